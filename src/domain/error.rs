@@ -1,0 +1,240 @@
+//! The error catalogue: one list for Rust, HTTP, Python (`.code`) and docs/errors.md.
+//!
+//! A variant is a cause. Its `Display` is the `detail` a client sees, its [`Error::code`] never changes.
+
+use serde::Serialize;
+
+use super::session::Status;
+use super::time::Timestamp;
+
+/// What is wrong with one place of a request or an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct FieldError {
+    /// Where: member names and indexes from the outside in, such as `["body", "value", "approved"]`.
+    #[schema(value_type = Vec<serde_json::Value>)]
+    pub loc: Vec<Place>,
+    /// What is wrong there, for a person.
+    pub msg: String,
+    /// A stable word for it, such as `missing`, `wrong_type`, `unknown_member`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+impl FieldError {
+    /// An error at `loc`.
+    pub fn new<P: Into<Place>>(
+        loc: impl IntoIterator<Item = P>,
+        kind: &str,
+        msg: impl Into<String>,
+    ) -> Self {
+        Self {
+            loc: loc.into_iter().map(Into::into).collect(),
+            msg: msg.into(),
+            kind: kind.to_owned(),
+        }
+    }
+
+    /// The same error seen from further out: `prefix` comes before its place.
+    pub fn under(mut self, prefix: &[&str]) -> Self {
+        let mut loc: Vec<Place> = prefix.iter().map(|name| Place::from(*name)).collect();
+        loc.append(&mut self.loc);
+        self.loc = loc;
+        self
+    }
+}
+
+/// One part of a [`FieldError::loc`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Place {
+    /// A member of an object.
+    Member(String),
+    /// An element of an array.
+    Index(usize),
+}
+
+impl From<&str> for Place {
+    fn from(name: &str) -> Self {
+        Self::Member(name.to_owned())
+    }
+}
+
+impl From<String> for Place {
+    fn from(name: String) -> Self {
+        Self::Member(name)
+    }
+}
+
+impl From<usize> for Place {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+/// Everything that can be refused or go wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// No such session.
+    #[error("Session not found")]
+    SessionNotFound,
+    /// The session went away while the poll waited.
+    #[error("Session deleted")]
+    SessionDeleted,
+    /// The id of a new session is taken.
+    #[error("Session already exists")]
+    SessionExists,
+    /// The id of a new session is no UUID.
+    #[error("Session ID must be a valid UUID")]
+    InvalidSessionId,
+    /// PUT without `--allow-custom-ids`.
+    #[error("Custom session IDs are not enabled")]
+    CustomIdsDisabled,
+    /// `--max-sessions` is reached.
+    #[error("Maximum number of sessions reached")]
+    TooManySessions,
+    /// A message while a turn is at work or asks.
+    #[error("Session is {0}")]
+    SessionBusy(Status),
+    /// An answer while nothing is asked.
+    #[error("Session is {0}, not interrupted")]
+    NotInterrupted(Status),
+    /// Cancel without a turn.
+    #[error("Session has no turn to cancel")]
+    NothingToCancel,
+    /// The session belongs to another agent than the one served.
+    #[error("Session belongs to agent {0}, which this server does not run")]
+    OtherAgent(String),
+    /// `--queue` is full.
+    #[error("Too many turns are waiting for a worker; try again later")]
+    QueueFull,
+    /// The server is stopping.
+    #[error("Server is shutting down")]
+    ShuttingDown,
+    /// No such interrupt, or not of this session.
+    #[error("Unknown interrupt_id: {0}")]
+    UnknownInterrupt(String),
+    /// Somebody answered before, with another value.
+    #[error("Interrupt already resolved")]
+    AlreadyResolved {
+        /// Who, where authentication told.
+        resolved_by: Option<String>,
+        /// When.
+        resolved_at: Timestamp,
+    },
+    /// The agent withdrew it.
+    #[error("Interrupt was cancelled")]
+    InterruptCancelled,
+    /// Its time is over.
+    #[error("Interrupt expired at {0}")]
+    InterruptExpired(Timestamp),
+    /// One request answers the same interrupt twice.
+    #[error("Interrupt {0} is answered twice in one request")]
+    DuplicateAnswer(String),
+    /// An answer does not fit its interrupt.
+    #[error("Invalid answer: {}", summary(.0))]
+    InvalidAnswer(Vec<FieldError>),
+    /// A request does not have the documented form.
+    #[error("Invalid request: {}", summary(.0))]
+    InvalidRequest(Vec<FieldError>),
+    /// A key came again with another request.
+    #[error("Idempotency-Key was used before with another request")]
+    IdempotencyKeyReused,
+    /// An answer is larger than `--max-value`.
+    #[error("Value is {size} bytes of JSON, the limit is {limit}")]
+    ValueTooLarge {
+        /// Bytes of compact JSON.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// An interrupt payload is larger than `--max-payload`.
+    #[error("Interrupt payload is {size} bytes of JSON, the limit is {limit}")]
+    PayloadTooLarge {
+        /// Bytes of compact JSON.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A payload is not what `interrupt()` takes.
+    #[error("{0}")]
+    InvalidPayload(String),
+    /// A response schema is no usable JSON Schema.
+    #[error("Invalid response_schema: {0}")]
+    InvalidSchema(String),
+    /// A webhook URL that must not be called.
+    #[error("Webhook URL is refused: {0}")]
+    WebhookRefused(String),
+    /// A write by a worker that no longer owns the turn.
+    #[error("The turn was taken over by another worker")]
+    StaleEpoch,
+    /// The turn has ended or never was.
+    #[error("The turn is not open")]
+    TurnNotOpen,
+    /// The store did not take or give something; the outcome of a write is unknown.
+    #[error("Store unavailable: {0}")]
+    StoreUnavailable(String),
+    /// A broken rule inside hitl itself.
+    #[error("Internal error: {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// The stable code of this cause, snake case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::SessionNotFound => "session_not_found",
+            Self::SessionDeleted => "session_deleted",
+            Self::SessionExists => "session_exists",
+            Self::InvalidSessionId => "invalid_session_id",
+            Self::CustomIdsDisabled => "custom_ids_disabled",
+            Self::TooManySessions => "too_many_sessions",
+            Self::SessionBusy(_) => "session_busy",
+            Self::NotInterrupted(_) => "not_interrupted",
+            Self::NothingToCancel => "nothing_to_cancel",
+            Self::OtherAgent(_) => "other_agent",
+            Self::QueueFull => "queue_full",
+            Self::ShuttingDown => "shutting_down",
+            Self::UnknownInterrupt(_) => "unknown_interrupt",
+            Self::AlreadyResolved { .. } => "already_resolved",
+            Self::InterruptCancelled => "interrupt_cancelled",
+            Self::InterruptExpired(_) => "interrupt_expired",
+            Self::DuplicateAnswer(_) => "duplicate_answer",
+            Self::InvalidAnswer(_) => "invalid_answer",
+            Self::InvalidRequest(_) => "invalid_request",
+            Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::ValueTooLarge { .. } => "value_too_large",
+            Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::InvalidPayload(_) => "invalid_payload",
+            Self::InvalidSchema(_) => "invalid_schema",
+            Self::WebhookRefused(_) => "webhook_refused",
+            Self::StaleEpoch => "stale_epoch",
+            Self::TurnNotOpen => "turn_not_open",
+            Self::StoreUnavailable(_) => "store_unavailable",
+            Self::Internal(_) => "internal",
+        }
+    }
+}
+
+/// The first field errors as one sentence; the rest are in the list.
+fn summary(errors: &[FieldError]) -> String {
+    let Some(first) = errors.first() else {
+        return "no reason given".to_owned();
+    };
+    let place: Vec<String> = first
+        .loc
+        .iter()
+        .map(|place| match place {
+            Place::Member(name) => name.clone(),
+            Place::Index(index) => index.to_string(),
+        })
+        .collect();
+    let head = if place.is_empty() {
+        first.msg.clone()
+    } else {
+        format!("{}: {}", place.join("."), first.msg)
+    };
+    match errors.len() - 1 {
+        0 => head,
+        more => format!("{head} (and {more} more)"),
+    }
+}

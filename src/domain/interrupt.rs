@@ -1,0 +1,257 @@
+//! Interrupts: one question to a person, from asked to settled. First writer wins.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::answer;
+use super::decision::DecisionKind;
+use super::error::Error;
+use super::id::{InterruptId, SessionId, TurnId};
+use super::time::Timestamp;
+use super::{JsonObject, payload, schema};
+
+/// Where an interrupt stands. Only `pending` can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InterruptStatus {
+    /// Waits for an answer.
+    Pending,
+    /// Somebody answered.
+    Resolved,
+    /// Nobody did in time.
+    Expired,
+    /// The agent withdrew it, or its turn ended without it.
+    Cancelled,
+}
+
+impl InterruptStatus {
+    /// The wire form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Resolved => "resolved",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the wire form.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Pending, Self::Resolved, Self::Expired, Self::Cancelled]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+    }
+}
+
+/// The interrupt record (CONTRACT section 3), the same wherever interrupts are listed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Interrupt {
+    /// Its id.
+    pub interrupt_id: InterruptId,
+    /// The session it belongs to.
+    pub session_id: SessionId,
+    /// The turn that asks.
+    pub turn_id: TurnId,
+    /// What kind of question, such as `tool_approval`; `unknown` where the payload has no type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What the agent shows, as it gave it.
+    #[schema(value_type = Object)]
+    pub payload: JsonObject,
+    /// Where it stands.
+    pub status: InterruptStatus,
+    /// One line for a person.
+    pub message: Option<String>,
+    /// The JSON Schema of a valid answer; null where any JSON value is one.
+    #[schema(value_type = Option<Object>)]
+    pub response_schema: Option<Value>,
+    /// For a tool approval: what may be decided.
+    pub allowed_decisions: Option<Vec<DecisionKind>>,
+    /// For a tool approval: the model's id of the call.
+    pub tool_call_id: Option<String>,
+    /// The name of the agent that asks.
+    pub agent: Option<String>,
+    /// The rule that made it ask.
+    pub rule: Option<String>,
+    /// For a tool approval: the digest of the exact arguments that the approval is for.
+    pub args_digest: Option<String>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// From when on it cannot be answered any more; null for never.
+    pub expires_at: Option<Timestamp>,
+    /// The answer.
+    pub value: Option<Value>,
+    /// Who answered, where authentication told.
+    pub resolved_by: Option<String>,
+    /// When it was settled.
+    pub resolved_at: Option<Timestamp>,
+    /// The agent's own data about it.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<JsonObject>,
+}
+
+/// What a worker sends to open an interrupt.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Ask {
+    /// See [`Interrupt::kind`].
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// See [`Interrupt::payload`].
+    pub payload: JsonObject,
+    /// See [`Interrupt::message`].
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The author's JSON Schema of a valid answer; built-in types bring their own.
+    #[serde(default)]
+    pub response_schema: Option<Value>,
+    /// See [`Interrupt::allowed_decisions`].
+    #[serde(default)]
+    pub allowed_decisions: Option<Vec<DecisionKind>>,
+    /// See [`Interrupt::tool_call_id`].
+    #[serde(default)]
+    pub tool_call_id: Option<String>,
+    /// See [`Interrupt::agent`].
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// See [`Interrupt::args_digest`].
+    #[serde(default)]
+    pub args_digest: Option<String>,
+    /// Seconds until it expires; the server's `--interrupt-ttl` where absent.
+    #[serde(default)]
+    pub expires_in: Option<f64>,
+    /// Whether the agent goes on with a value of its own when it expires.
+    #[serde(default)]
+    pub has_default: bool,
+    /// See [`Interrupt::metadata`].
+    #[serde(default)]
+    pub metadata: Option<JsonObject>,
+}
+
+/// Ids, time and limits that opening an interrupt needs from outside.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening {
+    /// The id it gets.
+    pub id: InterruptId,
+    /// Whose.
+    pub session: SessionId,
+    /// Whose turn.
+    pub turn: TurnId,
+    /// The time.
+    pub now: Timestamp,
+    /// `--interrupt-ttl` in seconds; 0 for no limit.
+    pub default_ttl: f64,
+    /// `--max-payload` in bytes of compact JSON.
+    pub max_payload: usize,
+}
+
+/// What an answer came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// The first answer: this record replaces the pending one.
+    Now(Box<Interrupt>),
+    /// The same answer was stored before.
+    Before,
+}
+
+impl Interrupt {
+    /// A new pending interrupt, checked in every part before anything is stored.
+    ///
+    /// # Errors
+    /// [`Error::PayloadTooLarge`], [`Error::InvalidPayload`], [`Error::InvalidSchema`].
+    pub fn open(ask: Ask, opening: Opening) -> Result<Self, Error> {
+        payload::check_size(&ask.payload, opening.max_payload)?;
+        if let Some(author) = &ask.response_schema {
+            schema::compile(author)?;
+        }
+        let ttl = match ask.expires_in {
+            Some(seconds) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
+            Some(seconds) => {
+                return Err(Error::InvalidPayload(format!("expires_in must be a positive number of seconds, got {seconds}")));
+            }
+            None if opening.default_ttl > 0.0 => Some(opening.default_ttl),
+            None => None,
+        };
+        let response_schema = answer::response_schema(&ask);
+        Ok(Self {
+            interrupt_id: opening.id,
+            session_id: opening.session,
+            turn_id: opening.turn,
+            kind: ask.kind,
+            payload: ask.payload,
+            status: InterruptStatus::Pending,
+            message: ask.message,
+            response_schema,
+            allowed_decisions: ask.allowed_decisions,
+            tool_call_id: ask.tool_call_id,
+            agent: ask.agent,
+            rule: None,
+            args_digest: ask.args_digest,
+            created_at: opening.now,
+            expires_at: ttl.map(|seconds| opening.now.plus_seconds(seconds)),
+            value: None,
+            resolved_by: None,
+            resolved_at: None,
+            metadata: ask.metadata,
+        })
+    }
+
+    /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidAnswer`] (still pending), [`Error::AlreadyResolved`] (with who and when),
+    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`].
+    pub fn answer(&self, value: Value, by: Option<&str>, now: Timestamp) -> Result<Answered, Error> {
+        match self.status {
+            InterruptStatus::Resolved => self.answer_again(&value),
+            InterruptStatus::Cancelled => Err(Error::InterruptCancelled),
+            InterruptStatus::Expired => Err(self.expired(now)),
+            InterruptStatus::Pending if self.is_due(now) => Err(self.expired(now)),
+            InterruptStatus::Pending => {
+                answer::check(self, &value)?;
+                Ok(Answered::Now(Box::new(Self {
+                    value: Some(value),
+                    resolved_by: by.map(str::to_owned),
+                    ..self.settled(InterruptStatus::Resolved, now)
+                })))
+            }
+        }
+    }
+
+    /// Withdraws it; `None` when it is settled already.
+    pub fn cancel(&self, now: Timestamp) -> Option<Self> {
+        self.is_pending().then(|| self.settled(InterruptStatus::Cancelled, now))
+    }
+
+    /// Lets it expire; `None` when it is settled already or not due yet.
+    pub fn expire(&self, now: Timestamp) -> Option<Self> {
+        (self.is_pending() && self.is_due(now)).then(|| self.settled(InterruptStatus::Expired, now))
+    }
+
+    /// Whether it waits for an answer.
+    pub fn is_pending(&self) -> bool {
+        self.status == InterruptStatus::Pending
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|due| now >= due)
+    }
+
+    fn expired(&self, now: Timestamp) -> Error {
+        Error::InterruptExpired(self.expires_at.or(self.resolved_at).unwrap_or(now))
+    }
+
+    fn settled(&self, status: InterruptStatus, now: Timestamp) -> Self {
+        Self { status, resolved_at: Some(now), ..self.clone() }
+    }
+
+    fn answer_again(&self, value: &Value) -> Result<Answered, Error> {
+        let stored = self.value.as_ref().unwrap_or(&Value::Null);
+        if answer::same(self, stored, value) {
+            return Ok(Answered::Before);
+        }
+        Err(Error::AlreadyResolved {
+            resolved_by: self.resolved_by.clone(),
+            resolved_at: self.resolved_at.unwrap_or(self.created_at),
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Chat messages: what goes into a turn, what comes out, and what a session remembers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::JsonObject;
+
+/// Who said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// A person.
+    #[default]
+    User,
+    /// The agent.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+/// One message of a conversation, as CONTRACT section 1 has it: everything but `role` is optional.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChatMessage {
+    /// Who said it; `user` where a request leaves it out.
+    #[serde(default)]
+    pub role: Role,
+    /// The text.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// The model's reasoning, where it shows it.
+    #[serde(default)]
+    pub reasoning: Option<String>,
+    /// Reasoning as the provider structures it.
+    #[serde(default)]
+    pub reasoning_details: Option<Value>,
+    /// Tool calls that the assistant wants.
+    #[serde(default)]
+    pub tool_calls: Option<Vec<ToolCall>>,
+    /// Which call a `tool` message answers.
+    #[serde(default)]
+    pub tool_call_id: Option<String>,
+    /// The name of the tool or speaker.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// An image, base64.
+    #[serde(default)]
+    pub base64_image: Option<String>,
+    /// Parameters of the client's own; never turned into environment variables.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub user_params: Option<JsonObject>,
+}
+
+impl ChatMessage {
+    /// This message as JSON with its null members left out.
+    pub fn without_nulls(&self) -> Value {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(members)) => {
+                Value::Object(members.into_iter().filter(|(_, value)| !value.is_null()).collect())
+            }
+            Ok(other) => other,
+            Err(_) => Value::Null,
+        }
+    }
+}
+
+/// One tool call inside an assistant message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ToolCall {
+    /// The call's id, which the answering `tool` message repeats.
+    pub id: String,
+    /// Always `function`.
+    #[serde(rename = "type", default)]
+    pub kind: ToolCallKind,
+    /// What is called.
+    pub function: FunctionCall,
+}
+
+/// The kinds of tool calls there are: one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolCallKind {
+    /// A function.
+    #[default]
+    Function,
+}
+
+/// A function's name and its arguments as the model wrote them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct FunctionCall {
+    /// The tool's name.
+    pub name: String,
+    /// JSON text, possibly broken.
+    pub arguments: String,
+}

@@ -1,0 +1,27 @@
+//! What hitl is, without any I/O: sessions, turns, interrupts, decisions and the journal.
+//!
+//! Nothing here reads a clock, draws an id, opens a file or knows of tokio. Time and ids are arguments, so every
+//! rule can be tested as a function.
+
+pub mod answer;
+pub mod decision;
+pub mod digest;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod interrupt;
+pub mod journal;
+pub mod message;
+pub mod payload;
+pub mod question;
+pub mod schema;
+pub mod session;
+pub mod time;
+pub mod webhook;
+
+pub use error::{Error, FieldError};
+pub use id::{InterruptId, SessionId, TurnId};
+pub use time::Timestamp;
+
+/// A JSON object in the order its members arrived.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

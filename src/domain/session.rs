@@ -1,0 +1,294 @@
+//! The session state machine.
+//!
+//! A session is pure data; [`Session::transition`] takes an event and a time and gives the next session with the
+//! effects the engine owes the world, or a named error and no change. Invariants, held by property tests:
+//! an interrupted session has at least one pending interrupt; idle and error sessions have none; a session has at
+//! most one open turn, and only events of that turn move it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use super::id::{InterruptId, SessionId, TurnId};
+use super::message::ChatMessage;
+use super::time::Timestamp;
+
+/// What clients see of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Waiting for a message.
+    Idle,
+    /// A turn is at work or queued.
+    Running,
+    /// A turn waits for at least one answer.
+    Interrupted,
+    /// The last turn failed.
+    Error,
+}
+
+impl Status {
+    /// The wire form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Error => "error",
+        }
+    }
+
+    /// Reads the wire form.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Idle, Self::Running, Self::Interrupted, Self::Error]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why the last turn failed: `TypeName: message`, never a traceback.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What the session's `error` says.
+    pub message: String,
+    /// A stable code where hitl itself is the cause, such as `turn_cancelled`; `agent_error` otherwise.
+    pub code: String,
+}
+
+impl Failure {
+    /// A failure with a code.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: code.to_owned() }
+    }
+
+    /// A cancelled turn.
+    pub fn cancelled() -> Self {
+        Self::new("turn_cancelled", "Turn cancelled")
+    }
+
+    /// The agent's time is over (`--timeout`).
+    pub fn timed_out() -> Self {
+        Self::new("agent_timeout", "Agent timed out")
+    }
+
+    /// The worker died under the turn.
+    pub fn worker_exited() -> Self {
+        Self::new("worker_exited", "Worker process exited unexpectedly")
+    }
+
+    /// The server died or stopped under the turn.
+    pub fn server_restarted() -> Self {
+        Self::new("server_restarted", "The server stopped while this turn was at work; send the message again")
+    }
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "lowercase")]
+pub enum Phase {
+    /// No turn; `response` is what the last one said.
+    Idle {
+        /// The last response, none before the first turn.
+        response: Option<ChatMessage>,
+    },
+    /// The open turn does not wait for anybody.
+    Running {
+        /// The open turn.
+        turn: TurnId,
+    },
+    /// The open turn waits for people.
+    Interrupted {
+        /// The open turn.
+        turn: TurnId,
+        /// The pending interrupts in order of arrival; never empty.
+        pending: Vec<InterruptId>,
+    },
+    /// The last turn failed.
+    Error {
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// One conversation, without its messages (they are large, and rarely needed).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// `MODULE:ATTR` of the agent it belongs to.
+    pub agent: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// How many messages it remembers.
+    pub total_messages: usize,
+    /// Where it stands.
+    pub phase: Phase,
+}
+
+/// What can happen to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A client sent a message; `turn` is the id of the turn it starts.
+    MessageReceived {
+        /// The new turn.
+        turn: TurnId,
+    },
+    /// The turn asks somebody.
+    InterruptOpened {
+        /// Whose turn.
+        turn: TurnId,
+        /// The new interrupt.
+        interrupt: InterruptId,
+    },
+    /// An interrupt was resolved, expired or withdrawn.
+    InterruptClosed {
+        /// Whose turn.
+        turn: TurnId,
+        /// Which one.
+        interrupt: InterruptId,
+    },
+    /// The agent returned.
+    TurnEnded {
+        /// Whose turn.
+        turn: TurnId,
+        /// What it said.
+        response: ChatMessage,
+        /// How many messages the session remembers now.
+        total_messages: usize,
+    },
+    /// The turn failed, was cancelled, timed out or lost its worker.
+    TurnFailed {
+        /// Whose turn.
+        turn: TurnId,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// What the engine owes after a transition, in this order, once the new session is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Give the turn to a worker.
+    StartTurn(TurnId),
+    /// These interrupts lost their turn: they become `cancelled` in the same transaction.
+    CancelInterrupts(Vec<InterruptId>),
+    /// The status that clients see is another one: tell pollers, event listeners and webhooks.
+    Announce(Status),
+}
+
+impl Session {
+    /// A new idle session.
+    pub fn new(id: SessionId, agent: &str, total_messages: usize, now: Timestamp) -> Self {
+        Self {
+            id,
+            agent: agent.to_owned(),
+            created_at: now,
+            updated_at: now,
+            total_messages,
+            phase: Phase::Idle { response: None },
+        }
+    }
+
+    /// The status that clients see.
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Idle { .. } => Status::Idle,
+            Phase::Running { .. } => Status::Running,
+            Phase::Interrupted { .. } => Status::Interrupted,
+            Phase::Error { .. } => Status::Error,
+        }
+    }
+
+    /// The open turn.
+    pub fn turn(&self) -> Option<TurnId> {
+        match &self.phase {
+            Phase::Running { turn } | Phase::Interrupted { turn, .. } => Some(*turn),
+            Phase::Idle { .. } | Phase::Error { .. } => None,
+        }
+    }
+
+    /// The pending interrupts in order of arrival.
+    pub fn pending(&self) -> &[InterruptId] {
+        match &self.phase {
+            Phase::Interrupted { pending, .. } => pending,
+            _ => &[],
+        }
+    }
+
+    /// The session after `event`, and what is owed for it.
+    ///
+    /// # Errors
+    /// [`Error::SessionBusy`] for a message while a turn is open; [`Error::TurnNotOpen`] for an event of a turn
+    /// that is not the open one; [`Error::UnknownInterrupt`] for closing one that is not pending.
+    pub fn transition(&self, event: Event, now: Timestamp) -> Result<(Self, Vec<Effect>), Error> {
+        let before = self.status();
+        let mut next = Self { updated_at: now, ..self.clone() };
+        let mut effects = Vec::new();
+        match event {
+            Event::MessageReceived { turn } => {
+                if self.turn().is_some() {
+                    return Err(Error::SessionBusy(before));
+                }
+                next.phase = Phase::Running { turn };
+                effects.push(Effect::StartTurn(turn));
+            }
+            Event::InterruptOpened { turn, interrupt } => {
+                self.require_open(turn)?;
+                let mut pending = self.pending().to_vec();
+                if pending.contains(&interrupt) {
+                    return Err(Error::Internal(format!("interrupt {interrupt} was opened twice")));
+                }
+                pending.push(interrupt);
+                next.phase = Phase::Interrupted { turn, pending };
+            }
+            Event::InterruptClosed { turn, interrupt } => {
+                self.require_open(turn)?;
+                let mut pending = self.pending().to_vec();
+                let position = pending
+                    .iter()
+                    .position(|id| *id == interrupt)
+                    .ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?;
+                pending.remove(position);
+                next.phase = if pending.is_empty() {
+                    Phase::Running { turn }
+                } else {
+                    Phase::Interrupted { turn, pending }
+                };
+            }
+            Event::TurnEnded { turn, response, total_messages } => {
+                self.require_open(turn)?;
+                self.cancel_pending(&mut effects);
+                next.total_messages = total_messages;
+                next.phase = Phase::Idle { response: Some(response) };
+            }
+            Event::TurnFailed { turn, failure } => {
+                self.require_open(turn)?;
+                self.cancel_pending(&mut effects);
+                next.phase = Phase::Error { failure };
+            }
+        }
+        if next.status() != before {
+            effects.push(Effect::Announce(next.status()));
+        }
+        Ok((next, effects))
+    }
+
+    fn require_open(&self, turn: TurnId) -> Result<(), Error> {
+        if self.turn() == Some(turn) { Ok(()) } else { Err(Error::TurnNotOpen) }
+    }
+
+    fn cancel_pending(&self, effects: &mut Vec<Effect>) {
+        if !self.pending().is_empty() {
+            effects.push(Effect::CancelInterrupts(self.pending().to_vec()));
+        }
+    }
+}

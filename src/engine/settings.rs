@@ -1,0 +1,51 @@
+//! What an operator sets.
+
+use crate::domain::payload::{MAX_PAYLOAD, MAX_VALUE};
+
+/// Settings of the engine; times in seconds, sizes in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `MODULE:ATTR` of the agent served.
+    pub agent: String,
+    /// How many turns may be at work.
+    pub workers: usize,
+    /// How many more may wait for a worker.
+    pub queue: usize,
+    /// How many sessions there may be; `None` for no limit.
+    pub max_sessions: Option<usize>,
+    /// Whether PUT may choose the id of a session.
+    pub allow_custom_ids: bool,
+    /// How long a turn may be at work, people's time not counted; 0 for no limit.
+    pub timeout: f64,
+    /// How long an interrupt can be answered where it does not say itself; 0 for no limit.
+    pub interrupt_ttl: f64,
+    /// After which time idle and error sessions are removed; 0 for never.
+    pub ttl: f64,
+    /// The largest interrupt payload.
+    pub max_payload: usize,
+    /// The largest answer.
+    pub max_value: usize,
+    /// Whether webhooks may go to private and loopback addresses.
+    pub webhook_allow_private: bool,
+    /// The Standard Webhooks secret, `whsec_<base64>`.
+    pub webhook_secret: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            agent: "agent".to_owned(),
+            workers: 2,
+            queue: 1000,
+            max_sessions: None,
+            allow_custom_ids: false,
+            timeout: 0.0,
+            interrupt_ttl: 0.0,
+            ttl: 0.0,
+            max_payload: MAX_PAYLOAD,
+            max_value: MAX_VALUE,
+            webhook_allow_private: false,
+            webhook_secret: None,
+        }
+    }
+}

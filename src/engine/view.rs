@@ -1,0 +1,67 @@
+//! What the engine hands out and takes in besides domain objects.
+
+use tokio::sync::mpsc;
+
+use super::Heard;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::session::{Session, Status};
+use serde_json::Value;
+
+/// A session with its pending interrupts, read in one snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionView {
+    /// The session.
+    pub session: Session,
+    /// Its pending interrupts in order of arrival; empty unless it is interrupted.
+    pub interrupts: Vec<Interrupt>,
+}
+
+/// One answer as a client posts it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Which interrupt, as the client wrote it.
+    pub interrupt_id: String,
+    /// With what.
+    pub value: Value,
+}
+
+/// An `Idempotency-Key` with the digest of the request that it came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// The header.
+    pub key: String,
+    /// [`crate::domain::digest::of`] the body.
+    pub request_digest: String,
+}
+
+/// What answering came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resumed {
+    /// The session.
+    pub session_id: crate::domain::SessionId,
+    /// Its status afterwards.
+    pub status: Status,
+    /// Whether every answer of the request had been stored before.
+    pub replayed: bool,
+}
+
+/// What `GET /health` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// `--workers`.
+    pub max_workers: usize,
+    /// Turns at work; those that wait for people do not count.
+    pub running_workers: usize,
+    /// Turns that wait for a worker.
+    pub queued: usize,
+    /// Sessions of any status.
+    pub total_sessions: usize,
+}
+
+/// A listener's events. Closed by the engine when the listener is too slow (it reconnects with `Last-Event-ID`) and at
+/// shutdown.
+#[derive(Debug)]
+pub struct Subscription {
+    /// The events in order.
+    pub events: mpsc::Receiver<Heard>,
+}

@@ -1,0 +1,200 @@
+//! The store: where everything acknowledged is, before it is acknowledged.
+//!
+//! A write is a closure over a [`Transaction`]: it reads, decides with the domain, writes, and returns. Its result is
+//! handed back only after the commit is durable; an error rolls back that closure alone. A store may commit several
+//! closures at once (group commit), never half of one. No implementation may assume that one process owns the
+//! data: a turn is claimed with an epoch, and every append is conditional on it.
+
+pub mod query;
+pub mod record;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::oneshot;
+
+use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::Entry;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Session;
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use query::{InterruptQuery, Page, SessionQuery};
+use record::{StoredReply, Turn};
+
+/// A boxed future, as trait objects need.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A unit of writing. `Err` rolls it back; the error is the caller's.
+pub type WriteJob = Box<dyn FnOnce(&mut dyn Transaction) -> Result<(), Error> + Send>;
+
+/// A unit of reading, on one consistent snapshot.
+pub type ReadJob = Box<dyn FnOnce(&dyn Reader) -> Result<(), Error> + Send>;
+
+/// A store. [`Store::write`] and [`Store::read`] take their place in line when they are called, not when the future is
+/// first polled.
+pub trait Store: Send + Sync + 'static {
+    /// Runs `job` in a transaction and resolves once it is durable.
+    ///
+    /// # Errors
+    /// The job's own, or [`Error::StoreUnavailable`]: then nobody knows whether it happened.
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Runs `job` on a snapshot that holds every write acknowledged before this call.
+    ///
+    /// # Errors
+    /// The job's own, or [`Error::StoreUnavailable`].
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Stops taking jobs, finishes those taken, and closes.
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+/// Jobs that return something.
+pub trait StoreExt: Store {
+    /// [`Store::write`] with a result.
+    fn transact<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        let (sender, receiver) = oneshot::channel();
+        let written = self.write(Box::new(move |transaction| {
+            let value = job(transaction)?;
+            // A caller that went away does not undo what it asked for.
+            drop(sender.send(value));
+            Ok(())
+        }));
+        async move {
+            written.await?;
+            receiver.await.map_err(|_| lost())
+        }
+    }
+
+    /// [`Store::read`] with a result.
+    fn query<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        let (sender, receiver) = oneshot::channel();
+        let read = self.read(Box::new(move |reader| {
+            let value = job(reader)?;
+            drop(sender.send(value));
+            Ok(())
+        }));
+        async move {
+            read.await?;
+            receiver.await.map_err(|_| lost())
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+fn lost() -> Error {
+    Error::Internal("a store dropped a job that it reported as done".to_owned())
+}
+
+/// What can be read.
+pub trait Reader {
+    /// A session without its messages.
+    fn session(&self, id: SessionId) -> Result<Option<Session>, Error>;
+
+    /// What a session remembers; empty for an unknown one.
+    fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error>;
+
+    /// Sessions, oldest first.
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error>;
+
+    /// How many sessions there are.
+    fn count_sessions(&self) -> Result<usize, Error>;
+
+    /// One interrupt.
+    fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error>;
+
+    /// The pending interrupts of a session in order of arrival.
+    fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error>;
+
+    /// Interrupts over all sessions, newest first.
+    fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error>;
+
+    /// One turn.
+    fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error>;
+
+    /// The turns that have not ended, oldest first.
+    fn open_turns(&self) -> Result<Vec<Turn>, Error>;
+
+    /// A turn's journal in order.
+    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error>;
+
+    /// What a request with this key was answered with; `scope` keeps the keys of one route and session apart.
+    fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error>;
+
+    /// Up to `limit` events with a number above `after`, of one session or of all, in order.
+    fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error>;
+
+    /// The number of the newest event; 0 when there is none.
+    fn last_event(&self) -> Result<u64, Error>;
+}
+
+/// What can be written. Reads see what the transaction has written so far.
+pub trait Transaction: Reader {
+    /// Adds a session with its messages.
+    ///
+    /// # Errors
+    /// [`Error::SessionExists`].
+    fn insert_session(&mut self, session: &Session, messages: &[ChatMessage]) -> Result<(), Error>;
+
+    /// Replaces a session; its messages stay.
+    fn update_session(&mut self, session: &Session) -> Result<(), Error>;
+
+    /// Replaces what a session remembers.
+    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error>;
+
+    /// Removes a session with its turns, journals and interrupts; its events stay. Whether it was there.
+    fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
+
+    /// Removes the idle and error sessions that have not changed since `before`; their ids.
+    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error>;
+
+    /// Adds an interrupt.
+    fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
+
+    /// Replaces an interrupt.
+    fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
+
+    /// Adds a turn at epoch 0: nobody's.
+    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error>;
+
+    /// Takes the turn over for a new owner: its new epoch.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error>;
+
+    /// Appends to a turn's journal for the owner at `epoch`: the entry's index, counted from 0 without a gap.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`] when the turn was claimed since; [`Error::TurnNotOpen`] when it has ended.
+    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry) -> Result<u64, Error>;
+
+    /// Appends what does not come from the turn's owner (an answer, an expiry, a cancel): the entry's index.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error>;
+
+    /// Marks the turn as ended; nothing can be appended to it any more.
+    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error>;
+
+    /// Keeps the reply to a request with an idempotency key.
+    fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error>;
+
+    /// Forgets the replies kept before `before`.
+    fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error>;
+
+    /// Appends an event; its number.
+    fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;
+
+    /// Forgets the events stored before `before`.
+    fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error>;
+}

@@ -1,0 +1,46 @@
+//! Lists: filters, page sizes and cursors.
+
+use crate::domain::interrupt::InterruptStatus;
+use crate::domain::session::Status;
+use crate::domain::{SessionId, Timestamp};
+
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` on the last one.
+    pub next: Option<u64>,
+}
+
+/// Which sessions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionQuery {
+    /// Only those with this status.
+    pub status: Option<Status>,
+    /// At most so many; 1 or more.
+    pub limit: usize,
+    /// Where the page begins: a [`Page::next`].
+    pub cursor: Option<u64>,
+}
+
+/// Which interrupts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InterruptQuery {
+    /// Only those with this status.
+    pub status: Option<InterruptStatus>,
+    /// Only those of this type.
+    pub kind: Option<String>,
+    /// Only approvals of this tool (`tool_name` of the payload).
+    pub tool: Option<String>,
+    /// Only those of this session.
+    pub session_id: Option<SessionId>,
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// Only those asked after this time.
+    pub created_after: Option<Timestamp>,
+    /// At most so many; 1 or more.
+    pub limit: usize,
+    /// Where the page begins: a [`Page::next`].
+    pub cursor: Option<u64>,
+}
