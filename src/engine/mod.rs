@@ -6,6 +6,7 @@
 
 pub mod dispatch;
 pub mod settings;
+pub mod turns;
 pub mod view;
 
 use std::sync::Arc;
