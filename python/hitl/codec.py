@@ -19,10 +19,10 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import PurePath
-from typing import Any, Never
+from typing import Any
 from uuid import UUID
 
 from hitl.errors import StepError
@@ -69,7 +69,7 @@ def encode_error(error: BaseException) -> dict[str, Any]:
 
 
 def decode_error(encoded: dict[str, Any]) -> BaseException:
-    """The error again: of its own class where that can be rebuilt from its arguments to say the same, else a StepError."""
+    """The error again: of its own class where its arguments rebuild one that says the same, else a StepError."""
     name, module, message = encoded["type"], encoded["module"], encoded["message"]
     fallback = StepError(name, message, module)
     if encoded.get("args") is None:
@@ -172,7 +172,7 @@ def _encode_time(value: time, path: str, depth: int) -> Any:
 
 
 def _zone(value: datetime | time, path: str) -> dict[str, Any]:
-    """``fold`` and the zone: ``key`` of a named one (it knows about summer time), ``offset`` in microseconds of a fixed one."""
+    """``fold`` and the zone: the ``key`` of a named one, which knows summer time, or an ``offset`` in microseconds."""
     extra: dict[str, Any] = {"fold": 1} if value.fold else {}
     zone = value.tzinfo
     if zone is None:
@@ -184,7 +184,8 @@ def _zone(value: datetime | time, path: str) -> dict[str, Any]:
     if isinstance(key, str):
         return {**extra, "zone": key}
     raise TypeError(
-        f"{_shortened(path)} has a tzinfo that cannot be stored ({_class_name(type(zone))}); use timezone.utc or ZoneInfo"
+        f"{_shortened(path)} has a tzinfo that cannot be stored ({_class_name(type(zone))}); use timezone.utc "
+        "or a ZoneInfo"
     )
 
 
@@ -201,7 +202,7 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
         return _tagged_class("dataclass", kind, _encode_members(members, path, depth), path)
     if hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_fields"):
         return _encode_model(value, kind, path, depth)
-    _refuse(kind, path)
+    raise _refusal(kind, path)
 
 
 def _encode_model(value: Any, kind: type, path: str, depth: int) -> Any:
@@ -243,20 +244,10 @@ def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]
     return {_TAG: tag, "type": f"{module}:{name}", "value": value}
 
 
-def _refuse(kind: type, path: str) -> Never:
-    for base, hint in (
-        (dict, "dict(...)"),
-        (list, "list(...)"),
-        (tuple, "tuple(...)"),
-        (str, "str(...)"),
-        (int, "int(...)"),
-        (float, "float(...)"),
-    ):
-        if issubclass(kind, base):
-            raise TypeError(
-                f"{_shortened(path)} is a {_class_name(kind)}, which cannot be stored; make it a plain {hint}"
-            )
-    raise TypeError(f"{_shortened(path)} is a {_class_name(kind)}, which cannot be stored")
+def _refusal(kind: type, path: str) -> TypeError:
+    text = f"{_shortened(path)} is a {_class_name(kind)}, which cannot be stored"
+    plain = next((base for base in (dict, list, tuple, str, int, float) if issubclass(kind, base)), None)
+    return TypeError(text if plain is None else f"{text}; make it a plain {plain.__name__}(...)")
 
 
 def _class_name(kind: type) -> str:
@@ -319,7 +310,7 @@ def _decode_time(encoded: dict[str, Any]) -> time:
 
 def _decode_zone(encoded: dict[str, Any]) -> Any:
     if "offset" in encoded:
-        return timezone(timedelta(microseconds=encoded["offset"])) if encoded["offset"] else timezone.utc
+        return timezone(timedelta(microseconds=encoded["offset"])) if encoded["offset"] else UTC
     if "zone" in encoded:
         from zoneinfo import ZoneInfo
 

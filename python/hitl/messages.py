@@ -95,8 +95,7 @@ class ChatMessage:
 
     def to_dict(self) -> ChatMessageDict:
         """The message as JSON, fields that are None left out. Containers are shared with the message, not copied."""
-        present = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
-        return present  # type: ignore[return-value]
+        return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}  # type: ignore[return-value]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ChatMessage:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import FrameType
@@ -107,7 +106,7 @@ def location_of(frame: FrameType | None) -> str | None:
     """``file.py:12`` of a caller. No directories: they differ between machines that continue one journal."""
     if frame is None:
         return None
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
 
 
 class Turn:
@@ -247,7 +246,7 @@ class Turn:
         return decoded
 
     async def _run_body(self, scope: StepScope, body: Callable[[], Awaitable[T]]) -> T:
-        """Run a body as a task of its own: what it sets in its context stays inside, as when it is skipped in a replay."""
+        """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
         context = contextvars.copy_context()
         context.run(place_var.set, Place(self, scope))
         caller = asyncio.current_task()
