@@ -5,3 +5,5 @@
 pub mod domain;
 pub mod store;
 pub mod engine;
+#[cfg(feature = "python")]
+mod py;
