@@ -143,6 +143,10 @@ class FunctionParameters:
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
 
+            def render_warning_message(self, kind: Any, detail: str) -> str | None:
+                # A default that is no JSON stays in Python (see _find_private_defaults): nothing to warn of.
+                return None if kind == "non-serializable-default" else super().render_warning_message(kind, detail)
+
         # Fields get names of ours and the parameters' names as aliases: a parameter may then be called
         # `schema`, `copy` or `_private` without meeting an attribute of BaseModel.
         names = {f"argument_{index}": parameter.name for index, parameter in enumerate(parameters)}
