@@ -5,3 +5,6 @@
 pub mod domain;
 pub mod store;
 pub mod engine;
+pub mod server;
+#[cfg(feature = "python")]
+mod py;
