@@ -6,3 +6,5 @@ pub mod domain;
 pub mod store;
 pub mod engine;
 pub mod supervisor;
+#[cfg(feature = "python")]
+mod py;

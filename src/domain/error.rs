@@ -2,6 +2,8 @@
 //!
 //! A variant is a cause. Its `Display` is the `detail` a client sees, its [`Error::code`] never changes.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::session::Status;
@@ -40,6 +42,21 @@ impl FieldError {
         loc.append(&mut self.loc);
         self.loc = loc;
         self
+    }
+}
+
+impl fmt::Display for FieldError {
+    /// `questions.0.options: must hold 2 to 4 options, got 5`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, place) in self.loc.iter().enumerate() {
+            let dot = if index == 0 { "" } else { "." };
+            match place {
+                Place::Member(name) => write!(f, "{dot}{name}")?,
+                Place::Index(index) => write!(f, "{dot}{index}")?,
+            }
+        }
+        let colon = if self.loc.is_empty() { "" } else { ": " };
+        write!(f, "{colon}{}", self.msg)
     }
 }
 
@@ -220,21 +237,8 @@ fn summary(errors: &[FieldError]) -> String {
     let Some(first) = errors.first() else {
         return "no reason given".to_owned();
     };
-    let place: Vec<String> = first
-        .loc
-        .iter()
-        .map(|place| match place {
-            Place::Member(name) => name.clone(),
-            Place::Index(index) => index.to_string(),
-        })
-        .collect();
-    let head = if place.is_empty() {
-        first.msg.clone()
-    } else {
-        format!("{}: {}", place.join("."), first.msg)
-    };
     match errors.len() - 1 {
-        0 => head,
-        more => format!("{head} (and {more} more)"),
+        0 => first.to_string(),
+        more => format!("{first} (and {more} more)"),
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use super::error::Error;
+use super::session::Status;
 
 /// Where and how to tell of a turn's end (CONTRACT section 1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -20,10 +21,18 @@ pub struct Webhook {
     pub include_messages: bool,
     /// Which statuses to tell of: `idle`, `error`, `interrupted`, `running`; idle and error where absent.
     #[serde(default)]
-    pub events: Option<Vec<super::session::Status>>,
+    pub events: Option<Vec<Status>>,
 }
 
 impl Webhook {
+    /// Whether it wants to be told of `status`: idle and error where it does not say.
+    pub fn wants(&self, status: Status) -> bool {
+        match &self.events {
+            Some(events) => events.contains(&status),
+            None => matches!(status, Status::Idle | Status::Error),
+        }
+    }
+
     /// Reads the URL, and refuses what must not be called.
     ///
     /// # Errors

@@ -1,11 +1,13 @@
 //! What the engine hands out and takes in besides domain objects.
 
+use std::sync::Arc;
+
+use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::Heard;
+use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{Session, Status};
-use serde_json::Value;
 
 /// A session with its pending interrupts, read in one snapshot.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,4 +66,13 @@ pub struct Health {
 pub struct Subscription {
     /// The events in order.
     pub events: mpsc::Receiver<Heard>,
+}
+
+/// What a [`Subscription`] yields.
+#[derive(Debug, Clone)]
+pub enum Heard {
+    /// A stored event; its number is where a listener takes up again.
+    Stored(Arc<NumberedEvent>),
+    /// A delta, which is not stored.
+    Passing(Arc<Event>),
 }

@@ -56,7 +56,7 @@ pub trait StoreExt: Store {
     fn transact<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
-    ) -> impl Future<Output = Result<T, Error>> + Send {
+    ) -> BoxFuture<'static, Result<T, Error>> {
         let (sender, receiver) = oneshot::channel();
         let written = self.write(Box::new(move |transaction| {
             let value = job(transaction)?;
@@ -64,27 +64,27 @@ pub trait StoreExt: Store {
             drop(sender.send(value));
             Ok(())
         }));
-        async move {
+        Box::pin(async move {
             written.await?;
             receiver.await.map_err(|_| lost())
-        }
+        })
     }
 
     /// [`Store::read`] with a result.
     fn query<T: Send + 'static>(
         &self,
         job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
-    ) -> impl Future<Output = Result<T, Error>> + Send {
+    ) -> BoxFuture<'static, Result<T, Error>> {
         let (sender, receiver) = oneshot::channel();
         let read = self.read(Box::new(move |reader| {
             let value = job(reader)?;
             drop(sender.send(value));
             Ok(())
         }));
-        async move {
+        Box::pin(async move {
             read.await?;
             receiver.await.map_err(|_| lost())
-        }
+        })
     }
 }
 

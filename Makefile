@@ -1,0 +1,76 @@
+# Everything a developer runs. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-rust test-python lint lint-rust lint-python format bench demo wheel clean
+
+VENV ?= .venv
+# Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
+ARGS ?=
+# The first Python on PATH that is new enough.
+PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+
+UV := $(shell command -v uv 2>/dev/null)
+BIN := $(VENV)/bin
+# Two variables of conda and of other virtual environments would send maturin elsewhere.
+IN_VENV := env -u CONDA_PREFIX -u PYTHONHOME VIRTUAL_ENV="$(abspath $(VENV))" PATH="$(abspath $(BIN)):$$PATH"
+RUST_TESTS := $(if $(shell command -v cargo-nextest 2>/dev/null),cargo nextest run,cargo test --lib --bins --tests)
+
+help: ## List what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.tools ## Make .venv with every tool and the package in it, Rust part built for debugging
+	$(IN_VENV) maturin develop --locked $(if $(UV),--uv)
+
+$(VENV)/.tools: pyproject.toml
+ifdef UV
+	uv venv --quiet --allow-existing --python '>=3.11' $(VENV)
+	uv pip install --quiet --python $(BIN)/python --group dev
+else
+	@test -n "$(PYTHON)" || { echo 'no Python 3.11 or newer on PATH; hint: pip install uv fetches one' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --group dev
+endif
+	@touch $@
+
+test: test-rust test-python ## Set up, then run every test, Rust and Python
+
+test-rust: ## The tests of the core; needs no Python
+	$(RUST_TESTS) --locked --no-default-features
+	cargo test --locked --no-default-features --doc
+
+test-python: setup ## The tests of the package: agents, workers, HTTP, command line
+	$(IN_VENV) pytest -n auto --dist worksteal $(ARGS)
+
+lint: lint-rust lint-python ## Format, lints, types, stubs and licences; changes nothing
+
+lint-rust: $(VENV)/.tools
+	cargo fmt --check
+	$(IN_VENV) cargo clippy --locked --all-targets -- -D warnings
+	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features -- -D warnings
+	$(IN_VENV) python tools/check_licences.py
+
+lint-python: setup
+	$(IN_VENV) ruff check .
+	$(IN_VENV) ruff format --check .
+	$(IN_VENV) mypy
+	$(IN_VENV) MYPYPATH=python stubtest hitl._core
+
+format: $(VENV)/.tools ## Format everything
+	cargo fmt
+	$(IN_VENV) ruff check --fix .
+	$(IN_VENV) ruff format .
+
+bench: $(VENV)/.tools ## Build for speed and measure; prints p50, p99 and CPU per turn
+	$(IN_VENV) maturin develop --locked --release $(if $(UV),--uv)
+	$(IN_VENV) python -m benchmarks
+
+demo: setup ## Serve the example agent on port 8000; chat with it: .venv/bin/hitl chat
+	$(IN_VENV) hitl serve examples.file_agent:agent
+
+wheel: $(VENV)/.tools ## Build the wheel and the sdist into dist/
+	$(IN_VENV) maturin build --locked --release --sdist --out dist
+
+clean: ## Remove what was built
+	rm -rf $(VENV) dist target python/hitl/_core*.so

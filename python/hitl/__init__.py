@@ -1,0 +1,88 @@
+"""hitl: Python agents that stop and ask a person, and go on exactly where they stopped.
+
+Names are imported when they are first used, so ``import hitl`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from hitl.agents.decorator import agent as agent
+    from hitl.agents.react import ReActAgent as ReActAgent
+    from hitl.errors import AgentLoadError as AgentLoadError
+    from hitl.errors import AlreadyResolved as AlreadyResolved
+    from hitl.errors import AlreadyResumed as AlreadyResumed
+    from hitl.errors import HitlError as HitlError
+    from hitl.errors import InterruptExpired as InterruptExpired
+    from hitl.errors import InvalidAnswer as InvalidAnswer
+    from hitl.errors import InvalidPayload as InvalidPayload
+    from hitl.errors import InvalidSchema as InvalidSchema
+    from hitl.errors import NothingPending as NothingPending
+    from hitl.errors import Parked as Parked
+    from hitl.errors import PayloadTooLarge as PayloadTooLarge
+    from hitl.errors import ReplayMismatch as ReplayMismatch
+    from hitl.errors import RunInterrupted as RunInterrupted
+    from hitl.errors import StepError as StepError
+    from hitl.errors import ToolRejected as ToolRejected
+    from hitl.errors import UnknownInterrupt as UnknownInterrupt
+    from hitl.errors import WorkerProtocolError as WorkerProtocolError
+    from hitl.interrupts import interrupt as interrupt
+    from hitl.mcp_tools import MCPTools as MCPTools
+    from hitl.messages import ChatMessage as ChatMessage
+    from hitl.questions import ask_user_question as ask_user_question
+    from hitl.serving import Server as Server
+    from hitl.serving import serve as serve
+    from hitl.steps import now as now
+    from hitl.steps import patched as patched
+    from hitl.steps import random as random
+    from hitl.steps import step as step
+    from hitl.steps import uuid as uuid
+    from hitl.tools import RunContext as RunContext
+    from hitl.tools import Tool as Tool
+    from hitl.tools import tool as tool
+
+_ERRORS = (
+    "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptExpired InvalidAnswer InvalidPayload "
+    "InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted StepError ToolRejected "
+    "UnknownInterrupt WorkerProtocolError"
+)
+
+# Which module defines a public name. No submodule may be called like one: importing it would hide the name.
+_EXPORTS: dict[str, str] = {
+    "ChatMessage": "hitl.messages",
+    "MCPTools": "hitl.mcp_tools",
+    "ReActAgent": "hitl.agents.react",
+    "RunContext": "hitl.tools",
+    "Server": "hitl.serving",
+    "Tool": "hitl.tools",
+    "agent": "hitl.agents.decorator",
+    "ask_user_question": "hitl.questions",
+    "interrupt": "hitl.interrupts",
+    "now": "hitl.steps",
+    "patched": "hitl.steps",
+    "random": "hitl.steps",
+    "serve": "hitl.serving",
+    "step": "hitl.steps",
+    "tool": "hitl.tools",
+    "uuid": "hitl.steps",
+    **dict.fromkeys(_ERRORS.split(), "hitl.errors"),
+}
+
+__all__ = ["__version__", *sorted(_EXPORTS)]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module 'hitl' has no attribute {name!r}")
+    value = getattr(_import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

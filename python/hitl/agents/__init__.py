@@ -1,0 +1,1 @@
+"""Agents: `ReActAgent`, and everything else that may be served as one."""

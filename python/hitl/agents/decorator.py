@@ -1,0 +1,58 @@
+"""``@hitl.agent``: say something about an agent where it is defined."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar, overload
+
+from hitl.agents.shapes import OPTIONS_ATTRIBUTE, AgentOptions, as_agent
+
+A = TypeVar("A")
+
+
+@overload
+def agent(target: A, /) -> A: ...
+@overload
+def agent(*, replay: bool = True, name: str | None = None, version: str | None = None) -> Callable[[A], A]: ...
+def agent(target: Any = None, /, *, replay: bool = True, name: str | None = None, version: str | None = None) -> Any:
+    """Options of an agent: ``@hitl.agent(version="2")`` over a function, a class, or around an object.
+
+    - ``replay=False``: this agent cannot be continued from its journal. Its sessions are never parked, and losing the
+      worker in the middle of a turn is an error that says so.
+    - ``name``: what clients see; the function's or class's name otherwise.
+    - ``version``: of the agent's code, recorded with each turn.
+
+    A function or class is returned itself; an object is wrapped, not changed.
+    """
+    for label, text in (("name", name), ("version", version)):
+        if text is not None and not (isinstance(text, str) and text):
+            raise TypeError(f"agent() {label} must be a non-empty str or None, got {text!r}")
+    if not isinstance(replay, bool):
+        raise TypeError(f"agent() replay must be a bool, got {type(replay).__name__}")
+    options = AgentOptions(replay=replay, name=name, version=version)
+
+    def decorate(target: Any) -> Any:
+        if inspect.isfunction(target) or inspect.isclass(target):
+            setattr(target, OPTIONS_ATTRIBUTE, options)
+            return target
+        return _WithOptions(target, options)
+
+    return decorate if target is None else decorate(target)
+
+
+class _WithOptions:
+    """An agent object and the options it was wrapped with; everything else is the object's."""
+
+    def __init__(self, wrapped: Any, options: AgentOptions) -> None:
+        loaded = as_agent(wrapped)  # a wrong shape is an error here, where the mistake is
+        self._wrapped = wrapped
+        setattr(self, OPTIONS_ATTRIBUTE, replace(options, name=options.name or loaded.name))
+
+    @property
+    def run_turn(self) -> Any:
+        return getattr(self._wrapped, "run_turn", self._wrapped)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)

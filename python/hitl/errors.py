@@ -1,0 +1,168 @@
+"""Every exception that hitl raises on purpose.
+
+All of them are ``HitlError`` (``Parked`` excepted) and carry ``code``: a stable, snake-case name of the cause, the same
+one that the HTTP API uses. Where Python has a fitting built-in (``ValueError``, ``KeyError``), the class is that too.
+
+The positional arguments of every constructor are the exception's ``args``: an error that a step raised is stored as
+its class and its args, and rebuilt from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HitlError(Exception):
+    """Base of hitl's errors. ``code`` names the cause; it never changes between versions."""
+
+    code: str = "error"
+
+    def __init__(self, *args: Any, code: str | None = None) -> None:
+        super().__init__(*args)
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        # KeyError shows the repr of its argument; our KeyErrors carry a sentence.
+        return Exception.__str__(self)
+
+
+class ToolRejected(HitlError):
+    """A person, or a policy, said no to a tool call. ``str()`` is the text that the model sees."""
+
+    code = "tool_rejected"
+
+
+class InterruptExpired(HitlError):
+    """Nobody answered in time, and the interrupt has no ``on_expire`` value."""
+
+    code = "interrupt_expired"
+
+
+class InvalidAnswer(HitlError, ValueError):
+    """An answer of the wrong kind, not allowed, or not valid against the response schema."""
+
+    code = "invalid_answer"
+
+
+class InvalidPayload(HitlError, ValueError):
+    """An interrupt's payload that cannot be shown or stored."""
+
+    code = "invalid_payload"
+
+
+class PayloadTooLarge(InvalidPayload):
+    """An interrupt's payload above the server's limit; the message says size and limit, in bytes."""
+
+    code = "payload_too_large"
+
+
+class InvalidSchema(HitlError, ValueError):
+    """A ``response_schema`` that is no valid JSON Schema, or that refers to another document."""
+
+    code = "invalid_response_schema"
+
+
+class UnknownInterrupt(HitlError, KeyError):
+    """No interrupt has that id."""
+
+    code = "unknown_interrupt"
+
+    __str__ = HitlError.__str__
+
+
+class NothingPending(HitlError, ValueError):
+    """An answer was given to a run that asks nothing."""
+
+    code = "nothing_pending"
+
+
+class AlreadyResolved(HitlError):
+    """Somebody else's answer counted first."""
+
+    code = "interrupt_already_resolved"
+
+
+class AlreadyResumed(HitlError):
+    """This run state was resumed before; its tools ran then."""
+
+    code = "already_resumed"
+
+
+class RunInterrupted(HitlError):
+    """A new message was given to a run that waits for an answer."""
+
+    code = "run_interrupted"
+
+
+class ReplayMismatch(HitlError):
+    """The agent's code asks for something else than its journal holds."""
+
+    code = "replay_mismatch"
+
+
+class StepError(HitlError):
+    """An error of a step whose own class cannot be rebuilt here.
+
+    ``type`` and ``module`` name the class that was raised, ``message`` is its text.
+    """
+
+    code = "step_error"
+
+    def __init__(self, type: str, message: str, module: str = "builtins") -> None:
+        super().__init__(type, message, module)
+        self.type = type
+        self.message = message
+        self.module = module
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+class AgentLoadError(HitlError):
+    """An agent that cannot be served. ``hint`` says what to do about it, when there is something to say."""
+
+    code = "agent_load_error"
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class WorkerProtocolError(HitlError):
+    """A frame between the server and a worker that breaks the worker protocol."""
+
+    code = "worker_protocol_error"
+
+
+class Parked(BaseException):
+    """The turn leaves memory while it waits; it goes on from its journal.
+
+    Not an ``Exception``, so that an agent's ``except Exception`` lets it pass. Nothing that runs while it unwinds is
+    recorded.
+    """
+
+
+def error_for_refusal(code: str, message: str) -> HitlError:
+    """The exception for a call that the server refused: the class with that ``code``, else a plain HitlError."""
+    cls = _REFUSALS.get(code)
+    return cls(message) if cls is not None else HitlError(message, code=code)
+
+
+_REFUSALS: dict[str, type[HitlError]] = {
+    cls.code: cls
+    for cls in (
+        InvalidAnswer,
+        InvalidPayload,
+        PayloadTooLarge,
+        InvalidSchema,
+        UnknownInterrupt,
+        NothingPending,
+        AlreadyResolved,
+        ReplayMismatch,
+    )
+}

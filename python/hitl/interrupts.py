@@ -1,0 +1,194 @@
+"""``hitl.interrupt``: stop, ask a person anything, and go on with the answer.
+
+>>> choice = await interrupt({"type": "color_picker", "prompt": "Pick"})      # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from types import FrameType
+from typing import Any, Final
+
+from hitl.errors import InterruptExpired, InvalidAnswer
+from hitl.runtime import Turn, current_turn, location_of
+
+UNKNOWN_TYPE: Final = "unknown"
+"""The type of an interrupt whose payload has none."""
+
+
+class _Raise:
+    def __repr__(self) -> str:
+        return "<raise InterruptExpired>"
+
+
+RAISE: Final = _Raise()
+"""The default of ``on_expire``: an interrupt that expires raises."""
+
+
+class _Interrupt:
+    """``hitl.interrupt``; see ``__call__``."""
+
+    def __call__(
+        self,
+        payload: dict[str, Any],
+        *,
+        type: str | None = None,
+        key: str | None = None,
+        message: str | None = None,
+        response_schema: Any = None,
+        expires_in: float | timedelta | None = None,
+        on_expire: Any = RAISE,
+        metadata: dict[str, Any] | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask a person and return the answer: any JSON value, falsy ones included.
+
+        - ``payload``: a dict of JSON values, what the client shows; its ``type`` (or the argument ``type``, which wins)
+          tells clients how. At most 16,384 bytes of compact JSON unless the server says otherwise.
+        - ``message``: one line for notifications and lists.
+        - ``response_schema``: what a valid answer is; a JSON Schema, or a pydantic model or any other type that
+          pydantic knows: the answer then comes back as that type. Invalid answers are refused before they get here.
+        - ``expires_in``: seconds (or a timedelta) until the question lapses; then ``on_expire`` is returned if it was
+          given, else InterruptExpired is raised.
+        - ``key``: names the question independently of its position in the code.
+        - ``metadata``: a dict of JSON values, kept with the interrupt and not shown as part of the question.
+
+        Raises RuntimeError outside a hitl run, TypeError or ValueError for what cannot be asked. If the awaiting task
+        is cancelled, the question is withdrawn.
+        """
+        turn = current_turn("interrupt()")
+        frame = sys._getframe(1)
+        return _ask(turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, frame)
+
+    def sync(
+        self,
+        payload: dict[str, Any],
+        *,
+        type: str | None = None,
+        key: str | None = None,
+        message: str | None = None,
+        response_schema: Any = None,
+        expires_in: float | timedelta | None = None,
+        on_expire: Any = RAISE,
+        metadata: dict[str, Any] | None = None,
+    ) -> Any:
+        """The same from a sync agent or a sync tool; blocks the calling thread, RuntimeError on an event loop's."""
+        turn = current_turn("interrupt()")
+        frame = sys._getframe(1)
+        return turn.run_sync(
+            "interrupt",
+            lambda: _ask(turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, frame),
+        )
+
+
+interrupt = _Interrupt()
+
+
+async def _ask(
+    turn: Turn,
+    payload: dict[str, Any],
+    type: str | None,
+    key: str | None,
+    message: str | None,
+    response_schema: Any,
+    expires_in: float | timedelta | None,
+    on_expire: Any,
+    metadata: dict[str, Any] | None,
+    frame: FrameType,
+) -> Any:
+    for name, text in (("type", type), ("key", key), ("message", message)):
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"interrupt() {name} must be a str or None, got {_type_name(text)}")
+    checked = _checked_payload(payload, type, turn.max_payload)
+    schema, convert = _answer_type(response_schema)
+    try:
+        answer = await turn.ask(
+            checked.get("type", UNKNOWN_TYPE),
+            checked,
+            message=message,
+            response_schema=schema,
+            expires_in=_seconds(expires_in),
+            has_default=on_expire is not RAISE,
+            metadata=_checked_metadata(metadata),
+            key=key,
+            location=location_of(frame),
+        )
+    except InterruptExpired:
+        if on_expire is RAISE:
+            raise
+        return on_expire
+    return answer if convert is None else convert(answer)
+
+
+def _checked_payload(payload: Any, type: str | None, max_bytes: int) -> dict[str, Any]:
+    """A copy of the payload as it will be stored; the agent may go on changing its own."""
+    from hitl import _core
+
+    if type is not None and isinstance(payload, dict):
+        payload = {**payload, "type": type}
+    checked: dict[str, Any] = json.loads(_core.check_payload(payload, max_bytes))
+    return checked
+
+
+def _checked_metadata(metadata: Any) -> dict[str, Any] | None:
+    if metadata is None:
+        return None
+    if not isinstance(metadata, dict):
+        raise TypeError(f"interrupt() metadata must be a dict or None, got {_type_name(metadata)}")
+    from hitl import _core
+
+    checked: dict[str, Any] = json.loads(_core.to_json(metadata))
+    return checked
+
+
+def _seconds(expires_in: Any) -> float | None:
+    if expires_in is None:
+        return None
+    if isinstance(expires_in, timedelta):
+        expires_in = expires_in.total_seconds()
+    if isinstance(expires_in, bool) or not isinstance(expires_in, int | float):
+        raise TypeError(f"interrupt() expires_in must be seconds, a timedelta or None, got {_type_name(expires_in)}")
+    if not (math.isfinite(expires_in) and expires_in > 0):
+        raise ValueError(f"interrupt() expires_in must be a positive number of seconds, got {expires_in}")
+    return float(expires_in)
+
+
+def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any] | None]:
+    """The JSON Schema to send, and what turns an answer into the type that was asked for."""
+    if response_schema is None:
+        return None, None
+    from hitl import _core
+
+    if isinstance(response_schema, dict):
+        _core.check_response_schema(response_schema)
+        # A copy: the agent may go on changing its own.
+        return json.loads(_core.to_json(response_schema)), None
+
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(response_schema)
+        schema = adapter.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"interrupt() response_schema is no JSON Schema and no type that has one: {reason}") from error
+    _core.check_response_schema(schema)
+
+    def convert(answer: Any) -> Any:
+        try:
+            # From JSON, not from Python: there a date is a string and a tuple a list, also for strict models.
+            return adapter.validate_json(json.dumps(answer))
+        except ValidationError as invalid:
+            # The server checked the answer against the schema; this is a validator that a schema cannot express.
+            first = invalid.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "answer"
+            raise InvalidAnswer(f"{place}: {first['msg']}") from invalid
+
+    return schema, convert
+
+
+def _type_name(value: Any) -> str:
+    return value.__class__.__name__

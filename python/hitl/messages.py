@@ -1,0 +1,118 @@
+"""Messages: what goes into a turn, what comes out of it, and what a session remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Required, TypedDict
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+
+
+class FunctionCall(TypedDict):
+    """The function a model wants called; ``arguments`` is JSON text as the model wrote it, valid or not."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(TypedDict):
+    """One tool call of an assistant message, in the chat-completions shape."""
+
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
+class ChatMessageDict(TypedDict, total=False):
+    """A message as JSON; every field but ``role`` may be absent."""
+
+    role: Required[Role]
+    content: str | None
+    reasoning: str | None
+    reasoning_details: list[Any] | None
+    tool_calls: list[ToolCall] | None
+    tool_call_id: str | None
+    name: str | None
+    base64_image: str | None
+    user_params: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class ChatMessage:
+    """One message of a conversation.
+
+    ``role`` is one of ``system``, ``user``, ``assistant`` and ``tool``; every other field is optional. Two messages
+    are equal when all nine fields are. A wrong type in a field is a ``TypeError`` and an unknown role a
+    ``ValueError``, both naming the field.
+    """
+
+    role: Role
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[Any] | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    base64_image: str | None = None
+    user_params: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Raise if a field holds what cannot be sent; fields can be assigned to, so this runs again before sending."""
+        if self.role not in ROLES:
+            raise ValueError(f"ChatMessage.role must be one of {', '.join(ROLES)}, got {self.role!r}")
+        for name in _TEXT_FIELDS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"ChatMessage.{name} must be a str or None, got {type(value).__name__}")
+        for name, expected in _CONTAINER_FIELDS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, expected):
+                raise TypeError(f"ChatMessage.{name} must be a {expected.__name__} or None, got {type(value).__name__}")
+
+    @classmethod
+    def user_message(cls, content: str | None = None, **fields: Any) -> ChatMessage:
+        """A message of the person who uses the agent."""
+        return cls(role="user", content=content, **fields)
+
+    @classmethod
+    def assistant_message(cls, content: str | None = None, **fields: Any) -> ChatMessage:
+        """A message of the model: text, tool calls, or both."""
+        return cls(role="assistant", content=content, **fields)
+
+    @classmethod
+    def system_message(cls, content: str | None = None, **fields: Any) -> ChatMessage:
+        """Instructions to the model."""
+        return cls(role="system", content=content, **fields)
+
+    @classmethod
+    def tool_message(cls, content: str | None = None, **fields: Any) -> ChatMessage:
+        """The result of one tool call; give ``tool_call_id`` so that the model can match it."""
+        return cls(role="tool", content=content, **fields)
+
+    def to_dict(self) -> ChatMessageDict:
+        """The message as JSON, fields that are None left out. Containers are shared with the message, not copied."""
+        return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}  # type: ignore[return-value]
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ChatMessage:
+        """The message that ``to_dict`` or the HTTP API wrote; a missing role means ``user``.
+
+        Raises TypeError for an unknown field or a wrong type, ValueError for an unknown role.
+        """
+        unknown = data.keys() - FIELDS
+        if unknown:
+            raise TypeError(f"ChatMessage has no field {sorted(map(str, unknown))[0]!r}")
+        return cls(**{"role": "user", **data})
+
+
+FIELDS: tuple[str, ...] = tuple(field.name for field in fields(ChatMessage))
+_CONTAINER_FIELDS: tuple[tuple[str, type], ...] = (
+    ("reasoning_details", list),
+    ("tool_calls", list),
+    ("user_params", dict),
+)
+_TEXT_FIELDS = tuple(name for name in FIELDS if name != "role" and name not in dict(_CONTAINER_FIELDS))

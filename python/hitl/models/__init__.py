@@ -1,0 +1,50 @@
+"""Chat clients: what an agent asks for its next message.
+
+`OpenAIChatClient` and `OpenRouterChatClient` speak chat-completions through the `openai` package
+(`pip install hitl-runtime[openai]`). Anything that satisfies `ChatClient` can stand in their place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hitl.messages import ChatMessage
+    from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest, ResponseFormat
+    from hitl.models.chat_completions import OpenAIChatClient, OpenRouterChatClient
+
+__all__ = [
+    "ChatClient",
+    "ChatMessage",
+    "Delta",
+    "ModelReply",
+    "ModelRequest",
+    "OpenAIChatClient",
+    "OpenRouterChatClient",
+    "ResponseFormat",
+]
+
+_HOMES = {
+    "ChatClient": "hitl.models.chat_client",
+    "ChatMessage": "hitl.messages",
+    "Delta": "hitl.models.chat_client",
+    "ModelReply": "hitl.models.chat_client",
+    "ModelRequest": "hitl.models.chat_client",
+    "OpenAIChatClient": "hitl.models.chat_completions",
+    "OpenRouterChatClient": "hitl.models.chat_completions",
+    "ResponseFormat": "hitl.models.chat_client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

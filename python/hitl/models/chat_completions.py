@@ -1,0 +1,169 @@
+"""Chat clients on the `openai` package. Retries and time-outs are that package's own (`max_retries`, `timeout`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hitl.errors import HitlError
+from hitl.models.chat_client import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+class ModelNotConfigured(HitlError):
+    """A chat client lacks its library, its key or its model."""
+
+    code = "model_not_configured"
+
+
+class OpenAIChatClient:
+    """Chat completions of OpenAI, or of any server that speaks them (`base_url`).
+
+    Nothing is imported, built or connected before the first request (or `prepare()`).
+    """
+
+    _key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    _sends_reasoning: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        stream: bool = True,
+        **client_options: Any,
+    ):
+        """
+        Args:
+            api_key: The key; by default `OPENAI_API_KEY`.
+            base_url: Where the API is, up to and including `/v1`; by default `OPENAI_BASE_URL`, else OpenAI.
+            parameters: Members of every request: `{"temperature": 0}`.
+            stream: Whether to stream when somebody reads; False for servers that cannot.
+            **client_options: As for `openai.AsyncOpenAI`: `timeout` (seconds), `max_retries`,
+                `default_headers`, `organization`, ...
+        """
+        self._require_library()
+        self._api_key = api_key
+        self._base_url = base_url
+        self._parameters = dict(parameters or {})
+        self._stream = stream
+        self._client_options = dict(client_options)
+        # Connections belong to an event loop, so each loop has a client of its own.
+        self._clients: dict[asyncio.AbstractEventLoop, AsyncOpenAI] = {}
+        self._owner = os.getpid()
+        self._spare: AsyncOpenAI | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(base_url={self._base_url!r})"  # never the key
+
+    def prepare(self) -> None:
+        """Import what a request needs, and build (not connect) the first client, so that forked workers have it."""
+        from openai.resources.chat.completions import AsyncCompletions  # noqa: F401  (openai imports it lazily)
+        from openai.types.chat import ChatCompletion, ChatCompletionChunk  # noqa: F401
+
+        if self._find_key() and self._spare is None:
+            self._spare = self._build()
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Ask the model; raises `openai.OpenAIError` (after its retries), `ModelNotConfigured`."""
+        from hitl.models.wire import ReplyBuilder, response_format_to_wire, to_wire
+
+        client = self._client()
+        body: dict[str, Any] = {
+            "model": request.model,
+            "messages": [to_wire(message, reasoning=self._sends_reasoning) for message in request.messages],
+        }
+        if request.tools:
+            body["tools"] = request.tools
+        if request.response_format is not None:
+            body["response_format"] = response_format_to_wire(request.response_format)
+        if self._parameters:
+            # Through extra_body, because gateways take members that the package has no argument for.
+            body["extra_body"] = self._parameters
+        builder = ReplyBuilder()
+        if request.on_delta is None or not self._stream:
+            completion = await client.chat.completions.create(**body)
+            builder.add_completion(_plain(completion))
+            return builder.finish()
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        async with await client.chat.completions.create(**body) as stream:
+            async for chunk in stream:
+                for delta in builder.add_chunk(_plain(chunk)):
+                    request.on_delta(delta)
+        return builder.finish()
+
+    async def aclose(self) -> None:
+        """Close the connections this event loop has; the client stays usable."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _client(self) -> AsyncOpenAI:
+        if os.getpid() != self._owner:
+            # Forked: sockets of the parent are not ours to use or to close. A spare has none.
+            self._clients, self._owner = {}, os.getpid()
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            for dead in [known for known in self._clients if known.is_closed()]:
+                del self._clients[dead]
+            spare, self._spare = self._spare, None
+            client = self._clients[loop] = spare or self._build()
+        return client
+
+    def _build(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        key = self._find_key()
+        if not key and not self._brings_credentials():
+            variable = self._key_variables[0]
+            raise ModelNotConfigured(
+                f"{type(self).__name__} has no API key\n\n"
+                f"hint: set {variable}, or pass {type(self).__name__}(api_key=...)"
+            )
+        options = dict(self._client_options)
+        if key:
+            options["api_key"] = key
+        if self._base_url is not None:
+            options["base_url"] = self._base_url
+        return AsyncOpenAI(**options)
+
+    def _find_key(self) -> str | None:
+        if self._api_key:
+            return self._api_key
+        return next((value for name in self._key_variables if (value := os.environ.get(name))), None)
+
+    def _brings_credentials(self) -> bool:
+        return bool(self._client_options.keys() & {"provider", "workload_identity", "admin_api_key"})
+
+    def _require_library(self) -> None:
+        # Looked for, not imported: importing takes most of a second, and an agent may never need it.
+        if find_spec("openai") is None:
+            raise ModelNotConfigured(
+                f"{type(self).__name__} needs the openai package\n\nhint: pip install 'hitl-runtime[openai]'"
+            )
+
+
+class OpenRouterChatClient(OpenAIChatClient):
+    """Any model of OpenRouter: `model_name="anthropic/claude-sonnet-4"`. Key: `OPENROUTER_API_KEY`."""
+
+    _key_variables: ClassVar[tuple[str, ...]] = ("OPENROUTER_API_KEY",)
+    # OpenRouter hands reasoning back to the model that wrote it, which needs it between its tool calls.
+    _sends_reasoning: ClassVar[bool] = True
+
+    def __init__(self, api_key: str | None = None, base_url: str | None = None, **options: Any):
+        """As `OpenAIChatClient`; `base_url` is `OPENROUTER_BASE_URL` or OpenRouter by default."""
+        address = base_url or os.environ.get("OPENROUTER_BASE_URL") or "https://openrouter.ai/api/v1"
+        super().__init__(api_key, address, **options)
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    """A response of the openai package as dictionaries, with the members it has no field for."""
+    plain: dict[str, Any] = model.to_dict(warnings=False)
+    return plain

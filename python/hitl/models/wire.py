@@ -1,0 +1,220 @@
+"""Chat-completions wire format: messages out, replies and stream chunks in.
+
+Chunks are read as plain dictionaries: gateways add members (`reasoning`, `reasoning_details`, `cost`) and leave
+out others (`index`), and neither may break a turn.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from hitl.messages import ChatMessage, ToolCall
+from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
+
+# The first characters of base64 data tell the image type; a data URL needs it.
+_IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+
+
+def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
+    """One message as a provider takes it.
+
+    `reasoning`: send reasoning back (OpenRouter needs it between tool calls; OpenAI refuses the member).
+    `user_params` never leave: they are for the agent, not for a model.
+    """
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.role == "user" and message.base64_image:
+        text = [{"type": "text", "text": message.content}] if message.content else []
+        wire["content"] = [*text, {"type": "image_url", "image_url": {"url": _image_url(message.base64_image)}}]
+    if message.content is None and message.role != "assistant" and not message.base64_image:
+        wire["content"] = ""
+    if message.tool_calls:
+        wire["tool_calls"] = message.tool_calls
+    if message.tool_call_id is not None:
+        wire["tool_call_id"] = message.tool_call_id
+    if message.name is not None and message.role != "tool":
+        wire["name"] = message.name
+    if reasoning and message.role == "assistant":
+        if message.reasoning_details:
+            wire["reasoning_details"] = message.reasoning_details
+        elif message.reasoning:
+            wire["reasoning"] = message.reasoning
+    return wire
+
+
+def _image_url(data: str) -> str:
+    if data.startswith("data:"):
+        return data
+    kind = next((kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)), "image/png")
+    return f"data:{kind};base64,{data}"
+
+
+def response_format_to_wire(wanted: ResponseFormat) -> dict[str, Any]:
+    """`strict` wherever the schema allows it: then the provider guarantees the structure."""
+    strict = _strict(wanted.schema)
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": wanted.name, "schema": strict or wanted.schema, "strict": strict is not None},
+    }
+
+
+def _strict(schema: Any) -> Any:
+    """The schema in the form strict mode wants (every property required, nothing else allowed), or None where
+    that would change what it means: an open object, or an optional property whose absence has a meaning."""
+    if isinstance(schema, list):
+        parts = [_strict(part) for part in schema]
+        return None if any(part is None for part in parts) else parts
+    if not isinstance(schema, dict):
+        return schema
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            inner = {name: _strict(part) for name, part in value.items()}
+            if any(part is None for part in inner.values()):
+                return None
+            result[key] = inner
+        elif key in ("items", "anyOf", "allOf", "prefixItems", "oneOf"):
+            result[key] = _strict(value)
+            if result[key] is None:
+                return None
+        else:
+            result[key] = value
+    if result.get("type") == "object":
+        properties = result.get("properties")
+        if not properties or result.get("additionalProperties", False) is not False:
+            return None
+        if set(result.get("required", ())) != set(properties):
+            return None
+        result["additionalProperties"] = False
+    return result
+
+
+# --- replies ------------------------------------------------------------------------------------------------------
+
+
+class IncompleteReply(ConnectionError):
+    """The stream ended before the model did: what arrived is no reply, and half a tool call must not run."""
+
+
+class ReplyBuilder:
+    """Puts a reply together from stream chunks, or from one whole completion."""
+
+    def __init__(self) -> None:
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._details: list[dict[str, Any]] = []
+        self._calls: list[dict[str, Any]] = []
+        self._call_at: dict[int, dict[str, Any]] = {}
+        self._finish_reason: str | None = None
+        self._usage: dict[str, float] = {}
+
+    def add_chunk(self, chunk: Mapping[str, Any]) -> list[Delta]:
+        """Take one chunk in; returns what is new for a reader."""
+        if chunk.get("usage"):
+            self._usage = read_usage(chunk["usage"])
+        deltas: list[Delta] = []
+        for choice in (chunk.get("choices") or [])[:1]:
+            deltas += self._add_message(choice.get("delta") or {})
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        return deltas
+
+    def add_completion(self, completion: Mapping[str, Any]) -> None:
+        """Take a whole, unstreamed completion in."""
+        choices = completion.get("choices") or []
+        if not choices:
+            raise IncompleteReply("the model's completion holds no choice")
+        message = dict(choices[0].get("message") or {})
+        message["tool_calls"] = [{**call, "index": i} for i, call in enumerate(message.get("tool_calls") or [])]
+        self._add_message(message)
+        self._finish_reason = choices[0].get("finish_reason") or "stop"
+        self._usage = read_usage(completion.get("usage") or {})
+
+    def _add_message(self, part: Mapping[str, Any]) -> list[Delta]:
+        deltas: list[Delta] = []
+        # A refusal is the model's answer too; it only comes under another name.
+        if content := part.get("content") or part.get("refusal"):
+            self._content.append(content)
+            deltas.append({"content": content})
+        if reasoning := part.get("reasoning") or part.get("reasoning_content"):
+            self._reasoning.append(reasoning)
+            deltas.append({"reasoning": reasoning})
+        for detail in part.get("reasoning_details") or []:
+            self._add_detail(detail)
+        for call in part.get("tool_calls") or []:
+            self._add_call(call)
+        return deltas
+
+    def _add_detail(self, detail: Mapping[str, Any]) -> None:
+        last = self._details[-1] if self._details else None
+        same = last is not None and all(last.get(key) == detail.get(key) for key in ("type", "index"))
+        if last is None or not same or detail.get("index") is None:
+            self._details.append(dict(detail))
+            return
+        for key, value in detail.items():
+            if key in ("text", "summary", "data") and isinstance(value, str):
+                last[key] = (last.get(key) or "") + value
+            elif value is not None:
+                last[key] = value
+
+    def _add_call(self, part: Mapping[str, Any]) -> None:
+        function = part.get("function") or {}
+        index = part.get("index")
+        identity = part.get("id")
+        known = self._call_at.get(index) if index is not None else (self._calls[-1] if self._calls else None)
+        # Some gateways number every call 0, or not at all: another id is another call.
+        if known is None or (identity and known["id"] and identity != known["id"]):
+            known = {"id": "", "name": "", "arguments": []}
+            self._calls.append(known)
+        if index is not None:
+            self._call_at[index] = known
+        known["id"] = known["id"] or identity or ""
+        name = function.get("name")
+        if name and name != known["name"]:  # some gateways repeat the whole name in every chunk
+            known["name"] += name
+        arguments = function.get("arguments")
+        if arguments is not None:
+            # The format says a string; a few servers send the object itself.
+            known["arguments"].append(arguments if isinstance(arguments, str) else _dump(arguments))
+
+    def finish(self) -> ModelReply:
+        """The whole reply; `IncompleteReply` when the model never said that it was done."""
+        if self._finish_reason is None:
+            raise IncompleteReply("the model's stream ended before the reply was complete")
+        calls: list[ToolCall] = [
+            {
+                "id": call["id"] or f"call_{uuid.uuid4().hex}",
+                "type": "function",
+                "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
+            }
+            for call in self._calls
+        ]
+        message = ChatMessage(
+            role="assistant",
+            content="".join(self._content) or (None if calls else ""),
+            reasoning="".join(self._reasoning) or None,
+            reasoning_details=self._details or None,
+            tool_calls=calls or None,
+        )
+        return ModelReply(message, self._usage, self._finish_reason)
+
+
+def _dump(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def read_usage(usage: Mapping[str, Any]) -> dict[str, float]:
+    """A provider's usage object in our words; members nobody told are left out."""
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
+    told = {
+        "input_tokens": usage.get("prompt_tokens"),
+        "output_tokens": usage.get("completion_tokens"),
+        "total_tokens": usage.get("total_tokens"),
+        "cached_tokens": prompt.get("cached_tokens"),
+        "reasoning_tokens": completion.get("reasoning_tokens"),
+        "cost": usage.get("cost"),
+    }
+    return {name: value for name, value in told.items() if isinstance(value, int | float)}

@@ -1,0 +1,212 @@
+"""``hitl.step``: make a step of anything; and the clock, ids and random numbers that replay.
+
+>>> rows = await hitl.step(fetch_rows, "2024-01-01")          # doctest: +SKIP
+>>> @hitl.step(key="charge", once=True)                       # doctest: +SKIP
+... async def charge(card: str, cents: int) -> str: ...
+
+Everything here is awaited. From a sync agent or a sync tool, which run in threads, use the twin: ``hitl.step.sync``,
+``hitl.now.sync()``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from hitl.runtime import Turn, call_blocking, current_turn, location_of
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class StepDecorator:
+    """What ``@hitl.step(key=..., once=...)`` returns: it makes every call of a function a step."""
+
+    def __init__(self, key: str | None, once: bool) -> None:
+        self._key = key
+        self._once = once
+
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __call__(self, function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """The function as a step; always awaited, also when it is a plain one."""
+        if not callable(function):
+            raise TypeError(f"@hitl.step() decorates a function, got {type(function).__name__}")
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+            turn = current_turn(f"step {_name_of(function)}()")
+            return _run(turn, function, args, kwargs, self._key, self._once, sys._getframe(1))
+
+        return call
+
+
+class _Step:
+    """``hitl.step``; called with a function it runs that function as a step, without one it makes a decorator."""
+
+    @overload
+    def __call__(self, *, key: str | None = None, once: bool = False) -> StepDecorator: ...
+    @overload
+    def __call__(
+        self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def __call__(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run ``fn(*args, **kwargs)`` as a step: once it has finished, it never runs again for this turn.
+
+        ``fn`` may be async, or plain (it then runs in a thread). Its result must be something that can be stored:
+        JSON values, pydantic models, dataclasses, datetime, UUID, Decimal, bytes, Enum, tuple, set; anything else is a
+        TypeError. The caller gets the decoded copy of what was stored.
+
+        As a decorator, with parentheses: ``key`` names the step independently of its position in the code; ``once``
+        says that a crash in the middle of it must not run it again but ask a person.
+        """
+        if args:
+            function = args[0]
+            if not callable(function):
+                raise TypeError(f"step() takes a function first, got {type(function).__name__}")
+            try:
+                turn = current_turn("step()")
+            except RuntimeError as outside:
+                outside.add_note("hint: to decorate a function, write @hitl.step() with parentheses")
+                raise
+            return _run(turn, function, args[1:], kwargs, None, False, sys._getframe(1))
+        return _decorator(**kwargs)
+
+    def sync(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same from a sync agent or tool; a plain ``fn`` runs in the calling thread."""
+        turn = current_turn("step.sync()")
+        frame = sys._getframe(1)
+        return turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, None, False, frame))
+
+
+def _decorator(*, key: str | None = None, once: bool = False) -> StepDecorator:
+    return StepDecorator(key, once)
+
+
+def _run(
+    turn: Turn,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    key: str | None,
+    once: bool,
+    frame: FrameType,
+) -> Coroutine[Any, Any, Any]:
+    async def body() -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        result = await call_blocking(turn, function, *args, **kwargs)
+        # A lambda or a partial around an async function only shows itself by what it returns.
+        return await result if inspect.isawaitable(result) else result
+
+    return turn.run_step(
+        "step",
+        _name_of(function),
+        body,
+        key=key,
+        location=location_of(frame),
+        arguments=_named_arguments(function, args, kwargs),
+        once=once,
+    )
+
+
+def _named_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):  # a wrong call, which fails in the body, or a builtin without a signature
+        return {**{str(index): value for index, value in enumerate(args)}, **kwargs}
+    return dict(bound.arguments)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    inner = function.func if isinstance(function, functools.partial) else function
+    return getattr(inner, "__qualname__", type(inner).__name__)
+
+
+class _Clock(Generic[T]):
+    """A value that differs at every call, and is the same again in a replay: read, recorded, then returned."""
+
+    def __init__(self, name: str, read: Callable[[], T], doc: str) -> None:
+        self._name = name
+        self._read = read
+        self.__doc__ = doc
+
+    def __call__(self) -> Coroutine[Any, Any, T]:
+        return self._step(current_turn(f"{self._name}()"), sys._getframe(1))
+
+    def sync(self) -> T:
+        """The same from a sync agent or tool."""
+        turn = current_turn(f"{self._name}.sync()")
+        frame = sys._getframe(1)
+        return turn.run_sync(self._name, lambda: self._step(turn, frame))
+
+    def _step(self, turn: Turn, frame: FrameType) -> Coroutine[Any, Any, T]:
+        async def body() -> T:
+            return self._read()
+
+        return turn.run_step("clock", self._name, body, location=location_of(frame))
+
+
+class _Patched:
+    """``await hitl.patched("id")``: True where this edit of the agent's code applies.
+
+    A turn that started before the edit, and already went past this place, gets False in its replay and so keeps to the
+    old code; every other turn gets True. One answer per id and turn. ``hitl.patched.sync`` in threads.
+    """
+
+    def __call__(self, id: str) -> Coroutine[Any, Any, bool]:
+        return self._decide(current_turn("patched()"), id, sys._getframe(1))
+
+    def sync(self, id: str) -> bool:
+        """The same from a sync agent or tool."""
+        turn = current_turn("patched.sync()")
+        frame = sys._getframe(1)
+        return turn.run_sync("patched", lambda: self._decide(turn, id, frame))
+
+    async def _decide(self, turn: Turn, id: str, frame: FrameType) -> bool:
+        if not isinstance(id, str) or not id:
+            raise TypeError("patched() takes the id of the edit, a non-empty string")
+        known = turn.patches.get(id)
+        if known is not None:
+            return known
+
+        async def body() -> bool:
+            return True
+
+        applies = await turn.run_step("step", "patched", body, key=f"patched:{id}", location=location_of(frame))
+        return turn.patches.setdefault(id, applies)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _uuid() -> UUID:
+    from uuid import uuid4
+
+    return uuid4()
+
+
+def _random() -> float:
+    from random import random as draw
+
+    return draw()
+
+
+step = _Step()
+now = _Clock("now", _now, "``await hitl.now()``: the current time, a timezone-aware ``datetime`` in UTC.")
+uuid = _Clock("uuid", _uuid, "``await hitl.uuid()``: a random ``uuid.UUID`` (version 4).")
+random = _Clock("random", _random, "``await hitl.random()``: a float in [0.0, 1.0).")
+patched = _Patched()

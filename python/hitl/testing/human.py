@@ -1,0 +1,194 @@
+"""The person in a test: says beforehand what to answer, and is asked nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from hitl.client.models import Interrupt
+
+Subject = Literal["tool", "question", "type"]
+
+_TOOL_APPROVAL: Final = "tool_approval"
+_USER_INPUT: Final = "user_input"
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class UnexpectedInterrupt(AssertionError):
+    """The agent asked something that no rule of `human` answers. `interrupt` is what it asked."""
+
+    def __init__(self, message: str, interrupt: Interrupt) -> None:
+        super().__init__(message)
+        self.interrupt = interrupt
+
+
+@dataclass
+class Rule:
+    """One answer, prepared for a tool, a question or a type of interrupt."""
+
+    subject: Subject
+    name: str
+    value: Any
+    uses: int = 0
+    """How often it answered."""
+
+    def __str__(self) -> str:
+        how = {"tool": "on", "question": "on_question", "type": "on_type"}[self.subject]
+        return f"human.{how}({self.name!r}) -> {_shown(self.value)}"
+
+
+@dataclass
+class Human:
+    """Answers interrupts from rules, made before the agent runs.
+
+        human.on("delete_file").approve()
+        human.on("send_mail").reject("not to customers")
+        human.on_question("Strategy").answer("By date")
+        human.on_type("color_picker").answer({"hex": "#ff6b6b"})
+
+    Several rules for the same thing are used in the order they were made; the last one then holds for every further
+    interrupt. A rule for a tool or a question goes before one for the type.
+    """
+
+    rules: list[Rule] = field(default_factory=list)
+    """Every rule, in the order made."""
+
+    seen: list[Interrupt] = field(default_factory=list)
+    """Every interrupt that was answered, in order; `seen[0].tool_args` is what the first approval showed."""
+
+    @property
+    def unused(self) -> list[Rule]:
+        """The rules that never answered anything."""
+        return [rule for rule in self.rules if rule.uses == 0]
+
+    def on(self, tool: str | _Named) -> Decide:
+        """Decide about calls of a tool, given by its name or as the tool itself."""
+        return Decide(self, tool if isinstance(tool, str) else tool.name)
+
+    def on_question(self, header_or_text: str) -> Answer:
+        """Answer a question of `ask_user_question`, named by its header or by its whole text."""
+        return Answer(self, "question", header_or_text)
+
+    def on_type(self, type: str) -> Answer:
+        """Answer interrupts of a type with any JSON value; `type` is `unknown` where the payload has none."""
+        return Answer(self, "type", type)
+
+    def answer(self, interrupt: Interrupt) -> Any:
+        """The value that answers `interrupt`; raises `UnexpectedInterrupt` when no rule is for it."""
+        used, value = self._decide(interrupt)
+        for rule in used:
+            rule.uses += 1
+        self.seen.append(interrupt)
+        return value
+
+    def expects(self, interrupt: Interrupt) -> None:
+        """Raise `UnexpectedInterrupt` unless a rule is for `interrupt`; uses nothing up."""
+        self._decide(interrupt)
+
+    def _decide(self, interrupt: Interrupt) -> tuple[list[Rule], Any]:
+        if interrupt.type == _TOOL_APPROVAL and (rule := self._rule("tool", interrupt.tool_name)):
+            return [rule], rule.value
+        if interrupt.type == _USER_INPUT:
+            rules = {
+                question["question"]: self._rule("question", question.get("header"), question["question"])
+                for question in interrupt.payload.get("questions", ())
+            }
+            found = {text: rule for text, rule in rules.items() if rule is not None}
+            if found and len(found) == len(rules):
+                return list(found.values()), {"answers": {text: rule.value for text, rule in found.items()}}
+            if found:
+                raise self._unexpected(interrupt, [text for text in rules if text not in found])
+        if rule := self._rule("type", interrupt.type):
+            return [rule], rule.value
+        raise self._unexpected(interrupt, [])
+
+    def _rule(self, subject: Subject, *names: str | None) -> Rule | None:
+        """The first rule that was not used yet, else the last: a rule repeats until another one follows it."""
+        matching = [rule for rule in self.rules if rule.subject == subject and rule.name in names]
+        return next((rule for rule in matching if rule.uses == 0), matching[-1] if matching else None)
+
+    def _unexpected(self, interrupt: Interrupt, unanswered: list[str]) -> UnexpectedInterrupt:
+        asked_by = f" by {interrupt.agent}" if interrupt.agent else ""
+        lines = [f"nobody answers this interrupt ({interrupt.type}){asked_by}:", ""]
+        lines += [f"    {line}" for line in _pretty(interrupt.payload).splitlines()]
+        if unanswered:
+            lines += ["", "no rule for: " + ", ".join(repr(text) for text in unanswered)]
+        lines += ["", "rules:" if self.rules else "there are no rules"]
+        lines += [f"    {rule}" for rule in self.rules]
+        lines += ["", f"hint: {_hint(interrupt, unanswered)}"]
+        return UnexpectedInterrupt("\n".join(lines), interrupt)
+
+
+@dataclass(frozen=True)
+class Decide:
+    """What `human.on(tool)` returns: say what to decide."""
+
+    human: Human
+    tool: str
+
+    def approve(self) -> Human:
+        """Let it run with the arguments that were shown."""
+        return self._add({"approved": True})
+
+    def reject(self, reason: str | None = None) -> Human:
+        """Do not let it run; the model hears the reason."""
+        return self._add({"approved": False} if reason is None else {"approved": False, "reason": reason})
+
+    def edit(self, **arguments: Any) -> NoReturn:
+        """Approve with other arguments: not in this release."""
+        self._later("edit")
+
+    def respond(self, value: Any) -> NoReturn:
+        """Answer in the tool's place: not in this release."""
+        self._later("respond")
+
+    def _add(self, value: Any) -> Human:
+        self.human.rules.append(Rule("tool", self.tool, value))
+        return self.human
+
+    def _later(self, decision: str) -> NoReturn:
+        raise NotImplementedError(
+            f"human.on({self.tool!r}).{decision}(...): this release decides with approve() and reject(reason) only"
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `human.on_question(...)` and `human.on_type(...)` return: say what to answer."""
+
+    human: Human
+    subject: Subject
+    name: str
+
+    def answer(self, value: Any) -> Human:
+        """Answer with `value`; for a question a label, a list of labels (with multiSelect), or free text."""
+        self.human.rules.append(Rule(self.subject, self.name, value))
+        return self.human
+
+
+def _hint(interrupt: Interrupt, unanswered: list[str]) -> str:
+    if interrupt.type == _TOOL_APPROVAL and interrupt.tool_name:
+        return f"human.on({interrupt.tool_name!r}).approve(), or .reject(reason)"
+    if interrupt.type == _USER_INPUT:
+        questions: list[Mapping[str, Any]] = list(interrupt.payload.get("questions", ()))
+        missing = [question for question in questions if question["question"] in unanswered] or questions
+        if missing:
+            name = missing[0].get("header") or missing[0]["question"]
+            return f"human.on_question({name!r}).answer({missing[0]['options'][0]['label']!r})"
+    return f"human.on_type({interrupt.type!r}).answer(...)"
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."

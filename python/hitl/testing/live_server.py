@@ -1,0 +1,169 @@
+"""A real server inside a test, and turns that the test's `human` answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hitl.errors import HitlError
+from hitl.testing.human import Human
+
+if TYPE_CHECKING:
+    from hitl.client import Client, Session
+    from hitl.client.models import Interrupt
+    from hitl.messages import ChatMessage
+    from hitl.serving import Server
+
+
+class TurnFailed(HitlError):
+    """A turn that ended in an error, or that did not end in time. `session` is how it was left."""
+
+    code = "turn_failed"
+
+    def __init__(self, message: str, session: Session) -> None:
+        super().__init__(message)
+        self.session = session
+
+
+class LiveServer:
+    """One running server. `client` talks to it, `send` runs a whole turn."""
+
+    def __init__(self, agent: object, human: Human, **options: Any) -> None:
+        from hitl.serving import Server
+
+        self._human = human
+        self._api_key: str | None = options.get("api_key")
+        self._client: Client | None = None
+        self._server: Server = Server(agent, **{"port": 0, "store": "memory", "log_level": "warning", **options})
+        self._server.start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens, for example `http://127.0.0.1:41234`."""
+        return self._server.url
+
+    @property
+    def client(self) -> Client:
+        """A client of this server, with its key."""
+        if self._client is None:
+            from hitl.client import Client
+
+            self._client = Client(self.url, api_key=self._api_key)
+        return self._client
+
+    def create_session(self, state: list[ChatMessage] | list[Mapping[str, Any]] | None = None) -> Session:
+        """A new session, which starts with the messages of `state`."""
+        return self.client.create_session(state)
+
+    def send(
+        self,
+        message: str | ChatMessage | Mapping[str, Any],
+        session: str | Session | None = None,
+        *,
+        timeout: float = 30.0,
+    ) -> ChatMessage:
+        """Run one turn, its interrupts answered by `human`, and return the agent's message.
+
+        session: the session or its id; a new one when left out.
+        timeout: seconds for the whole turn.
+
+        Raises `UnexpectedInterrupt` for an interrupt no rule is for, and `TurnFailed` for a turn that ends in an
+        error or not in time.
+        """
+        __tracebackhide__ = True
+        session_id = self._session_id(session)
+        deadline = time.monotonic() + timeout
+        self.client.send_message(session_id, message)
+        while True:
+            settled = self.client.wait(session_id, max(0.0, deadline - time.monotonic()))
+            match settled.status:
+                case "interrupted":
+                    self._answer(settled)
+                case "error":
+                    raise TurnFailed(settled.error or "the turn ended in an error", settled)
+                case "running":
+                    raise TurnFailed(f"the turn did not end within {timeout:g} s", settled)
+                case "idle":
+                    if settled.response is None:
+                        raise TurnFailed("the turn ended without a response", settled)
+                    return settled.response
+
+    def stop(self) -> None:
+        """Stop serving; the fixture does it at the end of the test."""
+        client, self._client = self._client, None
+        try:
+            if client is not None:
+                client.close()
+        finally:
+            self._server.stop()
+
+    def _session_id(self, session: str | Session | None) -> str:
+        if isinstance(session, str):
+            return session
+        return (self.create_session() if session is None else session).session_id
+
+    def _answer(self, session: Session) -> None:
+        __tracebackhide__ = True
+        # All of them first: a test should fail on what nobody answers before anything runs.
+        for interrupt in session.interrupts:
+            self._human.expects(interrupt)
+        for interrupt in session.interrupts:
+            self._answer_one(interrupt)
+
+    def _answer_one(self, interrupt: Interrupt) -> None:
+        from hitl.client import Conflict
+
+        value = self._human.answer(interrupt)
+        try:
+            self.client.answer(interrupt.interrupt_id, value)
+        except Conflict:
+            # The answer before may have made the agent withdraw this question: then it needs none.
+            if self.client.get_interrupt(interrupt.interrupt_id).status == "pending":
+                raise
+
+
+class HitlServer:
+    """What the fixture `hitl_server` is: call it with an agent to serve it until the test ends."""
+
+    def __init__(self, human: Human) -> None:
+        self._human = human
+        self._running: list[LiveServer] = []
+
+    def __call__(self, agent: object, **serve_options: Any) -> LiveServer:
+        """Serve an agent on a free port.
+
+        agent: a live object, whose turns run in this process; or `"module:attr"`, which real workers import.
+        serve_options: those of `hitl.Server`; the store is `memory` unless another one is named.
+        """
+        server = LiveServer(agent, self._human, **serve_options)
+        self._running.append(server)
+        return server
+
+    @property
+    def latest(self) -> LiveServer:
+        """The server started last; LookupError when there is none."""
+        if not self._running:
+            raise LookupError("no server was started in this test\n\nhint: server = hitl_server(my_agent)")
+        return self._running[-1]
+
+    def stop(self) -> None:
+        """Stop every server, the last one first; errors are raised once all have been told."""
+        errors = []
+        while self._running:
+            try:
+                self._running.pop().stop()
+            except Exception as error:  # noqa: BLE001  (collected: one failure must not leave the others running)
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("servers that did not stop", errors)
+
+
+class LatestClient:
+    """What the fixture `hitl_client` is: the client of the server that the test started last."""
+
+    def __init__(self, servers: HitlServer) -> None:
+        self._servers = servers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._servers.latest.client, name)

@@ -1,0 +1,469 @@
+"""`@tool`: a function a model may call, with its schema, its guardrails and its approval."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import math
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, TypeVar, overload
+
+from hitl.guardrails import Guardrail, InputGuardrail, OutputGuardrail, read_input_guardrails, read_output_guardrails
+from hitl.tool_schema import (
+    Arguments,
+    DocString,
+    FunctionParameters,
+    ModelParameters,
+    Parameters,
+    SchemaParameters,
+    Signature,
+    read_docstring,
+    read_signature,
+    resolve_hints,
+)
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ContextT = TypeVar("ContextT")
+
+DecisionKind = Literal["approve", "edit", "reject", "respond"]
+ApprovalPolicy = Callable[["RunContext[Any]", dict[str, Any]], Any]
+
+_DECISIONS: Final = ("approve", "edit", "reject", "respond")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_UNSET: Final[Any] = object()
+
+
+@dataclass(frozen=True)
+class RunContext(Generic[ContextT]):
+    """What a tool call knows about the run it is part of.
+
+    A tool gets it by annotating a parameter with `RunContext`; the model does not see that parameter.
+    """
+
+    context: ContextT | None = None
+    """The object given to the run."""
+
+    tool_call_id: str | None = None
+    """The id the model gave the call; None for a call made from Python."""
+
+    agent: str | None = None
+    """Name of the agent whose model made the call."""
+
+    session_id: str | None = None
+    """The session, where there is one."""
+
+    idempotency_key: str | None = None
+    """The same in every re-run of this call and different for every other: hand it to the outside world, so that
+    a request sent twice counts once."""
+
+
+class Tool(Generic[P, R]):
+    """A function a model may call. Made by `tool`; never changed afterwards.
+
+    Called inside a hitl run (by a model or from Python), the arguments are checked, guardrails look at them, a
+    person approves them where that is required, and the call is a journaled step. Outside a run a tool is its
+    function, except that one which needs approval refuses.
+    """
+
+    def __init__(self, function: Callable[P, R], *, _local_names: Mapping[str, Any] | None = None):
+        if not callable(function):
+            raise TypeError(f"tool() needs a function, got {type(function).__name__}")
+        target = function.func if isinstance(function, functools.partial) else function
+        self.function: Callable[P, R] = function
+        """The bare function: no checks, no guardrails, no approval, no journal."""
+        functools.update_wrapper(self, target)
+        self.name: str = getattr(target, "__name__", type(target).__name__)
+        """What the model calls it."""
+        self.requires_approval: bool | ApprovalPolicy = False
+        self.allowed_decisions: tuple[DecisionKind, ...] = ("approve", "edit", "reject")
+        self.approval_description: str | None = None
+        self.input_guardrails: tuple[InputGuardrail, ...] = ()
+        self.output_guardrails: tuple[OutputGuardrail, ...] = ()
+        self.once: bool | None = None
+        self.timeout: float | None = None
+        self.schema: Mapping[str, Any] | type[BaseModel] | None = None
+        self._description: str | None = None
+        self._local_names = _local_names
+        self._signature: Signature = _read_signature(function)
+        self._parameters: Parameters | None = None
+        self._context_parameter: str | None = None
+        self._doc: DocString = read_docstring(function)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+    @classmethod
+    def with_parameters(cls, function: Callable[..., Any], parameters: Parameters, **options: Any) -> Tool[..., Any]:
+        """A tool whose parameters come from elsewhere than its function; `options` are those of `tool`."""
+        made: Tool[..., Any] = cls(function)
+        made._parameters = parameters
+        made._find_context(resolve_hints(function, None))
+        _apply(made, options, from_tool=False)
+        return made
+
+    @property
+    def description(self) -> str:
+        """What the model is told it does; by default the docstring without its parameter section."""
+        return self._doc.description if self._description is None else self._description
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is `async def`; a plain one runs in a thread."""
+        call = getattr(self.function, "__call__", None)  # noqa: B004  (an object with an async __call__)
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+
+    @property
+    def parameters(self) -> Parameters:
+        """What it takes; `TypeError` when an annotation cannot be resolved or described as JSON."""
+        if self._parameters is None:
+            try:
+                self._build_parameters()
+            except NameError as error:
+                raise TypeError(
+                    f"tool {self.name!r} has an annotation that names {error.name!r}, which is not defined\n\n"
+                    "hint: define it before the tool, at module level"
+                ) from error
+        assert self._parameters is not None
+        return self._parameters
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The tool as a model request lists it: `{"type": "function", "function": {...}}`."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters.json_schema}
+        return {"type": "function", "function": function}
+
+    def check(self, given: Mapping[str, Any]) -> Arguments:
+        """Check and convert arguments; raises `InvalidArguments`."""
+        return self.parameters.check(given)
+
+    def call_bare(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, with an empty `RunContext` where it wants one and was given none."""
+        _ = self.parameters
+        if self._context_parameter is not None and self._context_parameter not in kwargs:
+            names = [parameter.name for parameter in self._signature.parameters]
+            if names.index(self._context_parameter) >= len(args):
+                kwargs = {**kwargs, self._context_parameter: RunContext()}
+        return self.function(*args, **kwargs)
+
+    def bind(self, arguments: Arguments, context: RunContext[Any]) -> functools.partial[Any]:
+        """The function with everything it is called with."""
+        _ = self.parameters  # resolves the context parameter
+        values = dict(arguments.values)
+        if self._context_parameter is not None:
+            values[self._context_parameter] = context
+        positional = []
+        for parameter in self._signature.parameters:
+            if parameter.kind is not parameter.POSITIONAL_ONLY:
+                break
+            if parameter.name not in values:
+                break
+            positional.append(values.pop(parameter.name))
+        return functools.partial(self.function, *positional, **values)
+
+    async def call(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Call the tool from Python, with everything a model's call goes through.
+
+        Raises `InvalidArguments`, `ToolRejected`, and whatever the tool raises.
+        """
+        from hitl.approvals import call_tool
+
+        return await call_tool(self, self._name_arguments(args, kwargs))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """As `call`; a tool made from a plain `def` blocks, and does so only outside an event loop."""
+        from hitl.approvals import call_tool_from_python
+
+        result: R = call_tool_from_python(self, args, kwargs)
+        return result
+
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R]:
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.function = functools.partial(self.function, instance)  # type: ignore[arg-type]
+        return bound
+
+    def _name_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of a call from Python, by name; a context handed over by hand is dropped."""
+        _ = self.parameters
+        names = [p.name for p in self._signature.parameters if p.name != self._context_parameter]
+        if len(args) > len(names):
+            raise TypeError(f"{self.name}() takes {len(names)} arguments, got {len(args)}")
+        named = dict(zip(names, args, strict=False))
+        twice = named.keys() & kwargs.keys()
+        if twice:
+            raise TypeError(f"{self.name}() got several values for {min(twice)!r}")
+        return named | {name: value for name, value in kwargs.items() if name != self._context_parameter}
+
+    def _build_parameters(self) -> None:
+        hints = resolve_hints(self.function, self._local_names)
+        self._find_context(hints)
+        visible = [parameter for parameter in self._signature.parameters if parameter.name != self._context_parameter]
+        if self.schema is None:
+            if self._signature.open:
+                raise TypeError(
+                    f"tool {self.name!r} takes **kwargs, which a model cannot be told about\n\n"
+                    "hint: name the parameters, or pass schema=..."
+                )
+            self._parameters = FunctionParameters(self.name, visible, hints, self._doc)
+        elif isinstance(self.schema, type):
+            self._parameters = ModelParameters(self.schema)
+        else:
+            self._parameters = SchemaParameters(self.schema)
+        self._local_names = None
+
+    def _find_context(self, hints: Mapping[str, Any]) -> None:
+        """Which parameter the run fills in."""
+        found = [p.name for p in self._signature.parameters if _is_context(hints.get(p.name))]
+        if len(found) > 1:
+            raise TypeError(f"tool {self.name!r} has several RunContext parameters: {', '.join(found)}")
+        self._context_parameter = found[0] if found else None
+
+    def _known_names(self) -> frozenset[str] | None:
+        """Parameter names for checking guardrails, also while annotations cannot be resolved yet."""
+        if self._parameters is not None:
+            return self._parameters.names
+        if self.schema is not None:
+            return self.parameters.names
+        return frozenset(parameter.name for parameter in self._signature.parameters)
+
+
+def _read_signature(function: Callable[..., Any]) -> Signature:
+    try:
+        return read_signature(function)
+    except ValueError as error:
+        raise TypeError(
+            f"tool() cannot read the signature of {function!r}\n\nhint: wrap it in a def with named parameters"
+        ) from error
+
+
+def _is_context(hint: Any) -> bool:
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    candidates = [hint, *typing.get_args(hint)]
+    return any(item is RunContext or typing.get_origin(item) is RunContext for item in candidates)
+
+
+@overload
+def tool(
+    fn: Callable[P, R] | Tool[P, R],
+    *,
+    name: str | None = ...,
+    description: str | None = ...,
+    schema: Mapping[str, Any] | type[BaseModel] | None = ...,
+    requires_approval: bool | ApprovalPolicy = ...,
+    allowed_decisions: Iterable[DecisionKind] = ...,
+    approval_description: str | None = ...,
+    on_approval: None = ...,
+    input_guardrails: Iterable[Guardrail] | None = ...,
+    output_guardrails: Iterable[Guardrail] | None = ...,
+    once: bool | None = ...,
+    timeout: float | None = ...,
+) -> Tool[P, R]: ...
+
+
+@overload
+def tool(
+    fn: None = None,
+    *,
+    name: str | None = ...,
+    description: str | None = ...,
+    schema: Mapping[str, Any] | type[BaseModel] | None = ...,
+    requires_approval: bool | ApprovalPolicy = ...,
+    allowed_decisions: Iterable[DecisionKind] = ...,
+    approval_description: str | None = ...,
+    on_approval: None = ...,
+    input_guardrails: Iterable[Guardrail] | None = ...,
+    output_guardrails: Iterable[Guardrail] | None = ...,
+    once: bool | None = ...,
+    timeout: float | None = ...,
+) -> Callable[[Callable[P, R] | Tool[P, R]], Tool[P, R]]: ...
+
+
+def tool(
+    fn: Callable[..., Any] | Tool[..., Any] | None = None,
+    *,
+    name: str | None = _UNSET,
+    description: str | None = _UNSET,
+    schema: Mapping[str, Any] | type[BaseModel] | None = _UNSET,
+    requires_approval: bool | ApprovalPolicy = _UNSET,
+    allowed_decisions: Iterable[DecisionKind] = _UNSET,
+    approval_description: str | None = _UNSET,
+    on_approval: None = _UNSET,
+    input_guardrails: Iterable[Guardrail] | None = _UNSET,
+    output_guardrails: Iterable[Guardrail] | None = _UNSET,
+    once: bool | None = _UNSET,
+    timeout: float | None = _UNSET,
+) -> Any:
+    """Make a tool of a function, or a changed copy of a tool; with no function, a decorator.
+
+    Args:
+        fn: A plain or async function. Parameters, their types and their texts come from hints and docstring. Given
+            a `Tool`, only what is named here changes; the given one stays as it is.
+        name: What the model calls it (default: the function's name).
+        description: What the model is told (default: the docstring).
+        schema: A JSON Schema or pydantic model in place of the one from the hints.
+        requires_approval: Whether a person approves each call first: True, False, or a plain or async callable
+            `(ctx, args) -> bool`. It is asked once per call; raising, or returning no bool, means yes.
+        allowed_decisions: What a person may answer: "approve", "edit", "reject", "respond". This release offers
+            the person "approve" and "reject", whichever of them are allowed.
+        approval_description: Said to the person beside the arguments.
+        on_approval: Refused in this release.
+        input_guardrails: See `hitl.guardrails`.
+        output_guardrails: See `hitl.guardrails`.
+        once: A crash while it ran makes it a question, not a retry. None: true for a call a person approved.
+        timeout: Seconds of work, after any approval, until the call is a tool error.
+
+    Raises:
+        TypeError: For what cannot work: a parameter JSON cannot describe, a guardrail that names a parameter the
+            tool lacks, an option of the wrong type.
+        ValueError: For an invalid name, schema, decision or timeout.
+    """
+    changes = {
+        option: value
+        for option, value in {
+            "name": name,
+            "description": description,
+            "schema": schema,
+            "requires_approval": requires_approval,
+            "allowed_decisions": allowed_decisions,
+            "approval_description": approval_description,
+            "on_approval": on_approval,
+            "input_guardrails": input_guardrails,
+            "output_guardrails": output_guardrails,
+            "once": once,
+            "timeout": timeout,
+        }.items()
+        if value is not _UNSET
+    }
+    frame = sys._getframe(1)
+    # Annotations written as strings may name what only the decorating function can see.
+    local_names = frame.f_locals if frame.f_locals is not frame.f_globals else None
+
+    def make(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
+        made = copy.copy(function) if isinstance(function, Tool) else Tool(function, _local_names=local_names)
+        _apply(made, changes, from_tool=isinstance(function, Tool))
+        return made
+
+    return make if fn is None else make(fn)
+
+
+def _apply(made: Tool[..., Any], changes: Mapping[str, Any], *, from_tool: bool) -> None:
+    """Set the named options, each checked; then everything that follows from them."""
+    for option, value in changes.items():
+        _SETTERS[option](made, value)
+    _set_name(made, made.name)  # a lambda's own name is none that a model could call
+    if "schema" in changes:
+        made._parameters = None
+    if made._parameters is None:
+        # A forward reference is resolved at the first use, which says so if it still cannot.
+        with contextlib.suppress(NameError):
+            made._build_parameters()
+    if "input_guardrails" in changes or (from_tool and "schema" in changes):
+        functions = changes.get("input_guardrails", [guardrail.function for guardrail in made.input_guardrails])
+        made.input_guardrails = read_input_guardrails(made.name, functions, made._known_names())
+    if "output_guardrails" in changes:
+        made.output_guardrails = read_output_guardrails(made.name, changes["output_guardrails"])
+
+
+def _set_name(made: Tool[..., Any], value: Any) -> None:
+    if value is None:
+        return
+    # The characters every provider takes.
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"a tool's name is 1 to 64 ASCII letters, digits, '_' or '-', got {value!r}")
+    made.name = value
+
+
+def _set_description(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"description must be a str, got {type(value).__name__}")
+    made._description = value
+
+
+def _set_schema(made: Tool[..., Any], value: Any) -> None:
+    if isinstance(value, type):
+        from pydantic import BaseModel
+
+        if not issubclass(value, BaseModel):
+            raise TypeError(f"schema must be a JSON Schema or a pydantic model, got the class {value.__name__}")
+    elif value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"schema must be a JSON Schema or a pydantic model, got {type(value).__name__}")
+    made.schema = copy.deepcopy(value) if isinstance(value, Mapping) else value
+
+
+def _set_requires_approval(made: Tool[..., Any], value: Any) -> None:
+    if not isinstance(value, bool) and not callable(value):
+        raise TypeError(f"requires_approval must be a bool or a callable (ctx, args) -> bool, got {value!r}")
+    made.requires_approval = value
+
+
+def _set_allowed_decisions(made: Tool[..., Any], value: Any) -> None:
+    kinds = (value,) if isinstance(value, str) else tuple(value)
+    unknown = [kind for kind in kinds if kind not in _DECISIONS]
+    if unknown or not kinds:
+        raise ValueError(f"allowed_decisions takes {', '.join(_DECISIONS)}; got {unknown or 'nothing'}")
+    if not {"approve", "reject"} & set(kinds):
+        raise ValueError(
+            "allowed_decisions needs 'approve' or 'reject': this release cannot offer a person only "
+            + " and ".join(repr(kind) for kind in kinds)
+        )
+    made.allowed_decisions = tuple(dict.fromkeys(kinds))
+
+
+def _set_approval_description(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"approval_description must be a str, got {type(value).__name__}")
+    made.approval_description = value
+
+
+def _set_on_approval(made: Tool[..., Any], value: Any) -> None:
+    if value is not None:
+        raise TypeError(
+            "on_approval is not supported yet: it comes in a later release\n\n"
+            "hint: requires_approval takes a callable that decides which calls a person is asked about"
+        )
+
+
+def _set_once(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"once must be True, False or None, got {value!r}")
+    made.once = value
+
+
+def _set_timeout(made: Tool[..., Any], value: Any) -> None:
+    if value is not None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"timeout is a number of seconds or None, got {value!r}")
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"timeout must be more than 0 seconds, got {value!r}")
+    made.timeout = value
+
+
+def _later(made: Tool[..., Any], value: Any) -> None:
+    """Guardrails are read once the parameters are known."""
+
+
+_SETTERS: Final[Mapping[str, Callable[[Tool[..., Any], Any], None]]] = {
+    "name": _set_name,
+    "description": _set_description,
+    "schema": _set_schema,
+    "requires_approval": _set_requires_approval,
+    "allowed_decisions": _set_allowed_decisions,
+    "approval_description": _set_approval_description,
+    "on_approval": _set_on_approval,
+    "once": _set_once,
+    "timeout": _set_timeout,
+    "input_guardrails": _later,
+    "output_guardrails": _later,
+}

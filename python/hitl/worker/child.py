@@ -1,0 +1,65 @@
+"""The body of a forked worker process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from typing import Any, Literal, NoReturn
+
+from hitl.agents.shapes import as_agent
+from hitl.worker import loops, output
+from hitl.worker.turns import Worker
+
+_EXIT_OK = 0
+_EXIT_BROKEN = 70
+"""EX_SOFTWARE of sysexits.h: the worker itself failed, or the server broke the protocol."""
+
+
+def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str) -> NoReturn:
+    """Serve turns over ``channel_fd`` and exit; never returns.
+
+    ``mode`` is ``"turn"`` (one turn, then exit) or ``"pool"`` (many, as tasks, until the server says shutdown).
+    ``agent`` is what ``load_agent`` returned, or any accepted agent. Standard output and error are the caller's to
+    arrange; in a pool, what turns print goes to the server with the turn's id.
+
+    The process ends by ``os._exit``: a thread that an agent left blocked, and exit handlers that belong to the process
+    this one was forked from, have no say.
+    """
+    code = _EXIT_BROKEN
+    try:
+        # A terminal sends Ctrl-C to every process in the foreground; the server decides what it means for a turn. A
+        # handler, not SIG_IGN, because programs that a tool starts would inherit that.
+        signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+        if mode not in ("turn", "pool"):
+            raise ValueError(f"mode must be 'turn' or 'pool', got {mode!r}")
+        if mode == "pool":
+            output.install()
+        loop = loops.new_loop()
+        loops.run(loop, _serve(channel_fd, agent, single=mode == "turn"))
+        code = _EXIT_OK
+    except BaseException:  # whatever it is, this process must not go on in its parent's code
+        traceback.print_exc()
+    finally:
+        _exit(code)
+
+
+async def _serve(channel_fd: int, agent: Any, *, single: bool) -> None:
+    await Worker(as_agent(agent), single=single, on_lost=_lost).serve(channel_fd)
+
+
+def _lost(error: Exception | None) -> None:
+    """The server is gone, or has given our turns to somebody else: not one more side effect."""
+    if error is not None:
+        print(f"hitl worker: {type(error).__name__}: {error}", file=sys.stderr)
+    _exit(_EXIT_OK if error is None else _EXIT_BROKEN)
+
+
+def _exit(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # the reader is gone, or the agent closed or replaced it
+            continue
+    os._exit(code)

@@ -1,0 +1,83 @@
+"""A worker in a thread: serves a live agent object from the program that made it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from hitl.agents.shapes import as_agent
+from hitl.worker import loops, output
+from hitl.worker.turns import Worker
+
+
+class InProcessWorker:
+    """Runs turns of ``agent`` as tasks in a daemon thread with an event loop of its own, in pool mode over ``fd``.
+
+    ``fd`` is a connected Unix stream socket, owned by the worker from ``start()`` on. AgentLoadError when ``agent`` has
+    none of the accepted shapes. Usable as a context manager. The end of the stream ends the thread, and nothing else
+    of the program.
+    """
+
+    def __init__(self, agent: Any, fd: int) -> None:
+        self._agent = as_agent(agent)
+        self._fd = fd
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._worker: Worker | None = None
+        self._ready = threading.Event()
+        self._abandoning: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._main, name="hitl worker", daemon=True)
+
+    def start(self) -> InProcessWorker:
+        """Start the thread; RuntimeError the second time."""
+        self._thread.start()
+        return self
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Cancel the turns that run and wait, at most ``timeout`` seconds, for the thread to end."""
+        if not self._thread.is_alive():
+            return
+        self._ready.wait()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop was closed since we looked: the thread is on its way out
+                self._loop.call_soon_threadsafe(self._abandon)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def __enter__(self) -> InProcessWorker:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def _main(self) -> None:
+        output.install()
+        loop = loops.new_loop()
+        try:
+            loops.run(loop, self._serve(loop))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        except Exception:  # a daemon thread has nobody to raise to
+            traceback.print_exc()
+        finally:
+            self._ready.set()
+            asyncio.set_event_loop(None)
+            loop.close()
+            output.uninstall()
+
+    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._worker = Worker(self._agent, single=False, on_lost=self._lost)
+        self._loop = loop
+        self._ready.set()
+        await self._worker.serve(self._fd)
+
+    def _lost(self, error: Exception | None) -> None:
+        if error is not None:
+            print(f"hitl worker: {type(error).__name__}: {error}", file=sys.stderr)
+        self._abandon()
+
+    def _abandon(self) -> None:
+        if self._worker is not None and self._abandoning is None:
+            self._abandoning = asyncio.get_running_loop().create_task(self._worker.abandon())

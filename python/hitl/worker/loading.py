@@ -1,0 +1,115 @@
+"""``MODULE:ATTR`` to an agent, with errors that a newcomer can act on."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hitl.agents.shapes import LoadedAgent, as_agent
+from hitl.errors import AgentLoadError
+
+_FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
+
+
+def load_agent(spec: str) -> LoadedAgent:
+    """Import the agent that ``module:attribute`` names (dots allowed). AgentLoadError says what is wrong."""
+    module_name, colon, attribute = spec.partition(":")
+    if not (module_name and colon and attribute):
+        raise AgentLoadError(f"{spec!r} does not name an agent", _FORM)
+    if module_name.endswith(".py") or "/" in module_name:
+        dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise AgentLoadError(f"{module_name!r} is a path, not a module", f"did you mean {dotted}:{attribute}?")
+    found: Any = _import(module_name)
+    where = module_name
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise AgentLoadError(f"{where} has no attribute {part!r}", _near(part, found)) from None
+        where = f"{where}.{part}"
+    return as_agent(found, spec)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise AgentLoadError(f"there is no module {error.name!r}", _near_module(error.name)) from None
+        raise _import_failed(name, error) from error
+    except (Exception, SystemExit) as error:  # a module may do anything while it is imported
+        raise _import_failed(name, error) from error
+
+
+def _import_failed(name: str, error: BaseException) -> AgentLoadError:
+    text = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    hint = None
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        hint = f"install what provides {error.name!r}"
+    elif isinstance(error, SystemExit):
+        hint = "the module ends the program when it is imported; put that under: if __name__ == '__main__':"
+    return AgentLoadError(f"importing {name} failed: {reason} ({_place_of(error)})", hint)
+
+
+def _place_of(error: BaseException) -> str:
+    """``file:line`` in the user's code where an import failed."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{_short(error.filename)}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen ")
+        and frame.filename != __file__
+        and frame.filename != importlib.__file__
+    ]
+    return f"{_short(frames[-1].filename)}:{frames[-1].lineno}" if frames else "no line known"
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+def _near(name: str, owner: Any) -> str | None:
+    from difflib import get_close_matches
+
+    public = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
+    close = get_close_matches(name, public, n=3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    own = [
+        candidate
+        for candidate in public
+        if callable(value := getattr(owner, candidate, None))
+        and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
+    ]
+    return f"it defines {', '.join(own[:5])}" if own else None
+
+
+def _near_module(name: str) -> str:
+    from difflib import get_close_matches
+
+    parent, _, last = name.rpartition(".")
+    package = sys.modules.get(parent)
+    folders = (
+        [Path(entry) for entry in package.__path__] if package is not None and hasattr(package, "__path__") else []
+    )
+    if not parent:
+        folders = [Path.cwd()]
+    names = {
+        entry.stem
+        for folder in folders
+        if folder.is_dir()
+        for entry in folder.iterdir()
+        if entry.suffix == ".py" or (entry.is_dir() and (entry / "__init__.py").exists())
+    }
+    close = get_close_matches(last, names, n=1)
+    if close:
+        return f"did you mean {f'{parent}.' if parent else ''}{close[0]}?"
+    return "start it in the directory that holds the module, or install the module"

@@ -1,0 +1,120 @@
+//! A message comes in: a turn begins.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::dispatch::TurnOrder;
+use super::owed::Owed;
+use super::view::IdempotencyKey;
+use super::{Engine, clock, detached, slots};
+use crate::domain::journal::Entry;
+use crate::domain::message::ChatMessage;
+use crate::domain::session;
+use crate::domain::webhook::Webhook;
+use crate::domain::{Error, SessionId, Timestamp};
+use crate::store::record::{StoredReply, Turn};
+use crate::store::{StoreExt, Transaction};
+
+impl Engine {
+    /// Starts a turn with `message`. With a `key` that was used before for the same request, nothing happens again.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::SessionBusy`], [`Error::OtherAgent`], [`Error::QueueFull`],
+    /// [`Error::WebhookRefused`], [`Error::IdempotencyKeyReused`], [`Error::ShuttingDown`].
+    pub async fn send_message(
+        self: &Arc<Self>,
+        id: SessionId,
+        message: ChatMessage,
+        webhook: Option<Webhook>,
+        key: Option<IdempotencyKey>,
+    ) -> Result<(), Error> {
+        if let Some(webhook) = &webhook {
+            webhook.check(self.settings.webhook_allow_private)?;
+        }
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let agent = self.settings.agent.clone();
+        let places = Arc::clone(&self.slots);
+        let written = self.store.transact(move |tx| {
+            let now = clock::now();
+            let scope = format!("messages:{id}");
+            if stored_reply(tx, &scope, key.as_ref())?.is_some() {
+                return Ok(None);
+            }
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            if session.agent != agent {
+                return Err(Error::OtherAgent(session.agent));
+            }
+            let turn = clock::turn_id();
+            // The domain first: a busy session is a conflict even when the queue is full.
+            session.transition(session::Event::MessageReceived { turn }, now)?;
+            let reservation = slots::Reservation::take(&places)?;
+            let mut owed = Owed::default();
+            tx.insert_turn(&Turn {
+                id: turn,
+                session_id: id,
+                message: message.clone(),
+                webhook,
+                epoch: 0,
+                created_at: now,
+                ended_at: None,
+            })?;
+            owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+            let epoch = tx.claim_turn(turn)?;
+            tx.append(turn, epoch, &Entry::Start { message: message.clone() })?;
+            keep_reply(tx, &scope, key, json!({}), now)?;
+            let order =
+                TurnOrder { turn, epoch, session: id, message: Arc::new(message), state: tx.messages(id)? };
+            Ok(Some((order, reservation, owed)))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let Some((order, reservation, owed)) = written.await? else { return Ok(()) };
+            engine.counters.turn_started();
+            engine.live.insert(order.turn, id, order.epoch);
+            engine.settle(owed);
+            let next = reservation.redeem(order);
+            if let Some(order) = next {
+                engine.begin(order);
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// The reply that a request with this key got before.
+///
+/// # Errors
+/// [`Error::IdempotencyKeyReused`] when that was another request.
+pub(super) fn stored_reply(
+    tx: &dyn Transaction,
+    scope: &str,
+    key: Option<&IdempotencyKey>,
+) -> Result<Option<Value>, Error> {
+    let Some(key) = key else { return Ok(None) };
+    match tx.reply(scope, &key.key)? {
+        Some(stored) if stored.request_digest == key.request_digest => Ok(Some(stored.body)),
+        Some(_) => Err(Error::IdempotencyKeyReused),
+        None => Ok(None),
+    }
+}
+
+/// Keeps the reply to a request with a key.
+pub(super) fn keep_reply(
+    tx: &mut dyn Transaction,
+    scope: &str,
+    key: Option<IdempotencyKey>,
+    body: Value,
+    now: Timestamp,
+) -> Result<(), Error> {
+    match key {
+        Some(key) => {
+            let reply = StoredReply { request_digest: key.request_digest, body, created_at: now };
+            tx.insert_reply(scope, &key.key, &reply)
+        }
+        None => Ok(()),
+    }
+}

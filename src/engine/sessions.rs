@@ -1,0 +1,236 @@
+//! Sessions: made, read, waited for, cancelled, deleted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::owed::Owed;
+use super::view::{Health, SessionView, Subscription};
+use super::{Engine, clock, detached};
+use crate::domain::event::Event;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::{Ending, Entry};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{self, Failure, Session, Status};
+use crate::domain::{Error, InterruptId, SessionId};
+use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::{Reader, StoreExt};
+
+impl Engine {
+    /// A new session that remembers `state`.
+    ///
+    /// # Errors
+    /// [`Error::TooManySessions`], [`Error::ShuttingDown`].
+    pub async fn create_session(&self, state: Vec<ChatMessage>) -> Result<SessionView, Error> {
+        self.insert_session(clock::session_id(), state).await
+    }
+
+    /// The same with the client's own id, as it wrote it. Checked in CONTRACT section 1's order.
+    ///
+    /// # Errors
+    /// [`Error::CustomIdsDisabled`], [`Error::InvalidSessionId`], [`Error::SessionExists`], then those of
+    /// [`Engine::create_session`].
+    pub async fn create_session_with_id(&self, id: &str, state: Vec<ChatMessage>) -> Result<SessionView, Error> {
+        if !self.settings.allow_custom_ids {
+            return Err(Error::CustomIdsDisabled);
+        }
+        let id = id.parse().map_err(|_| Error::InvalidSessionId)?;
+        self.insert_session(id, state).await
+    }
+
+    async fn insert_session(&self, id: SessionId, state: Vec<ChatMessage>) -> Result<SessionView, Error> {
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let session = Session::new(id, &self.settings.agent, state.len(), clock::now());
+        let max_sessions = self.settings.max_sessions;
+        self.store
+            .transact(move |tx| {
+                if tx.session(id)?.is_some() {
+                    return Err(Error::SessionExists);
+                }
+                if max_sessions.is_some_and(|limit| tx.count_sessions().is_ok_and(|count| count >= limit)) {
+                    return Err(Error::TooManySessions);
+                }
+                tx.insert_session(&session, &state)?;
+                Ok(SessionView { session, interrupts: Vec::new() })
+            })
+            .await
+    }
+
+    /// Sessions, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Page<Session>, Error> {
+        self.store.query(move |reader| reader.sessions(&query)).await
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn session(&self, id: SessionId) -> Result<SessionView, Error> {
+        self.store.query(move |reader| view(reader, id)).await
+    }
+
+    /// One session, once it does not run: at once where it does not, else when something happens, at `timeout`, or
+    /// when the server stops.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
+    pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+        let mut listener = self.bells.listen(id);
+        let mut view = self.session(id).await?;
+        let deadline = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(deadline);
+        while view.session.status() == Status::Running {
+            tokio::select! {
+                () = listener.heard() => {}
+                () = &mut deadline => return Ok(view),
+                () = self.stopping.cancelled() => return Ok(view),
+            }
+            view = self.session(id).await.map_err(|error| match error {
+                Error::SessionNotFound => Error::SessionDeleted,
+                other => other,
+            })?;
+        }
+        Ok(view)
+    }
+
+    /// What a session remembers.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+        self.store
+            .query(move |reader| {
+                reader.session(id)?.ok_or(Error::SessionNotFound)?;
+                reader.messages(id)
+            })
+            .await
+    }
+
+    /// Removes a session and all it has; a turn at work is stopped.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn delete_session(self: &Arc<Self>, id: SessionId) -> Result<(), Error> {
+        let deleted = self.store.transact(move |tx| {
+            let now = clock::now();
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let mut owed = Owed { woken: vec![id], ..Owed::default() };
+            for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
+                owed.tell(tx, &Event::interrupt(&cancelled), now)?;
+                owed.withdrawn.push(cancelled);
+            }
+            tx.delete_session(id)?;
+            Ok((session.turn(), owed))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let (turn, owed) = deleted.await?;
+            engine.settle(owed);
+            if let Some(turn) = turn {
+                engine.leave(turn);
+                engine.stop_worker(turn, "Session deleted");
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Stops the session's turn; its interrupts are cancelled.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
+    pub async fn cancel(self: &Arc<Self>, id: SessionId) -> Result<SessionView, Error> {
+        let cancelled = self.store.transact(move |tx| {
+            let now = clock::now();
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let turn = session.turn().ok_or(Error::NothingToCancel)?;
+            let failure = Failure::cancelled();
+            let mut owed = Owed::default();
+            tx.append_foreign(turn, &Entry::Cancel {})?;
+            tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) })?;
+            let session = owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
+            tx.end_turn(turn, now)?;
+            Ok((turn, SessionView { session, interrupts: Vec::new() }, owed))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let (turn, view, owed) = cancelled.await?;
+            engine.settle(owed);
+            engine.leave(turn);
+            engine.stop_worker(turn, "Turn cancelled");
+            Ok(view)
+        })
+        .await
+    }
+
+    /// Interrupts over all sessions, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn interrupts(&self, query: InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        self.store.query(move |reader| reader.interrupts(&query)).await
+    }
+
+    /// One interrupt, by its id as a client wrote it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownInterrupt`].
+    pub async fn interrupt(&self, id: &str) -> Result<Interrupt, Error> {
+        let unknown = Error::UnknownInterrupt(id.to_owned());
+        let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
+        self.store.query(move |reader| reader.interrupt(id)?.ok_or(unknown)).await
+    }
+
+    /// Events from now on, or after number `after`, of one session or of all; ends at shutdown.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn subscribe(&self, session: Option<SessionId>, after: Option<u64>) -> Result<Subscription, Error> {
+        if let Some(id) = session {
+            self.store.query(move |reader| reader.session(id)?.ok_or(Error::SessionNotFound)).await?;
+        }
+        self.feed.subscribe(session, after).await
+    }
+
+    /// What `GET /health` shows.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn health(&self) -> Result<Health, Error> {
+        let total_sessions = self.store.query(|reader| reader.count_sessions()).await?;
+        let slots = self.slots();
+        Ok(Health {
+            max_workers: self.settings.workers,
+            running_workers: slots.at_work(),
+            queued: slots.queued(),
+            total_sessions,
+        })
+    }
+
+    /// Writes to the store; `Ok` once that is durable.
+    ///
+    /// # Errors
+    /// The store's; [`Error::ShuttingDown`].
+    pub async fn check_ready(&self) -> Result<(), Error> {
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        self.store.transact(|tx| tx.sweep_replies(crate::domain::Timestamp::from_millis(0))).await
+    }
+}
+
+/// A session and its pending interrupts.
+pub(super) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
+    let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
+    let interrupts = if session.status() == Status::Interrupted { reader.pending(id)? } else { Vec::new() };
+    Ok(SessionView { session, interrupts })
+}

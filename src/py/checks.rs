@@ -1,0 +1,103 @@
+//! The domain's checks, as Python functions.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use super::convert::to_json;
+use crate::domain::decision::{self, Decision, DecisionKind};
+use crate::domain::error::FieldError;
+use crate::domain::payload::{self, MAX_PAYLOAD};
+use crate::domain::{Error, digest, question, schema};
+
+/// Adds the functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(check_payload, module)?)?;
+    module.add_function(wrap_pyfunction!(compact_json, module)?)?;
+    module.add_function(wrap_pyfunction!(digest_of, module)?)?;
+    module.add_function(wrap_pyfunction!(check_response_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(validate, module)?)?;
+    module.add_function(wrap_pyfunction!(check_questions, module)?)?;
+    module.add_function(wrap_pyfunction!(read_decision, module)?)?;
+    module.add_function(wrap_pyfunction!(rejection_text, module)?)
+}
+
+/// The compact JSON of a valid interrupt payload.
+///
+/// Raises `TypeError` for what is no dict, has a `type` that is no string, or is not JSON; `ValueError` for NaN, cycles
+/// and anything above `max_bytes`.
+#[pyfunction]
+#[pyo3(signature = (payload, max_bytes = MAX_PAYLOAD))]
+fn check_payload(payload: &Bound<'_, PyAny>, max_bytes: usize) -> PyResult<String> {
+    let Value::Object(members) = to_json(payload, "payload")? else {
+        let name = payload.get_type().qualname()?;
+        return Err(PyTypeError::new_err(format!("an interrupt payload must be a dict, got {name}")));
+    };
+    match members.get("type") {
+        None | Some(Value::String(_)) => {}
+        Some(_) => return Err(PyTypeError::new_err("payload.type must be a string")),
+    }
+    payload::check_size(&members, max_bytes).map_err(value_error)?;
+    Ok(Value::Object(members).to_string())
+}
+
+/// The compact JSON of a value; errors as [`check_payload`].
+#[pyfunction]
+#[pyo3(name = "to_json")]
+fn compact_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(to_json(value, "value")?.to_string())
+}
+
+/// `sha256:<hex>` of a JSON value; the order of members does not matter.
+#[pyfunction]
+#[pyo3(name = "digest")]
+fn digest_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(digest::of(&to_json(value, "value")?))
+}
+
+/// Raises `ValueError` where `schema` is no usable JSON Schema.
+#[pyfunction]
+fn check_response_schema(schema: &Bound<'_, PyAny>) -> PyResult<()> {
+    schema::compile(&to_json(schema, "response_schema")?).map(drop).map_err(value_error)
+}
+
+/// What is wrong with `value` under `schema`: a list of `{"loc", "msg", "type"}`, empty when it is valid.
+#[pyfunction]
+fn validate<'py>(schema: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let errors = schema::validate(&to_json(schema, "schema")?, &to_json(value, "value")?);
+    Ok(pythonize::pythonize(schema.py(), &errors)?)
+}
+
+/// The interrupt payload for the arguments of `ask_user_question`. Raises `ValueError` that names each wrong field.
+#[pyfunction]
+fn check_questions<'py>(arguments: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let questions = question::read(&to_json(arguments, "arguments")?).map_err(|errors| fields_error(&errors))?;
+    Ok(pythonize::pythonize(arguments.py(), &question::payload(&questions))?)
+}
+
+/// An answer to a tool approval in its one normal form: `{"type": "approve"}` or `{"type": "reject", "reason",
+/// "message"}`. Raises `ValueError` for anything else, and for what `allowed` does not list.
+#[pyfunction]
+fn read_decision<'py>(value: &Bound<'py, PyAny>, allowed: Vec<String>) -> PyResult<Bound<'py, PyAny>> {
+    let known: Vec<DecisionKind> =
+        DecisionKind::ALL.into_iter().filter(|kind| allowed.iter().any(|name| name == kind.as_str())).collect();
+    let decision = Decision::read(&to_json(value, "decision")?, &known).map_err(|errors| fields_error(&errors))?;
+    Ok(pythonize::pythonize(value.py(), &json!(decision))?)
+}
+
+/// What the model is told of a rejection.
+#[pyfunction]
+#[pyo3(signature = (tool_name, reason = None, message = None))]
+fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&str>) -> String {
+    decision::rejection_text(tool_name, reason, message)
+}
+
+fn value_error(error: Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Every wrong field in one message, one a line, so that a model can mend all of them at once.
+fn fields_error(errors: &[FieldError]) -> PyErr {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    PyValueError::new_err(lines.join("\n"))
+}

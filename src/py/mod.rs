@@ -1,0 +1,14 @@
+//! The Python face of the core: `hitl._core`. Thin: it converts, calls, and raises.
+
+mod checks;
+mod convert;
+
+use pyo3::prelude::*;
+
+/// The native core of hitl. Its names are internal; use `hitl`.
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
+    checks::register(module)
+}
