@@ -91,7 +91,7 @@ pub trait TurnInbox: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<(), Error>>;
 
     /// See [`Engine::turn_waiting`].
-    fn turn_waiting(self: Arc<Self>, turn: TurnId, epoch: u64);
+    fn turn_waiting(self: Arc<Self>, turn: TurnId, epoch: u64, seen: Option<u64>);
 
     /// See [`Engine::turn_delta`].
     fn turn_delta(self: Arc<Self>, turn: TurnId, step_id: &str, attempt: u32, delta: Value);
@@ -144,8 +144,8 @@ impl TurnInbox for Engine {
         Box::pin(async move { Engine::turn_withdraw(&self, turn, epoch, interrupt).await })
     }
 
-    fn turn_waiting(self: Arc<Self>, turn: TurnId, epoch: u64) {
-        Engine::turn_waiting(&self, turn, epoch);
+    fn turn_waiting(self: Arc<Self>, turn: TurnId, epoch: u64, seen: Option<u64>) {
+        Engine::turn_waiting(&self, turn, epoch, seen);
     }
 
     fn turn_delta(self: Arc<Self>, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {

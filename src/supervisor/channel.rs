@@ -111,21 +111,7 @@ impl Channel {
 
     /// Writes what [`Self::send`] could not, until the channel is finished or lost.
     pub async fn write(&self) {
-        loop {
-            let waiting = self.unsent().frames.front().cloned();
-            let Some(mut frame) = waiting else {
-                let unsent = self.unsent();
-                if unsent.lost {
-                    return;
-                }
-                if unsent.finishing && unsent.frames.is_empty() {
-                    let _ = rustix::net::shutdown(&self.stream, Shutdown::Write);
-                    return;
-                }
-                drop(unsent);
-                self.wake.notified().await;
-                continue;
-            };
+        while let Some(mut frame) = self.next_unsent().await {
             match self.write_all(&mut frame).await {
                 Ok(()) => {
                     let mut unsent = self.unsent();
@@ -136,6 +122,26 @@ impl Channel {
                 Err(_) => self.unsent().lost = true,
             }
             self.room.notify_waiters();
+        }
+    }
+
+    /// The frame at the head of the queue; `None` when nothing is to be written any more.
+    async fn next_unsent(&self) -> Option<Bytes> {
+        loop {
+            {
+                let unsent = self.unsent();
+                if unsent.lost {
+                    return None;
+                }
+                if let Some(frame) = unsent.frames.front() {
+                    return Some(frame.clone());
+                }
+                if unsent.finishing {
+                    let _ = rustix::net::shutdown(&self.stream, Shutdown::Write);
+                    return None;
+                }
+            }
+            self.wake.notified().await;
         }
     }
 
@@ -182,11 +188,9 @@ impl FrameReader {
     /// [`Violation`] when a frame is announced that is larger than [`MAX_FRAME`]; no memory is set aside for it.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Violation> {
         loop {
-            if let Some(length) = self.announced()? {
-                if self.buffer.len() >= PREFIX + length {
-                    self.buffer.advance(PREFIX);
-                    return Ok(Some(self.buffer.split_to(length).freeze()));
-                }
+            if let Some(length) = self.announced()?.filter(|length| self.buffer.len() >= PREFIX + length) {
+                self.buffer.advance(PREFIX);
+                return Ok(Some(self.buffer.split_to(length).freeze()));
             }
             if !self.fill().await {
                 return Ok(None);

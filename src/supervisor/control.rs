@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::UnixDatagram;
 use tokio::sync::{mpsc, watch};
 
 use super::process::Exit;
@@ -112,7 +112,7 @@ impl Control {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        Ok((Ours { socket: AsyncFd::new(ours)? }, theirs))
+        Ok((Ours { socket: UnixDatagram::from_std(ours.into())? }, theirs))
     }
 
     /// Asks for a child; what it is told is in the descriptors: channel, standard output, standard error.
@@ -175,7 +175,8 @@ impl Control {
 
 /// Our end of the socket before anything is forked.
 pub struct Ours {
-    socket: AsyncFd<OwnedFd>,
+    /// Tokio has no type for sequenced packets; a connected datagram socket is driven in the same way.
+    socket: UnixDatagram,
 }
 
 impl Ours {
@@ -186,9 +187,9 @@ impl Ours {
     pub async fn next(&self) -> io::Result<Option<FromZygote>> {
         let message = self
             .socket
-            .async_io(Interest::READABLE, |socket| {
+            .async_io(Interest::READABLE, || {
                 let mut message = vec![0; MAX_MESSAGE];
-                let (length, _) = rustix::net::recv(socket, message.as_mut_slice(), RecvFlags::DONTWAIT)?;
+                let (length, _) = rustix::net::recv(&self.socket, message.as_mut_slice(), RecvFlags::DONTWAIT)?;
                 message.truncate(length);
                 Ok(message)
             })
@@ -212,7 +213,7 @@ impl Ours {
     async fn send(&self, request: &ToZygote, descriptors: &[OwnedFd]) -> io::Result<()> {
         let message = serde_json::to_vec(request).map_err(io::Error::other)?;
         self.socket
-            .async_io(Interest::WRITABLE, |socket| {
+            .async_io(Interest::WRITABLE, || {
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
                 let mut ancillary = SendAncillaryBuffer::new(&mut space);
                 let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
@@ -220,7 +221,7 @@ impl Ours {
                     return Err(io::Error::other("too many descriptors for one message"));
                 }
                 let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-                Ok(rustix::net::sendmsg(socket, &[IoSlice::new(&message)], &mut ancillary, flags)?)
+                Ok(rustix::net::sendmsg(&self.socket, &[IoSlice::new(&message)], &mut ancillary, flags)?)
             })
             .await?;
         Ok(())

@@ -43,7 +43,7 @@ pub enum FromWorker {
     /// What a turn printed.
     Log(Log),
     /// Something about one turn.
-    Turn(TurnId, Word),
+    Turn(TurnId, Box<Word>),
 }
 
 /// `hello`.
@@ -109,8 +109,8 @@ pub enum Word {
     Ask { call: u64, step: StepIdentity, ask: Box<Ask> },
     /// `withdraw`.
     Withdraw { interrupt: InterruptId },
-    /// `waiting`.
-    Waiting,
+    /// `waiting`, having received the journal up to `seen`.
+    Waiting { seen: Option<u64> },
     /// `delta`.
     Delta { step_id: String, attempt: u32, delta: Value },
     /// `end`.
@@ -164,6 +164,12 @@ struct DeltaBody {
     step_id: String,
     attempt: u32,
     delta: Value,
+}
+
+#[derive(Deserialize)]
+struct WaitingBody {
+    #[serde(default)]
+    seen: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -221,8 +227,8 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
     }
     let turn = head.turn.ok_or_else(|| Violation(format!("`{name}` frame: missing field `turn`")))?;
     match (word(name, body), head.call) {
-        (Ok(word), _) => Ok(FromWorker::Turn(turn, word)),
-        (Err(Unread::TooDeep), Some(call)) => Ok(FromWorker::Turn(turn, Word::TooDeep { call })),
+        (Ok(word), _) => Ok(FromWorker::Turn(turn, Box::new(word))),
+        (Err(Unread::TooDeep), Some(call)) => Ok(FromWorker::Turn(turn, Box::new(Word::TooDeep { call }))),
         (Err(Unread::TooDeep), None) => Err(Violation(format!("`{name}` frame: nested too deeply"))),
         (Err(Unread::Wrong(violation)), _) => Err(violation),
     }
@@ -253,7 +259,7 @@ fn word(name: &str, body: &[u8]) -> Result<Word, Unread> {
             let EndBody { call, result } = read_deep(body, name)?;
             Word::End { call, outcome: outcome(result).map_err(Unread::Wrong)? }
         }
-        _ => Word::Waiting,
+        _ => Word::Waiting { seen: read_deep::<WaitingBody>(body, name)?.seen },
     })
 }
 

@@ -42,8 +42,8 @@ pub enum Body {
     },
     /// A process of its own.
     Started(Process),
-    /// A thread of this process.
-    InProcess,
+    /// A thread of this process, with what tells that it is given up.
+    InProcess(watch::Sender<Option<Exit>>),
 }
 
 impl Body {
@@ -52,14 +52,16 @@ impl Body {
         match self {
             Self::Forked { control, child } => control.kill(*child),
             Self::Started(process) => process.kill(),
-            Self::InProcess => {}
+            Self::InProcess(lives) => {
+                lives.send_replace(Some(Exit::default()));
+            }
         }
     }
 }
 
 /// See the module.
 pub struct Spawner {
-    settings: Arc<SupervisorSettings>,
+    settings: SupervisorSettings,
     runtime: tokio::runtime::Handle,
     zygote: tokio::sync::Mutex<Option<Zygote>>,
     /// Why workers are not forked, where they are not.
@@ -76,7 +78,7 @@ impl Spawner {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn start(settings: Arc<SupervisorSettings>, runtime: tokio::runtime::Handle) -> Result<Self, StartError> {
+    pub async fn start(settings: SupervisorSettings, runtime: tokio::runtime::Handle) -> Result<Self, StartError> {
         let spawner =
             Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new() };
         if cfg!(target_os = "linux") {
@@ -92,22 +94,18 @@ impl Spawner {
     ///
     /// # Errors
     /// When it cannot be started, or the zygote had to be started again and could not.
-    pub async fn spawn(&self, number: u64, mode: Mode) -> io::Result<Spawned> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let stream = UnixStream::from_std(ours)?;
-        if self.unforkable.get().is_some() {
-            return self.execute(stream, theirs.into(), mode).await;
-        }
-        let Some(control) = self.control().await.map_err(io::Error::other)? else {
-            return self.execute(stream, theirs.into(), mode).await;
+    pub async fn spawn(&self, number: u64, mode: Mode) -> Result<Spawned, StartError> {
+        let control = self.control().await?;
+        let spawned = match control {
+            Some(control) => fork(control, number, mode),
+            None => self.execute(mode).await,
         };
-        let (stdout, child_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, child_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let stdout = pipe::Receiver::from_owned_fd(stdout)?;
-        let stderr = pipe::Receiver::from_owned_fd(stderr)?;
-        let exit = control.fork(number, mode, [theirs.into(), child_stdout, child_stderr])?;
-        Ok(Spawned { stream, stdout, stderr, body: Body::Forked { control, child: number }, exit })
+        spawned.map_err(|source| self.spawn_error(source))
+    }
+
+    /// Whether workers are forked, and the agent is imported therefore.
+    pub fn forks(&self) -> bool {
+        self.unforkable.get().is_none()
     }
 
     /// Ends the zygote and with it every child it has forked. Returns when they are gone.
@@ -122,8 +120,11 @@ impl Spawner {
         }
     }
 
-    /// The living zygote's control, of a new one where the last has died; `None` when it says that it must not fork.
+    /// The living zygote's control, of a new one where the last has died; `None` when workers are not forked.
     async fn control(&self) -> Result<Option<Arc<Control>>, StartError> {
+        if !self.forks() {
+            return Ok(None);
+        }
         let mut zygote = self.zygote.lock().await;
         if zygote.as_ref().is_none_or(|zygote| zygote.control.is_gone()) {
             tracing::warn!("the zygote is gone; starting another");
@@ -133,7 +134,7 @@ impl Spawner {
     }
 
     async fn start_zygote(&self) -> Result<Option<Zygote>, StartError> {
-        let spawn_error = |source| StartError::Spawn { python: self.settings.python.clone(), source };
+        let spawn_error = |source| self.spawn_error(source);
         let (ours, theirs) = Control::pair().map_err(spawn_error)?;
         let mut command = self.command("hitl.worker.zygote");
         command.arg(&self.settings.agent).args(&self.settings.paths).stdin(Stdio::from(theirs));
@@ -158,7 +159,8 @@ impl Spawner {
         }
     }
 
-    async fn execute(&self, stream: UnixStream, channel: OwnedFd, mode: Mode) -> io::Result<Spawned> {
+    async fn execute(&self, mode: Mode) -> io::Result<Spawned> {
+        let (stream, channel) = channel_pair()?;
         let mut command = self.command("hitl.worker.plain");
         command.arg(mode.as_str()).arg(&self.settings.agent).args(&self.settings.paths).stdin(Stdio::from(channel));
         let (process, output) = Process::start(command).await?;
@@ -169,6 +171,10 @@ impl Spawner {
             exit: process.exit(),
             body: Body::Started(process),
         })
+    }
+
+    fn spawn_error(&self, source: io::Error) -> StartError {
+        StartError::Spawn { python: self.settings.python.clone(), source }
     }
 
     fn command(&self, module: &str) -> Command {
@@ -194,4 +200,20 @@ impl Spawner {
         self.runtime.spawn(log::pump(stderr, Stream::Stderr, || None));
         Ok(())
     }
+}
+
+fn fork(control: Arc<Control>, number: u64, mode: Mode) -> io::Result<Spawned> {
+    let (stream, theirs) = channel_pair()?;
+    let (stdout, child_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, child_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let stdout = pipe::Receiver::from_owned_fd(stdout)?;
+    let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+    let exit = control.fork(number, mode, [theirs, child_stdout, child_stderr])?;
+    Ok(Spawned { stream, stdout, stderr, body: Body::Forked { control, child: number }, exit })
+}
+
+fn channel_pair() -> io::Result<(UnixStream, OwnedFd)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(ours)?, theirs.into()))
 }
