@@ -172,7 +172,7 @@ async def _ask(turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call
     # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs.
     checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
     digest: str = _core.digest(checked["tool_args"])
-    allowed = [kind for kind in _OFFERED if kind in tool.allowed_decisions]
+    allowed: list[str] = [kind for kind in _OFFERED if kind in tool.allowed_decisions]
     with paused():
         answer = await turn.ask(
             "tool_approval",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import sys
 import threading
 import traceback
@@ -183,7 +182,7 @@ class Worker:
                 "frame": "hello",
                 "protocol": PROTOCOL,
                 "pid": os.getpid(),
-                "python": platform.python_version(),
+                "python": ".".join(map(str, sys.version_info[:3])),
                 "library": hitl.__version__,
             }
         )

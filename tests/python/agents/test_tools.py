@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -97,6 +98,17 @@ def test_a_method_is_a_tool_of_its_object() -> None:
     assert list(left.put.parameters.json_schema["properties"]) == ["item"]
     assert left.put(item="book") == "book on left"
     assert tool(left.put.function, name="put").function("book") == "book on left"
+
+
+def test_a_partial_is_a_tool_with_what_is_left() -> None:
+    def power(base: int, exponent: int) -> int:
+        """Raise it."""
+        return int(base**exponent)
+
+    square = tool(functools.partial(power, exponent=2), name="square")
+    assert square.description == "Raise it."
+    assert square.parameters.json_schema["properties"]["base"] == {"type": "integer"}
+    assert square(3) == 9
 
 
 # -- called from Python, outside a run -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop go round until the condition holds; TimeoutError after five seconds."""
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - see above
+        while not condition():
             await asyncio.sleep(0)
 
 
