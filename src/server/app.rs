@@ -1,0 +1,115 @@
+//! What handlers share, and the router that they make.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::auth::Keys;
+use super::body::Limits;
+use super::error::ServerError;
+use super::hosts::Hosts;
+use super::settings::HttpSettings;
+use super::telemetry::Telemetry;
+use super::{docs, events, front, health, interrupts, messages, metrics, openapi, resume, sessions};
+use crate::engine::Engine;
+
+/// What handlers share.
+pub struct App {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Settings of the server.
+    pub settings: HttpSettings,
+    /// Who is let in.
+    pub keys: Keys,
+    /// By which names.
+    pub hosts: Hosts,
+    /// Counts and durations of requests.
+    pub telemetry: Telemetry,
+    /// Cancelled when the server begins to stop: polls answer and event streams end.
+    pub stopping: CancellationToken,
+    document: utoipa::openapi::OpenApi,
+    document_json: OnceLock<Bytes>,
+}
+
+/// A handler's view of [`App`].
+pub type Shared = axum::extract::State<Arc<App>>;
+
+/// How much larger than its value the body of an answer may be.
+const ENVELOPE: usize = 64 * 1024;
+
+impl App {
+    /// An app for a server that listens on `bound`.
+    pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr) -> Arc<Self> {
+        let document = openapi::complete(routes().into_openapi());
+        Arc::new(Self {
+            keys: Keys::new(&settings.api_keys),
+            hosts: Hosts::new(bound, &settings.allowed_hosts),
+            telemetry: Telemetry::new(document.paths.paths.keys().map(String::as_str)),
+            stopping: CancellationToken::new(),
+            engine,
+            settings,
+            document,
+            document_json: OnceLock::new(),
+        })
+    }
+
+    /// How bodies may be.
+    pub fn limits(&self) -> Limits {
+        Limits { size: self.settings.max_body, time: self.settings.body_timeout }
+    }
+
+    /// How bodies with answers may be: an answer of `--max-value` has to fit.
+    pub fn answer_limits(&self) -> Limits {
+        let size = self.settings.max_body.max(self.engine.settings().max_value.saturating_add(ENVELOPE));
+        Limits { size, ..self.limits() }
+    }
+
+    /// The OpenAPI document as JSON.
+    ///
+    /// # Errors
+    /// An internal error where it cannot be written.
+    pub fn document_json(&self) -> Result<Bytes, ServerError> {
+        if let Some(json) = self.document_json.get() {
+            return Ok(json.clone());
+        }
+        let json = serde_json::to_vec(&self.document)
+            .map_err(|error| crate::domain::Error::Internal(format!("the OpenAPI document: {error}")))?;
+        Ok(self.document_json.get_or_init(|| Bytes::from(json)).clone())
+    }
+
+    /// The router of everything.
+    pub fn router(self: &Arc<Self>) -> Router {
+        let (router, _) = routes().split_for_parts();
+        router
+            .merge(docs::assets())
+            .method_not_allowed_fallback(async |request: Request| {
+                ServerError::MethodNotAllowed(request.method().clone())
+            })
+            .fallback(async || ServerError::NotFound)
+            .layer(middleware::from_fn_with_state(self.clone(), front::admit))
+            .with_state(self.clone())
+    }
+}
+
+/// Every documented route.
+fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
+    openapi::router()
+        .merge(sessions::routes())
+        .merge(messages::routes())
+        .merge(resume::routes())
+        .merge(interrupts::routes())
+        .merge(events::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(docs::routes())
+}
+
+/// The OpenAPI document, for tools and tests.
+pub fn document() -> utoipa::openapi::OpenApi {
+    openapi::complete(routes().into_openapi())
+}

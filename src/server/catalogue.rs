@@ -1,0 +1,199 @@
+//! The catalogue of causes as HTTP shows them: one entry for each `code`, with its status and what to do about it.
+//!
+//! Problem responses, the OpenAPI document and docs/errors.md are all made from this one list.
+
+use axum::http::StatusCode;
+
+use crate::domain::Error;
+
+/// One cause of a refusal or failure.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The stable code, snake case.
+    pub code: &'static str,
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// A short summary, the same at every occurrence.
+    pub title: &'static str,
+    /// The `detail` text; `<...>` stands for what differs.
+    pub detail: &'static str,
+    /// What whoever gets it can do.
+    pub advice: &'static str,
+    /// `Retry-After` in seconds.
+    pub retry_after: Option<u32>,
+}
+
+macro_rules! causes {
+    ($($name:ident $status:ident $(retry $retry:literal)? $code:literal, $title:literal, $detail:literal, $advice:literal;)*) => {
+        $(
+            #[doc = concat!("`", $code, "`: ", $detail)]
+            pub static $name: Cause = Cause {
+                code: $code,
+                status: StatusCode::$status,
+                title: $title,
+                detail: $detail,
+                advice: $advice,
+                retry_after: causes!(@retry $($retry)?),
+            };
+        )*
+        /// Every cause, by status as docs/errors.md lists them.
+        pub static ALL: &[&Cause] = &[$(&$name),*];
+    };
+    (@retry $seconds:literal) => { Some($seconds) };
+    (@retry) => { None };
+}
+
+causes! {
+    INVALID_HOST BAD_REQUEST "invalid_host", "Host header missing or malformed",
+        "Exactly one valid Host header is required",
+        "Send one `Host` header, as every HTTP/1.1 client does.";
+    INVALID_SESSION_ID BAD_REQUEST "invalid_session_id", "Session ID is no UUID",
+        "Session ID must be a valid UUID",
+        "Choose a UUID, such as `550e8400-e29b-41d4-a716-446655440000`.";
+    UNAUTHORIZED UNAUTHORIZED "unauthorized", "API key missing or wrong",
+        "A valid API key is required: send it as Authorization: Bearer <key>",
+        "Send `Authorization: Bearer <key>` with a key that the server was started with (`--api-key`).";
+    FOREIGN_HOST FORBIDDEN "foreign_host", "Host is not allowed",
+        "Host <host> is not allowed; the server can be started with --allowed-host to allow it",
+        "Call the server by the address it listens on, or start it with `--allowed-host NAME`.";
+    FOREIGN_ORIGIN FORBIDDEN "foreign_origin", "Origin is not allowed",
+        "Origin <origin> is not allowed; the server can be started with --allowed-host to allow its host",
+        "A web page from elsewhere may not drive this server. If it is your own page, start the server with `--allowed-host NAME`.";
+    NOT_FOUND NOT_FOUND "not_found", "No such route",
+        "Nothing is here; /openapi.json lists what is",
+        "Check the path; `/docs` shows every route.";
+    SESSION_NOT_FOUND NOT_FOUND "session_not_found", "Session not found",
+        "Session not found",
+        "Check the id. The session may have been deleted, or swept by `--ttl`.";
+    SESSION_DELETED NOT_FOUND "session_deleted", "Session deleted while the poll waited",
+        "Session deleted",
+        "Somebody deleted the session while this request waited for it; stop polling.";
+    UNKNOWN_INTERRUPT NOT_FOUND "unknown_interrupt", "Unknown interrupt",
+        "Unknown interrupt_id: <id>",
+        "Take the id from the latest reply or event; an interrupt goes away with its session.";
+    METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method_not_allowed", "Method not allowed",
+        "Method <method> is not allowed here",
+        "Use one of the methods in the `Allow` header.";
+    CUSTOM_IDS_DISABLED METHOD_NOT_ALLOWED "custom_ids_disabled", "Custom session IDs are off",
+        "Custom session IDs are not enabled",
+        "Create the session with `POST /sessions`, or start the server with `--allow-custom-ids`.";
+    REQUEST_TIMEOUT REQUEST_TIMEOUT "request_timeout", "The request's body came too slowly",
+        "The request body did not arrive within <seconds> seconds",
+        "Send the body without pauses; the request had no effect.";
+    SESSION_EXISTS CONFLICT "session_exists", "Session already exists",
+        "Session already exists",
+        "Use the session as it is, or choose another id.";
+    SESSION_BUSY CONFLICT "session_busy", "Session takes no message now",
+        "Session is <status>",
+        "While running: wait (`GET /sessions/{id}?wait=true`). While interrupted: answer its interrupts, or cancel the turn.";
+    NOT_INTERRUPTED CONFLICT "not_interrupted", "Session asks nothing",
+        "Session is <status>, not interrupted",
+        "Read the session again; resume it only while its status is `interrupted`.";
+    NOTHING_TO_CANCEL CONFLICT "nothing_to_cancel", "No turn to cancel",
+        "Session has no turn to cancel",
+        "Nothing to do: the turn has ended already.";
+    ALREADY_RESOLVED CONFLICT "already_resolved", "Interrupt already resolved",
+        "Interrupt already resolved",
+        "Somebody else was first, with another answer; `resolved_by` and `resolved_at` say who and when.";
+    INTERRUPT_CANCELLED CONFLICT "interrupt_cancelled", "Interrupt was cancelled",
+        "Interrupt was cancelled",
+        "The agent does not wait for this answer any more; read the session again.";
+    OTHER_AGENT CONFLICT "other_agent", "Session of another agent",
+        "Session belongs to agent <agent>, which this server does not run",
+        "Send the message to the server that serves this agent.";
+    STALE_EPOCH CONFLICT "stale_epoch", "Turn taken over",
+        "The turn was taken over by another worker",
+        "Seen by workers only: the worker drops the turn.";
+    TURN_NOT_OPEN CONFLICT "turn_not_open", "Turn is not open",
+        "The turn is not open",
+        "The turn ended meanwhile; read the session again.";
+    INTERRUPT_EXPIRED GONE "interrupt_expired", "Interrupt expired",
+        "Interrupt expired at <time>",
+        "The time to answer (`expires_at`) is over, the agent has gone on without; read the session again.";
+    BODY_TOO_LARGE PAYLOAD_TOO_LARGE "body_too_large", "Request body too large",
+        "The request body is larger than the limit of <limit> bytes",
+        "Send less, or start the server with a larger `--max-body`.";
+    VALUE_TOO_LARGE PAYLOAD_TOO_LARGE "value_too_large", "Answer too large",
+        "Value is <size> bytes of JSON, the limit is <limit>",
+        "Store the data elsewhere and answer with a reference, or start the server with a larger `--max-value`.";
+    PAYLOAD_TOO_LARGE PAYLOAD_TOO_LARGE "payload_too_large", "Interrupt payload too large",
+        "Interrupt payload is <size> bytes of JSON, the limit is <limit>",
+        "Raised in the agent by `interrupt()`: put the data elsewhere and a reference into the payload, or raise `--max-payload`.";
+    URI_TOO_LONG URI_TOO_LONG "uri_too_long", "URI too long",
+        "The request URI is longer than the limit of <limit> bytes",
+        "Send a shorter path and query.";
+    UNSUPPORTED_MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "unsupported_media_type", "Body is not declared as JSON",
+        "The body must be sent with content-type application/json in UTF-8, not <content-type>",
+        "Send `content-type: application/json` and the body uncompressed.";
+    INVALID_REQUEST UNPROCESSABLE_ENTITY "invalid_request", "Request does not have the documented form",
+        "Invalid request: <place>: <what is wrong>",
+        "`errors` lists every place (`loc`) that is wrong; nothing was changed.";
+    INVALID_ANSWER UNPROCESSABLE_ENTITY "invalid_answer", "Answer does not fit its interrupt",
+        "Invalid answer: <place>: <what is wrong>",
+        "Answer as the interrupt's `response_schema` says; it is still pending, nothing was stored.";
+    DUPLICATE_ANSWER UNPROCESSABLE_ENTITY "duplicate_answer", "One interrupt answered twice",
+        "Interrupt <id> is answered twice in one request",
+        "Send one answer per interrupt; nothing was stored.";
+    IDEMPOTENCY_KEY_REUSED UNPROCESSABLE_ENTITY "idempotency_key_reused", "Idempotency-Key used before",
+        "Idempotency-Key was used before with another request",
+        "Draw a new key for every new request; repeat a key only with the very same body.";
+    WEBHOOK_REFUSED UNPROCESSABLE_ENTITY "webhook_refused", "Webhook URL refused",
+        "Webhook URL is refused: <why>",
+        "Use a public http or https URL, or start the server with `--webhook-allow-private`.";
+    INVALID_PAYLOAD UNPROCESSABLE_ENTITY "invalid_payload", "Interrupt payload invalid",
+        "<what is wrong>",
+        "Raised in the agent by `interrupt()`: mend the call.";
+    INVALID_SCHEMA UNPROCESSABLE_ENTITY "invalid_schema", "Response schema invalid",
+        "Invalid response_schema: <why>",
+        "Raised in the agent by `interrupt()`: give a valid JSON Schema without external references.";
+    INTERNAL INTERNAL_SERVER_ERROR "internal", "Internal error",
+        "Internal error; the server's log has the details",
+        "A fault of hitl itself: please report it with the server's log.";
+    TOO_MANY_SESSIONS SERVICE_UNAVAILABLE retry 30 "too_many_sessions", "Session limit reached",
+        "Maximum number of sessions reached",
+        "Delete sessions that are done with, or raise `--max-sessions`.";
+    QUEUE_FULL SERVICE_UNAVAILABLE retry 1 "queue_full", "Queue of turns is full",
+        "Too many turns are waiting for a worker; try again later",
+        "Try again after `Retry-After` seconds; raise `--workers` or `--queue` where it happens often.";
+    SHUTTING_DOWN SERVICE_UNAVAILABLE retry 5 "shutting_down", "Server is shutting down",
+        "Server is shutting down",
+        "Try again once the server is back.";
+    STORE_UNAVAILABLE SERVICE_UNAVAILABLE retry 5 "store_unavailable", "Store unavailable",
+        "Store unavailable; the server's log has the details",
+        "Whether the request took effect is unknown: repeat it with the same `Idempotency-Key`, or read the session first.";
+}
+
+/// The entry of a domain error.
+pub fn cause_of(error: &Error) -> &'static Cause {
+    match error {
+        Error::SessionNotFound => &SESSION_NOT_FOUND,
+        Error::SessionDeleted => &SESSION_DELETED,
+        Error::SessionExists => &SESSION_EXISTS,
+        Error::InvalidSessionId => &INVALID_SESSION_ID,
+        Error::CustomIdsDisabled => &CUSTOM_IDS_DISABLED,
+        Error::TooManySessions => &TOO_MANY_SESSIONS,
+        Error::SessionBusy(_) => &SESSION_BUSY,
+        Error::NotInterrupted(_) => &NOT_INTERRUPTED,
+        Error::NothingToCancel => &NOTHING_TO_CANCEL,
+        Error::OtherAgent(_) => &OTHER_AGENT,
+        Error::QueueFull => &QUEUE_FULL,
+        Error::ShuttingDown => &SHUTTING_DOWN,
+        Error::UnknownInterrupt(_) => &UNKNOWN_INTERRUPT,
+        Error::AlreadyResolved { .. } => &ALREADY_RESOLVED,
+        Error::InterruptCancelled => &INTERRUPT_CANCELLED,
+        Error::InterruptExpired(_) => &INTERRUPT_EXPIRED,
+        Error::DuplicateAnswer(_) => &DUPLICATE_ANSWER,
+        Error::InvalidAnswer(_) => &INVALID_ANSWER,
+        Error::InvalidRequest(_) => &INVALID_REQUEST,
+        Error::IdempotencyKeyReused => &IDEMPOTENCY_KEY_REUSED,
+        Error::ValueTooLarge { .. } => &VALUE_TOO_LARGE,
+        Error::PayloadTooLarge { .. } => &PAYLOAD_TOO_LARGE,
+        Error::InvalidPayload(_) => &INVALID_PAYLOAD,
+        Error::InvalidSchema(_) => &INVALID_SCHEMA,
+        Error::WebhookRefused(_) => &WEBHOOK_REFUSED,
+        Error::StaleEpoch => &STALE_EPOCH,
+        Error::TurnNotOpen => &TURN_NOT_OPEN,
+        Error::StoreUnavailable(_) => &STORE_UNAVAILABLE,
+        Error::Internal(_) => &INTERNAL,
+    }
+}

@@ -1,0 +1,121 @@
+//! Server-sent events: what happens, as it happens.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{CACHE_CONTROL, HeaderName};
+use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream, StreamExt};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::error::ServerError;
+use super::params::{Query, SessionPath, last_event_id};
+use super::problems::problems;
+use crate::domain::SessionId;
+use crate::domain::event::Event;
+use crate::engine::view::{Heard, Subscription};
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(all_events)).routes(routes!(session_events))
+}
+
+problems!(AllProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(SessionProblems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+
+/// How long a client should wait before it comes back after the stream broke off.
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// Listen to all sessions
+///
+/// `id:` is a number that grows, `event:` the name (`session.running`, `session.interrupted`, `session.idle`,
+/// `session.error`, `interrupt.created`, `interrupt.resolved`, `interrupt.expired`, `interrupt.cancelled`,
+/// `message.delta`), `data:` JSON with `session_id`. From now on, or after `Last-Event-ID`, also across a restart;
+/// deltas are not stored and have no id.
+#[utoipa::path(get, path = "/events", tag = "events", operation_id = "listen",
+    params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$",
+        description = "The id of the last event seen: go on after it.")),
+    responses(
+        (status = 200, description = "Events until one side hangs up.", body = String, content_type = "text/event-stream",
+            example = "id: 7\nevent: session.idle\ndata: {\"session_id\":\"550e8400-e29b-41d4-a716-446655440000\",\"status\":\"idle\"}\n\n"),
+        AllProblems,
+    )
+)]
+async fn all_events(State(app): Shared, headers: HeaderMap, query: Query) -> Result<Response, ServerError> {
+    listen(&app, None, &headers, query).await
+}
+
+/// Listen to one session
+///
+/// As `/events`, of this session only.
+#[utoipa::path(get, path = "/sessions/{session_id}/events", tag = "events", operation_id = "listen_to_session",
+    params(
+        ("session_id" = SessionId, Path, description = "The session."),
+        ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$",
+            description = "The id of the last event seen: go on after it."),
+    ),
+    responses(
+        (status = 200, description = "Events until one side hangs up.", body = String, content_type = "text/event-stream"),
+        SessionProblems,
+    )
+)]
+async fn session_events(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    headers: HeaderMap,
+    query: Query,
+) -> Result<Response, ServerError> {
+    listen(&app, Some(id), &headers, query).await
+}
+
+async fn listen(
+    app: &App,
+    session: Option<SessionId>,
+    headers: &HeaderMap,
+    mut query: Query,
+) -> Result<Response, ServerError> {
+    query.only(&[]);
+    query.check()?;
+    let after = last_event_id(headers)?;
+    let subscription = app.engine.subscribe(session, after).await?;
+    // Ends with the subscription, or when the server stops.
+    let stopping = app.stopping.clone().cancelled_owned();
+    let frames = first().chain(frames(subscription)).take_until(stopping).map(Ok::<_, Infallible>);
+    let keep_alive = KeepAlive::new().interval(app.settings.event_keep_alive).text("still here");
+    // Proxies that would collect the stream before passing it on are told not to.
+    let headers = [(HeaderName::from_static("x-accel-buffering"), "no"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Sse::new(frames).keep_alive(keep_alive)).into_response())
+}
+
+/// Something at once, so that a client sees the stream open.
+fn first() -> impl Stream<Item = Frame> {
+    stream::iter([Frame::default().comment("listening").retry(RECONNECT)])
+}
+
+fn frames(subscription: Subscription) -> impl Stream<Item = Frame> {
+    stream::unfold(subscription, |mut subscription| async {
+        let heard = subscription.events.recv().await?;
+        Some((frame(&heard), subscription))
+    })
+}
+
+fn frame(heard: &Heard) -> Frame {
+    match heard {
+        Heard::Stored(numbered) => frame_of(&numbered.event).id(numbered.number.to_string()),
+        Heard::Passing(event) => frame_of(event),
+    }
+}
+
+fn frame_of(event: &Event) -> Frame {
+    let data = serde_json::to_string(&event.data).unwrap_or_else(|error| {
+        tracing::error!(event = event.name, "an event cannot be written: {error}");
+        format!("{{\"session_id\":\"{}\"}}", event.session_id)
+    });
+    Frame::default().event(&event.name).data(data)
+}

@@ -1,0 +1,65 @@
+//! How the server is: for people (`/health`), for whoever restarts it (`/healthz`), for whoever routes to it (`/readyz`).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::error::ServerError;
+use super::models::{Alive, HealthResponse};
+use super::problems::problems;
+
+/// Needs no key.
+pub const HEALTHZ: &str = "/healthz";
+/// Needs no key.
+pub const READYZ: &str = "/readyz";
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(health)).routes(routes!(healthz)).routes(routes!(readyz))
+}
+
+problems!(Problems: SHUTTING_DOWN, STORE_UNAVAILABLE);
+
+/// How the server is
+#[utoipa::path(get, path = "/health", tag = "server", operation_id = "health",
+    responses((status = 200, description = "Workers and sessions.", body = HealthResponse), Problems)
+)]
+async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError> {
+    let health = app.engine.health().await?;
+    Ok(Json(HealthResponse {
+        status: "ok",
+        max_workers: health.max_workers,
+        running_workers: health.running_workers,
+        queued: health.queued,
+        total_sessions: health.total_sessions,
+        version: env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+/// Whether the server is alive
+///
+/// Needs no key.
+#[utoipa::path(get, path = "/healthz", tag = "server", operation_id = "healthz",
+    responses((status = 200, description = "It is.", body = Alive))
+)]
+async fn healthz() -> Json<Alive> {
+    Json(Alive::OK)
+}
+
+/// Whether the server is ready
+///
+/// Writes to the store; not ready once the server stops. Needs no key.
+#[utoipa::path(get, path = "/readyz", tag = "server", operation_id = "readyz",
+    responses((status = 200, description = "It is.", body = Alive), Problems)
+)]
+async fn readyz(State(app): Shared) -> Result<Json<Alive>, ServerError> {
+    if app.stopping.is_cancelled() {
+        return Err(crate::domain::Error::ShuttingDown.into());
+    }
+    app.engine.check_ready().await?;
+    Ok(Json(Alive::OK))
+}

@@ -1,0 +1,80 @@
+//! `/interrupts`: everything that is asked, over all sessions.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::error::ServerError;
+use super::params::{InterruptPath, Query};
+use super::problems::problems;
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::{SessionId, Timestamp};
+use crate::store::query::InterruptQuery;
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(list_interrupts)).routes(routes!(get_interrupt))
+}
+
+problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(GetProblems: UNKNOWN_INTERRUPT, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+
+const FILTERS: [&str; 8] = ["status", "type", "tool", "session_id", "agent", "created_after", "limit", "cursor"];
+
+/// List interrupts over all sessions
+///
+/// Newest first. An unknown filter is a 422: a typing error must not list everything.
+#[utoipa::path(get, path = "/interrupts", tag = "interrupts", operation_id = "list_interrupts",
+    params(
+        ("status" = Option<InterruptStatus>, Query, description = "Only those with this status."),
+        ("type" = Option<String>, Query, min_length = 1, description = "Only those of this type, such as `tool_approval`."),
+        ("tool" = Option<String>, Query, min_length = 1, description = "Only approvals of this tool."),
+        ("session_id" = Option<SessionId>, Query, description = "Only those of this session."),
+        ("agent" = Option<String>, Query, min_length = 1, description = "Only those of this agent."),
+        ("created_after" = Option<Timestamp>, Query, description = "Only those asked after this time."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where absent."),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9]{1,18}$",
+            description = "Where the page begins: out of the `Link` of the page before."),
+    ),
+    responses(
+        (status = 200, description = "A page of interrupts.", body = Vec<Interrupt>,
+            headers(("Link" = Option<String>, description = "`<...>; rel=\"next\"` where there are more."))),
+        ListProblems,
+    )
+)]
+async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
+    query.only(&FILTERS);
+    let wanted = InterruptQuery {
+        status: query.word("status", "pending, resolved, expired, cancelled", InterruptStatus::parse),
+        kind: query.text("type"),
+        tool: query.text("tool"),
+        session_id: query.session_id("session_id"),
+        agent: query.text("agent"),
+        created_after: query.time("created_after"),
+        limit: query.limit(),
+        cursor: query.cursor(),
+    };
+    query.check()?;
+    let page = app.engine.interrupts(wanted).await?;
+    Ok((query.link("/interrupts", page.next), Json(page.items)).into_response())
+}
+
+/// Get an interrupt
+#[utoipa::path(get, path = "/interrupts/{interrupt_id}", tag = "interrupts", operation_id = "get_interrupt",
+    params(("interrupt_id" = String, Path, description = "The interrupt.")),
+    responses((status = 200, description = "The interrupt.", body = Interrupt), GetProblems)
+)]
+async fn get_interrupt(
+    State(app): Shared,
+    InterruptPath(id): InterruptPath,
+    mut query: Query,
+) -> Result<Json<Interrupt>, ServerError> {
+    query.only(&[]);
+    query.check()?;
+    Ok(Json(app.engine.interrupt(&id).await?))
+}

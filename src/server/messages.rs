@@ -1,0 +1,86 @@
+//! `/sessions/{session_id}/messages`: what a session remembers, and what it is told.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::body::read_json;
+use super::error::ServerError;
+use super::models::{NewMessage, SessionStatus};
+use super::params::{SessionPath, idempotency_key};
+use super::problems::problems;
+use super::reading::{At, Reading, present};
+use crate::domain::SessionId;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Status;
+use crate::domain::webhook::Webhook;
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(list_messages, send_message))
+}
+
+problems!(ListProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(SendProblems: SESSION_NOT_FOUND, REQUEST_TIMEOUT, SESSION_BUSY, OTHER_AGENT, BODY_TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, WEBHOOK_REFUSED, IDEMPOTENCY_KEY_REUSED, QUEUE_FULL, SHUTTING_DOWN,
+    STORE_UNAVAILABLE);
+
+/// List what a session remembers
+///
+/// Null members are left out.
+#[utoipa::path(get, path = "/sessions/{session_id}/messages", tag = "messages", operation_id = "list_messages",
+    params(("session_id" = SessionId, Path, description = "The session.")),
+    responses((status = 200, description = "The messages in order.", body = Vec<ChatMessage>), ListProblems)
+)]
+async fn list_messages(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<Vec<Value>>, ServerError> {
+    let messages = app.engine.messages(id).await?;
+    Ok(Json(messages.iter().map(ChatMessage::without_nulls).collect()))
+}
+
+/// Send a message
+///
+/// Starts a turn and does not wait for it: get the session with `wait`, or listen to its events.
+#[utoipa::path(post, path = "/sessions/{session_id}/messages", tag = "messages", operation_id = "send_message",
+    params(
+        ("session_id" = SessionId, Path, description = "The session."),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "The same key with the same body gets the first reply again, for 24 hours."),
+    ),
+    request_body = NewMessage,
+    responses(
+        (status = 202, description = "The turn is on its way.", body = SessionStatus,
+            headers(("Location" = String, description = "`/sessions/{session_id}`"))),
+        SendProblems,
+    )
+)]
+async fn send_message(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ServerError> {
+    let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
+    let key = idempotency_key(&headers, &body)?;
+    let (message, webhook) = read_message(body)?;
+    app.engine.send_message(id, message, webhook, key).await?;
+    let taken = SessionStatus { session_id: id, status: Status::Running };
+    Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())
+}
+
+fn read_message(body: Value) -> Result<(ChatMessage, Option<Webhook>), ServerError> {
+    let mut reading = Reading::default();
+    let mut members = reading.object(At::Body, body);
+    let message = reading.message_of(At::Body, &mut members);
+    let webhook = present(&mut members, "webhook");
+    let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, "webhook"), webhook));
+    reading.finish((message, webhook))
+}

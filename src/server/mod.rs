@@ -1,0 +1,67 @@
+//! HTTP: CONTRACT.md on the wire.
+//!
+//! A request passes [`front`] (is it meant for us, who sent it), is read by its handler (one module per resource), and
+//! becomes one call of the engine. Every refusal is a [`error::ServerError`], which alone knows about statuses.
+
+mod app;
+mod auth;
+mod body;
+pub mod catalogue;
+mod connections;
+mod docs;
+pub mod error;
+mod events;
+mod front;
+mod health;
+mod hosts;
+mod interrupts;
+mod messages;
+mod metrics;
+pub mod models;
+mod openapi;
+mod params;
+mod problems;
+mod reading;
+mod resume;
+mod sessions;
+pub mod settings;
+mod telemetry;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+pub use app::document;
+pub use settings::{ApiKey, HttpSettings};
+
+use crate::engine::Engine;
+
+/// Why the server cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener does not know its own address.
+    #[error("cannot tell the address the server listens on: {0}")]
+    Listener(#[from] io::Error),
+}
+
+/// Serves `engine` on `listener` until `shutdown` resolves. Then nothing more is accepted, polls are answered with the
+/// session as it is, event streams end, and requests at work have [`HttpSettings::shutdown_timeout`] to finish.
+///
+/// # Errors
+/// [`ServeError`]. What goes wrong with single connections is theirs.
+pub async fn run(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    settings: HttpSettings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let bound = listener.local_addr()?;
+    let app = app::App::new(engine, settings, bound);
+    let router = app.router();
+    connections::serve(listener, &app, router, shutdown).await;
+    Ok(())
+}

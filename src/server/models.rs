@@ -1,0 +1,216 @@
+//! What goes out, and the documented form of what comes in.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::domain::interrupt::Interrupt;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{Phase, Session, Status};
+use crate::domain::webhook::Webhook;
+use crate::domain::{SessionId, Timestamp};
+use crate::engine::view::{Resumed, SessionView};
+
+/// A session as clients see it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionResponse {
+    /// Its id.
+    pub session_id: SessionId,
+    /// Where it stands.
+    pub status: Status,
+    /// What the last turn said; null before the first one ended, and while another is open.
+    #[schema(required)]
+    pub response: Option<ChatMessage>,
+    /// Why the last turn failed: `TypeName: message`; null unless the status is `error`.
+    #[schema(required)]
+    pub error: Option<String>,
+    /// What is asked, in order of arrival; null unless the status is `interrupted`.
+    #[schema(required)]
+    pub interrupts: Option<Vec<Interrupt>>,
+    /// A stable word for `error`.
+    #[schema(required)]
+    pub error_code: Option<String>,
+    /// `MODULE:ATTR` of its agent.
+    pub agent: String,
+    /// How many messages it remembers.
+    pub total_messages: usize,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+impl From<SessionView> for SessionResponse {
+    fn from(view: SessionView) -> Self {
+        let SessionView { session, interrupts } = view;
+        let status = session.status();
+        let (response, failure) = match session.phase {
+            Phase::Idle { response } => (response, None),
+            Phase::Error { failure } => (None, Some(failure)),
+            Phase::Running { .. } | Phase::Interrupted { .. } => (None, None),
+        };
+        let (error, error_code) = failure.map(|failure| (failure.message, failure.code)).unzip();
+        Self {
+            session_id: session.id,
+            status,
+            response,
+            error,
+            interrupts: (status == Status::Interrupted).then_some(interrupts),
+            error_code,
+            agent: session.agent,
+            total_messages: session.total_messages,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+        }
+    }
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionSummary {
+    /// Its id.
+    pub session_id: SessionId,
+    /// How many messages it remembers.
+    pub total_messages: usize,
+    /// Where it stands.
+    pub status: Status,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// `MODULE:ATTR` of its agent.
+    pub agent: String,
+}
+
+impl From<Session> for SessionSummary {
+    fn from(session: Session) -> Self {
+        Self {
+            session_id: session.id,
+            total_messages: session.total_messages,
+            status: session.status(),
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            agent: session.agent,
+        }
+    }
+}
+
+/// A session's status after something was taken in.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionStatus {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its status now.
+    pub status: Status,
+}
+
+/// What answering came to.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ResumeResponse {
+    /// The session.
+    pub session_id: SessionId,
+    /// `running` after the last pending interrupt was answered, else `interrupted`. For a replay: its status now.
+    pub status: Status,
+    /// True where every answer had been stored before; left out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub replayed: bool,
+}
+
+impl From<Resumed> for ResumeResponse {
+    fn from(resumed: Resumed) -> Self {
+        Self { session_id: resumed.session_id, status: resumed.status, replayed: resumed.replayed }
+    }
+}
+
+/// The body of a new session: none, null, `{}`, or with messages to begin with.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+pub struct NewSession {
+    /// What the session remembers from the start.
+    pub state: Option<Vec<ChatMessage>>,
+}
+
+/// A message for the agent.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+#[schema(examples(json!({"role": "user", "content": "delete the old logs file"})))]
+pub struct NewMessage {
+    /// The message; `{}` is one too.
+    #[schema(inline = false)]
+    #[serde(flatten)]
+    pub message: ChatMessage,
+    /// Whom to tell of the turn's end.
+    pub webhook: Option<Webhook>,
+}
+
+/// One answer.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+#[schema(examples(json!({"interrupt_id": "f47ac10b-58cc-4372-a567-0e02b2c3d479", "value": {"approved": true}})))]
+pub struct OneAnswer {
+    /// Which interrupt.
+    pub interrupt_id: String,
+    /// The answer; any JSON value that fits the interrupt's `response_schema`, null included.
+    pub value: serde_json::Value,
+}
+
+/// Several answers, all taken or none.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+pub struct SeveralAnswers {
+    /// One for each of some interrupts of the session.
+    #[schema(min_items = 1)]
+    pub resume: Vec<OneAnswer>,
+}
+
+/// One answer, or several: exactly one of the two forms.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+pub enum Answers {
+    /// One.
+    One(OneAnswer),
+    /// Several.
+    Several(SeveralAnswers),
+}
+
+/// The answer to the interrupt in the path.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+#[schema(examples(json!({"value": {"approved": true}})))]
+pub struct AnswerValue {
+    /// Any JSON value that fits the interrupt's `response_schema`, null included.
+    pub value: serde_json::Value,
+}
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HealthResponse {
+    /// `ok`.
+    #[schema(value_type = String, pattern = "^ok$")]
+    pub status: &'static str,
+    /// How many turns may be at work (`--workers`).
+    pub max_workers: usize,
+    /// How many are; turns that wait for people do not count.
+    pub running_workers: usize,
+    /// How many wait for a worker.
+    pub queued: usize,
+    /// Sessions of any status.
+    pub total_sessions: usize,
+    /// The server's version.
+    #[schema(value_type = String)]
+    pub version: &'static str,
+}
+
+/// The server is alive, or ready.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Alive {
+    /// `ok`.
+    #[schema(value_type = String, pattern = "^ok$")]
+    pub status: &'static str,
+}
+
+impl Alive {
+    /// Alive.
+    pub const OK: Self = Self { status: "ok" };
+}

@@ -1,0 +1,322 @@
+//! JSON into requests, strictly, with every wrong place named.
+//!
+//! Written out instead of derived: derived readers stop at the first error, and take an array where an object is meant.
+
+use serde_json::Value;
+
+use super::error::ServerError;
+use crate::domain::error::Place;
+use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::session::Status;
+use crate::domain::webhook::Webhook;
+use crate::domain::{FieldError, JsonObject};
+
+/// Collects what is wrong while a body is read.
+#[derive(Debug, Default)]
+pub struct Reading {
+    errors: Vec<FieldError>,
+}
+
+/// Where a value stands in the body; each step points at the one outside.
+#[derive(Clone, Copy)]
+pub enum At<'a> {
+    /// The whole body.
+    Body,
+    /// A member of an object.
+    Member(&'a At<'a>, &'a str),
+    /// An element of an array.
+    Element(&'a At<'a>, usize),
+}
+
+impl At<'_> {
+    fn loc(&self) -> Vec<Place> {
+        match self {
+            Self::Body => vec!["body".into()],
+            Self::Member(outer, name) => [outer.loc(), vec![(*name).into()]].concat(),
+            Self::Element(outer, index) => [outer.loc(), vec![(*index).into()]].concat(),
+        }
+    }
+}
+
+impl Reading {
+    /// The result, unless something was wrong.
+    ///
+    /// # Errors
+    /// `invalid_request` with everything that was.
+    pub fn finish<T>(self, value: T) -> Result<T, ServerError> {
+        if self.errors.is_empty() { Ok(value) } else { Err(ServerError::invalid(self.errors)) }
+    }
+
+    /// Notes an error.
+    pub fn wrong(&mut self, at: At<'_>, kind: &str, msg: impl Into<String>) {
+        self.errors.push(FieldError::new(at.loc(), kind, msg));
+    }
+
+    fn wrong_type(&mut self, at: At<'_>, wanted: &str, got: &Value) {
+        let got = match got {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        self.wrong(at, "wrong_type", format!("must be {wanted}, got {got}"));
+    }
+
+    /// An object; an empty one where it is none.
+    pub fn object(&mut self, at: At<'_>, value: Value) -> JsonObject {
+        match value {
+            Value::Object(members) => members,
+            other => {
+                self.wrong_type(at, "an object", &other);
+                JsonObject::new()
+            }
+        }
+    }
+
+    /// The elements of an array.
+    pub fn array<T>(
+        &mut self,
+        at: At<'_>,
+        value: Value,
+        mut element: impl FnMut(&mut Self, At<'_>, Value) -> T,
+    ) -> Vec<T> {
+        match value {
+            Value::Array(items) => items
+                .into_iter()
+                .enumerate()
+                .map(|(index, item)| element(self, At::Element(&at, index), item))
+                .collect(),
+            other => {
+                self.wrong_type(at, "an array", &other);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A member that has to be there, null or not.
+    pub fn required(&mut self, at: At<'_>, members: &mut JsonObject, name: &str) -> Option<Value> {
+        let value = members.swap_remove(name);
+        if value.is_none() {
+            self.wrong(At::Member(&at, name), "missing", "is required");
+        }
+        value
+    }
+
+    /// A string.
+    pub fn text(&mut self, at: At<'_>, value: Value) -> String {
+        match value {
+            Value::String(text) => text,
+            other => {
+                self.wrong_type(at, "a string", &other);
+                String::new()
+            }
+        }
+    }
+
+    fn required_text(&mut self, at: At<'_>, members: &mut JsonObject, name: &str) -> String {
+        match self.required(at, members, name) {
+            Some(value) => self.text(At::Member(&at, name), value),
+            None => String::new(),
+        }
+    }
+
+    fn optional_text(&mut self, at: At<'_>, members: &mut JsonObject, name: &str) -> Option<String> {
+        let value = present(members, name)?;
+        Some(self.text(At::Member(&at, name), value))
+    }
+
+    fn one_of<T>(&mut self, at: At<'_>, value: &Value, parse: impl Fn(&str) -> Option<T>, known: &str) -> Option<T> {
+        let Some(text) = value.as_str() else {
+            self.wrong_type(at, "a string", value);
+            return None;
+        };
+        let parsed = parse(text);
+        if parsed.is_none() {
+            self.wrong(at, "unknown_value", format!("must be one of {known}"));
+        }
+        parsed
+    }
+
+    /// A chat message.
+    pub fn message(&mut self, at: At<'_>, value: Value) -> ChatMessage {
+        let mut members = self.object(at, value);
+        self.message_of(at, &mut members)
+    }
+
+    /// A chat message out of an object that may have more members.
+    pub fn message_of(&mut self, at: At<'_>, members: &mut JsonObject) -> ChatMessage {
+        let role = members
+            .swap_remove("role")
+            .and_then(|role| self.one_of(At::Member(&at, "role"), &role, role_of, "system, user, assistant, tool"));
+        ChatMessage {
+            role: role.unwrap_or_default(),
+            content: self.optional_text(at, members, "content"),
+            reasoning: self.optional_text(at, members, "reasoning"),
+            reasoning_details: present(members, "reasoning_details"),
+            tool_calls: present(members, "tool_calls")
+                .map(|calls| self.array(At::Member(&at, "tool_calls"), calls, Self::tool_call)),
+            tool_call_id: self.optional_text(at, members, "tool_call_id"),
+            name: self.optional_text(at, members, "name"),
+            base64_image: self.optional_text(at, members, "base64_image"),
+            user_params: present(members, "user_params")
+                .map(|params| self.object(At::Member(&at, "user_params"), params)),
+        }
+    }
+
+    fn tool_call(&mut self, at: At<'_>, value: Value) -> ToolCall {
+        let mut members = self.object(at, value);
+        if let Some(kind) = members.get("type") {
+            self.one_of(At::Member(&at, "type"), kind, |kind| (kind == "function").then_some(()), "function");
+        }
+        let id = self.required_text(at, &mut members, "id");
+        let at_function = At::Member(&at, "function");
+        let mut function = match self.required(at, &mut members, "function") {
+            Some(function) => self.object(at_function, function),
+            None => return ToolCall { id, kind: ToolCallKind::Function, function: no_function() },
+        };
+        let name = self.required_text(at_function, &mut function, "name");
+        let arguments = self.required_text(at_function, &mut function, "arguments");
+        ToolCall { id, kind: ToolCallKind::Function, function: FunctionCall { name, arguments } }
+    }
+
+    /// A webhook.
+    pub fn webhook(&mut self, at: At<'_>, value: Value) -> Webhook {
+        let mut members = self.object(at, value);
+        let url = self.required_text(at, &mut members, "url");
+        let token = self.optional_text(at, &mut members, "token");
+        if token.as_deref().is_some_and(|token| !token.bytes().all(|byte| (0x21..=0x7e).contains(&byte))) {
+            self.wrong(At::Member(&at, "token"), "invalid", "must be visible ASCII, as it goes into a header");
+        }
+        let include_messages = match members.swap_remove("include_messages") {
+            None => false,
+            Some(Value::Bool(include)) => include,
+            Some(other) => {
+                self.wrong_type(At::Member(&at, "include_messages"), "a boolean", &other);
+                false
+            }
+        };
+        let known = "idle, running, interrupted, error";
+        let events = present(&mut members, "events").map(|events| {
+            let statuses = self.array(At::Member(&at, "events"), events, |reading, at, event| {
+                reading.one_of(at, &event, Status::parse, known)
+            });
+            statuses.into_iter().flatten().collect()
+        });
+        Webhook { url, token, include_messages, events }
+    }
+}
+
+/// A member that is there and not null.
+pub fn present(members: &mut JsonObject, name: &str) -> Option<Value> {
+    members.swap_remove(name).filter(|value| !value.is_null())
+}
+
+fn role_of(text: &str) -> Option<Role> {
+    match text {
+        "system" => Some(Role::System),
+        "user" => Some(Role::User),
+        "assistant" => Some(Role::Assistant),
+        "tool" => Some(Role::Tool),
+        _ => None,
+    }
+}
+
+fn no_function() -> FunctionCall {
+    FunctionCall { name: String::new(), arguments: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Error;
+    use serde_json::json;
+
+    fn message(value: Value) -> Result<ChatMessage, Vec<(Value, String)>> {
+        let mut reading = Reading::default();
+        let message = reading.message(At::Body, value);
+        reading.finish(message).map_err(places)
+    }
+
+    fn places(error: ServerError) -> Vec<(Value, String)> {
+        match error {
+            ServerError::Domain(Error::InvalidRequest(errors)) => {
+                errors.into_iter().map(|error| (json!(error.loc), error.kind)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_empty_object_is_a_message_of_the_user() {
+        assert_eq!(message(json!({})), Ok(ChatMessage::default()));
+    }
+
+    #[test]
+    fn every_member_comes_through_and_unknown_ones_are_left_out() {
+        let full = json!({
+            "role": "assistant", "content": "c", "reasoning": "r", "reasoning_details": [1], "tool_call_id": "t",
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            "name": "n", "base64_image": "b", "user_params": {"k": 1},
+        });
+        let mut posted = full.clone();
+        posted["other"] = json!(1);
+        assert_eq!(message(posted).map(|message| message.without_nulls()), Ok(full));
+    }
+
+    #[test]
+    fn nulls_are_as_good_as_absent_except_for_the_role() {
+        assert_eq!(
+            message(json!({"content": null, "tool_calls": null, "user_params": null})),
+            Ok(ChatMessage::default())
+        );
+        assert_eq!(message(json!({"role": null})), Err(vec![(json!(["body", "role"]), "wrong_type".to_owned())]));
+    }
+
+    #[test]
+    fn every_wrong_place_is_named() {
+        let wrong = json!({"role": "boss", "content": 1, "tool_calls": [{"type": "x", "function": {"name": 2}}, []], "user_params": []});
+        assert_eq!(
+            message(wrong),
+            Err(vec![
+                (json!(["body", "role"]), "unknown_value".to_owned()),
+                (json!(["body", "content"]), "wrong_type".to_owned()),
+                (json!(["body", "tool_calls", 0, "type"]), "unknown_value".to_owned()),
+                (json!(["body", "tool_calls", 0, "id"]), "missing".to_owned()),
+                (json!(["body", "tool_calls", 0, "function", "name"]), "wrong_type".to_owned()),
+                (json!(["body", "tool_calls", 0, "function", "arguments"]), "missing".to_owned()),
+                (json!(["body", "tool_calls", 1]), "wrong_type".to_owned()),
+                (json!(["body", "tool_calls", 1, "id"]), "missing".to_owned()),
+                (json!(["body", "tool_calls", 1, "function"]), "missing".to_owned()),
+                (json!(["body", "user_params"]), "wrong_type".to_owned()),
+            ])
+        );
+    }
+
+    #[test]
+    fn an_array_is_no_message() {
+        for value in [json!([]), json!(["user"]), json!(null), json!("hi"), json!(1)] {
+            assert_eq!(message(value), Err(vec![(json!(["body"]), "wrong_type".to_owned())]));
+        }
+    }
+
+    #[test]
+    fn a_webhook_is_read_strictly() {
+        let mut reading = Reading::default();
+        let webhook = reading.webhook(
+            At::Member(&At::Body, "webhook"),
+            json!({"token": "a\nb", "include_messages": "true", "events": ["idle", "gone"]}),
+        );
+        let wrong = reading.finish(webhook).map_err(places);
+        assert_eq!(
+            wrong,
+            Err(vec![
+                (json!(["body", "webhook", "url"]), "missing".to_owned()),
+                (json!(["body", "webhook", "token"]), "invalid".to_owned()),
+                (json!(["body", "webhook", "include_messages"]), "wrong_type".to_owned()),
+                (json!(["body", "webhook", "events", 1]), "unknown_value".to_owned()),
+            ])
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! Answers: `POST /sessions/{session_id}/resume` and `POST /interrupts/{interrupt_id}/resume`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::auth::Caller;
+use super::body::read_json;
+use super::error::ServerError;
+use super::models::{AnswerValue, Answers, ResumeResponse};
+use super::params::{InterruptPath, SessionPath, idempotency_key};
+use super::problems::problems;
+use super::reading::{At, Reading};
+use crate::domain::SessionId;
+use crate::engine::view::Answer;
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(resume_session)).routes(routes!(resume_interrupt))
+}
+
+problems!(SessionProblems: SESSION_NOT_FOUND, UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, NOT_INTERRUPTED, ALREADY_RESOLVED,
+    INTERRUPT_CANCELLED, OTHER_AGENT, INTERRUPT_EXPIRED, BODY_TOO_LARGE, VALUE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
+    INVALID_REQUEST, INVALID_ANSWER, DUPLICATE_ANSWER, IDEMPOTENCY_KEY_REUSED, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(InterruptProblems: UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, ALREADY_RESOLVED, INTERRUPT_CANCELLED, OTHER_AGENT,
+    INTERRUPT_EXPIRED, BODY_TOO_LARGE, VALUE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, INVALID_ANSWER,
+    IDEMPOTENCY_KEY_REUSED, SHUTTING_DOWN, STORE_UNAVAILABLE);
+
+/// Answer interrupts of a session
+///
+/// One, or several at once, all or nothing. The first valid answer wins; the same answer again is a 200 with `replayed`.
+#[utoipa::path(post, path = "/sessions/{session_id}/resume", tag = "interrupts", operation_id = "resume_session",
+    params(
+        ("session_id" = SessionId, Path, description = "The session."),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "The same key with another body is a 422, for 24 hours."),
+    ),
+    request_body = Answers,
+    responses((status = 200, description = "The answers are stored.", body = ResumeResponse), SessionProblems)
+)]
+async fn resume_session(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<ResumeResponse>, ServerError> {
+    let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
+    let key = idempotency_key(&headers, &body)?;
+    let answers = read_answers(body)?;
+    Ok(Json(app.engine.resume(id, answers, caller.into_name(), key).await?.into()))
+}
+
+/// Answer an interrupt
+///
+/// The same as resuming its session with this one answer.
+#[utoipa::path(post, path = "/interrupts/{interrupt_id}/resume", tag = "interrupts", operation_id = "resume_interrupt",
+    params(
+        ("interrupt_id" = String, Path, description = "The interrupt."),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "The same key with another body is a 422, for 24 hours."),
+    ),
+    request_body = AnswerValue,
+    responses((status = 200, description = "The answer is stored.", body = ResumeResponse), InterruptProblems)
+)]
+async fn resume_interrupt(
+    State(app): Shared,
+    InterruptPath(interrupt_id): InterruptPath,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<ResumeResponse>, ServerError> {
+    let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
+    let key = idempotency_key(&headers, &body)?;
+    let value = read_value(body)?;
+    let answer = Answer { interrupt_id, value };
+    Ok(Json(app.engine.resume_interrupt(answer, caller.into_name(), key).await?.into()))
+}
+
+/// A null value is an answer, a missing one is none.
+fn read_value(body: Value) -> Result<Value, ServerError> {
+    let mut reading = Reading::default();
+    let mut members = reading.object(At::Body, body);
+    let value = reading.required(At::Body, &mut members, "value");
+    reading.finish(value.unwrap_or(Value::Null))
+}
+
+fn read_answers(body: Value) -> Result<Vec<Answer>, ServerError> {
+    let mut reading = Reading::default();
+    let members = reading.object(At::Body, body);
+    let answers = if members.contains_key("resume") {
+        read_several(&mut reading, members)
+    } else {
+        vec![read_answer(&mut reading, At::Body, Value::Object(members))]
+    };
+    reading.finish(answers)
+}
+
+fn read_several(reading: &mut Reading, mut members: crate::domain::JsonObject) -> Vec<Answer> {
+    let at = At::Member(&At::Body, "resume");
+    for name in ["interrupt_id", "value"] {
+        if members.contains_key(name) {
+            reading.wrong(
+                At::Member(&At::Body, name),
+                "contradiction",
+                "goes without resume: one answer, or several in resume",
+            );
+        }
+    }
+    let several = members.swap_remove("resume").unwrap_or_default();
+    if several.as_array().is_some_and(Vec::is_empty) {
+        reading.wrong(at, "too_short", "must have at least one answer");
+    }
+    reading.array(at, several, read_answer)
+}
+
+fn read_answer(reading: &mut Reading, at: At<'_>, answer: Value) -> Answer {
+    let mut members = reading.object(at, answer);
+    let interrupt_id = reading.required(at, &mut members, "interrupt_id");
+    let interrupt_id = interrupt_id.map(|id| reading.text(At::Member(&at, "interrupt_id"), id)).unwrap_or_default();
+    let value = reading.required(at, &mut members, "value").unwrap_or(Value::Null);
+    Answer { interrupt_id, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Error;
+    use serde_json::json;
+
+    fn read(body: Value) -> Result<Vec<(String, Value)>, Vec<(Value, String)>> {
+        match read_answers(body) {
+            Ok(answers) => Ok(answers.into_iter().map(|answer| (answer.interrupt_id, answer.value)).collect()),
+            Err(ServerError::Domain(Error::InvalidRequest(errors))) => {
+                Err(errors.into_iter().map(|error| (json!(error.loc), error.kind)).collect())
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_answer_or_several() {
+        assert_eq!(read(json!({"interrupt_id": "a", "value": 1})), Ok(vec![("a".to_owned(), json!(1))]));
+        assert_eq!(
+            read(json!({"resume": [{"interrupt_id": "a", "value": false}, {"interrupt_id": "b", "value": null}]})),
+            Ok(vec![("a".to_owned(), json!(false)), ("b".to_owned(), Value::Null)])
+        );
+    }
+
+    #[test]
+    fn a_null_value_is_an_answer_and_a_missing_one_is_not() {
+        assert_eq!(read(json!({"interrupt_id": "a", "value": null})), Ok(vec![("a".to_owned(), Value::Null)]));
+        assert_eq!(read(json!({"interrupt_id": "a"})), Err(vec![(json!(["body", "value"]), "missing".to_owned())]));
+    }
+
+    #[test]
+    fn everything_else_names_its_place() {
+        let missing = |name: &str| (json!(["body", name]), "missing".to_owned());
+        assert_eq!(read(json!({})), Err(vec![missing("interrupt_id"), missing("value")]));
+        assert_eq!(
+            read(json!({"interrupt_id": 1, "value": 1})),
+            Err(vec![(json!(["body", "interrupt_id"]), "wrong_type".to_owned())])
+        );
+        assert_eq!(read(json!({"resume": []})), Err(vec![(json!(["body", "resume"]), "too_short".to_owned())]));
+        assert_eq!(read(json!({"resume": null})), Err(vec![(json!(["body", "resume"]), "wrong_type".to_owned())]));
+        assert_eq!(
+            read(json!({"resume": [{"interrupt_id": "a"}], "value": 1})),
+            Err(vec![
+                (json!(["body", "value"]), "contradiction".to_owned()),
+                (json!(["body", "resume", 0, "value"]), "missing".to_owned()),
+            ])
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! `/sessions`: create, list, read, wait for, delete and cancel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::body::{Limits, read_json};
+use super::error::ServerError;
+use super::models::{NewSession, SessionResponse, SessionSummary};
+use super::params::{Query, SessionPath};
+use super::problems::problems;
+use super::reading::{At, Reading, present};
+use super::telemetry::LongPoll;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Status;
+use crate::domain::{Error, SessionId};
+use crate::engine::view::SessionView;
+use crate::store::query::SessionQuery;
+
+/// The statuses a session can have, for messages.
+pub const STATUSES: &str = "idle, running, interrupted, error";
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default()
+        .routes(routes!(list_sessions, create_session))
+        .routes(routes!(get_session, create_session_with_id, delete_session))
+        .routes(routes!(cancel_turn))
+}
+
+problems!(CreateProblems: REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, TOO_MANY_SESSIONS,
+    SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(CreateWithIdProblems: INVALID_SESSION_ID, CUSTOM_IDS_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS, BODY_TOO_LARGE,
+    UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(GetProblems: SESSION_NOT_FOUND, SESSION_DELETED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(DeleteProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(CancelProblems: SESSION_NOT_FOUND, NOTHING_TO_CANCEL, TURN_NOT_OPEN, SHUTTING_DOWN, STORE_UNAVAILABLE);
+
+/// Create a session
+///
+/// The body is optional: none, null, `{}`, or messages that the session remembers from the start.
+#[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
+    request_body = Option<NewSession>,
+    responses(
+        (status = 201, description = "The new session, idle.", body = SessionResponse,
+            headers(("Location" = String, description = "`/sessions/{session_id}`"))),
+        CreateProblems,
+    )
+)]
+async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, ServerError> {
+    let state = read_state(&headers, body, app.limits()).await?;
+    Ok(created(app.engine.create_session(state).await?))
+}
+
+/// Create a session with an id of your own
+///
+/// Only where the server was started with `--allow-custom-ids`.
+#[utoipa::path(put, path = "/sessions/{session_id}", tag = "sessions", operation_id = "create_session_with_id",
+    params(("session_id" = String, Path, description = "A UUID; anything else is a 400.")),
+    request_body = Option<NewSession>,
+    responses(
+        (status = 201, description = "The new session, idle.", body = SessionResponse,
+            headers(("Location" = String, description = "`/sessions/{session_id}`"))),
+        CreateWithIdProblems,
+    )
+)]
+async fn create_session_with_id(
+    State(app): Shared,
+    id: Result<Path<String>, axum::extract::rejection::PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ServerError> {
+    // The order of refusals is part of the contract, and what the body says comes after whether it may be sent at all.
+    if !app.engine.settings().allow_custom_ids {
+        return Err(Error::CustomIdsDisabled.into());
+    }
+    let Path(id) = id.map_err(|_| Error::InvalidSessionId)?;
+    id.parse::<SessionId>().map_err(|_| Error::InvalidSessionId)?;
+    let state = read_state(&headers, body, app.limits()).await?;
+    Ok(created(app.engine.create_session_with_id(&id, state).await?))
+}
+
+/// List sessions
+///
+/// Oldest first.
+#[utoipa::path(get, path = "/sessions", tag = "sessions", operation_id = "list_sessions",
+    params(
+        ("status" = Option<Status>, Query, description = "Only those with this status."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where absent."),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9]{1,18}$",
+            description = "Where the page begins: out of the `Link` of the page before."),
+    ),
+    responses(
+        (status = 200, description = "A page of sessions.", body = Vec<SessionSummary>,
+            headers(("Link" = Option<String>, description = "`<...>; rel=\"next\"` where there are more."))),
+        ListProblems,
+    )
+)]
+async fn list_sessions(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
+    let wanted = SessionQuery {
+        status: query.word("status", STATUSES, Status::parse),
+        limit: query.limit(),
+        cursor: query.cursor(),
+    };
+    query.check()?;
+    let page = app.engine.sessions(wanted).await?;
+    let sessions: Vec<SessionSummary> = page.items.into_iter().map(SessionSummary::from).collect();
+    Ok((query.link("/sessions", page.next), Json(sessions)).into_response())
+}
+
+/// Get a session, or wait for it
+///
+/// With `wait` the answer comes as soon as the session is not `running` any more: it is interrupted, idle, in error, or
+/// deleted. At the timeout the answer is the session as it is then, still `running`.
+#[utoipa::path(get, path = "/sessions/{session_id}", tag = "sessions", operation_id = "get_session",
+    params(
+        ("session_id" = SessionId, Path, description = "The session."),
+        ("wait" = Option<bool>, Query, description = "Whether to wait while it is running. 1/0, true/false, yes/no, on/off."),
+        ("timeout" = Option<f64>, Query,
+            description = "How many seconds to wait; until something happens where absent; not at all where not positive."),
+    ),
+    responses((status = 200, description = "The session.", body = SessionResponse), GetProblems)
+)]
+async fn get_session(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    mut query: Query,
+) -> Result<Response, ServerError> {
+    let wait = query.boolean("wait").unwrap_or(false);
+    let timeout = query.timeout("timeout");
+    query.check()?;
+    if !wait || timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Ok(Json(SessionResponse::from(app.engine.session(id).await?)).into_response());
+    }
+    let view = poll(&app, id, timeout).await?;
+    let mut response = Json(SessionResponse::from(view)).into_response();
+    response.extensions_mut().insert(LongPoll);
+    Ok(response)
+}
+
+/// Waits; a server that stops answers with the session as it is.
+async fn poll(app: &App, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+    tokio::select! {
+        view = app.engine.wait(id, timeout) => view,
+        () = app.stopping.cancelled() => app.engine.session(id).await,
+    }
+}
+
+/// Delete a session
+///
+/// Its turn is stopped, its interrupts go with it.
+#[utoipa::path(delete, path = "/sessions/{session_id}", tag = "sessions", operation_id = "delete_session",
+    params(("session_id" = SessionId, Path, description = "The session.")),
+    responses((status = 204, description = "It is gone."), DeleteProblems)
+)]
+async fn delete_session(State(app): Shared, SessionPath(id): SessionPath) -> Result<StatusCode, ServerError> {
+    app.engine.delete_session(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Cancel the turn of a session
+///
+/// The turn is stopped, its interrupts are cancelled, and the session becomes `error` with `Turn cancelled`. It takes new
+/// messages.
+#[utoipa::path(post, path = "/sessions/{session_id}/cancel", tag = "sessions", operation_id = "cancel_turn",
+    params(("session_id" = SessionId, Path, description = "The session.")),
+    responses((status = 200, description = "The session afterwards.", body = SessionResponse), CancelProblems)
+)]
+async fn cancel_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<SessionResponse>, ServerError> {
+    Ok(Json(app.engine.cancel(id).await?.into()))
+}
+
+async fn read_state(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Vec<ChatMessage>, ServerError> {
+    let Some(body) = read_json(headers, body, limits).await?.filter(|body| !body.is_null()) else {
+        return Ok(Vec::new());
+    };
+    let mut reading = Reading::default();
+    let mut members = reading.object(At::Body, body);
+    let state = present(&mut members, "state");
+    let at = At::Member(&At::Body, "state");
+    let state = state.map(|state| reading.array(at, state, Reading::message)).unwrap_or_default();
+    reading.finish(state)
+}
+
+fn created(view: SessionView) -> Response {
+    let location = format!("/sessions/{}", view.session.id);
+    (StatusCode::CREATED, [(LOCATION, location)], Json(SessionResponse::from(view))).into_response()
+}

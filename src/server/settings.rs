@@ -1,0 +1,61 @@
+//! What an operator sets about HTTP.
+
+use std::time::Duration;
+
+/// A key that clients send as `Authorization: Bearer <key>`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Who holds it: what `resolved_by` says.
+    pub name: String,
+    /// The secret.
+    pub key: String,
+}
+
+impl std::fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiKey").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Settings of the HTTP server; sizes in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpSettings {
+    /// Keys that are let in; none: everybody is.
+    pub api_keys: Vec<ApiKey>,
+    /// Names (`name` or `name:port`) by which the server may be called and whose pages may call it, besides its own
+    /// address and loopback.
+    pub allowed_hosts: Vec<String>,
+    /// The largest request body. A route that takes answers takes at least `max_value` and its envelope.
+    pub max_body: usize,
+    /// The longest path and query.
+    pub max_uri: usize,
+    /// The largest request head.
+    pub max_head: usize,
+    /// How long a request's head may take to arrive, and how long a connection may stay idle between requests.
+    pub head_timeout: Duration,
+    /// How long a request's body may take to arrive.
+    pub body_timeout: Duration,
+    /// How many connections are served at once; more wait in the listener's backlog.
+    pub max_connections: usize,
+    /// How often an event stream without events says that it lives.
+    pub event_keep_alive: Duration,
+    /// How long requests at work may take to finish once the server stops.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            api_keys: Vec::new(),
+            allowed_hosts: Vec::new(),
+            max_body: 1024 * 1024,
+            max_uri: 8 * 1024,
+            max_head: 32 * 1024,
+            head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
+            max_connections: 4096,
+            event_keep_alive: Duration::from_secs(15),
+            shutdown_timeout: Duration::from_secs(10),
+        }
+    }
+}
