@@ -1,10 +1,13 @@
 //! hitl: agents that stop and ask a person, and go on exactly where they stopped.
 //!
-//! Layers, each importing only what is to its right: `py` -> `server`, `supervisor` -> `engine` -> `store` -> `domain`.
+//! Layers, each importing only what is to its right: `py` -> `serve` -> `server`, `supervisor` -> `engine` -> `store` ->
+//! `domain`.
 
 pub mod domain;
-pub mod store;
 pub mod engine;
-pub mod server;
 #[cfg(feature = "python")]
 mod py;
+pub mod serve;
+pub mod server;
+pub mod store;
+pub mod supervisor;

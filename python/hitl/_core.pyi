@@ -1,5 +1,6 @@
 """The native core of hitl: the domain's checks, and the server. Internal; use `hitl`."""
 
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, final
 
 __version__: Final[str]
@@ -34,3 +35,37 @@ def read_decision(value: object, allowed: list[str]) -> dict[str, Any]:
 
 def rejection_text(tool_name: str, reason: str | None = None, message: str | None = None) -> str:
     """What the model is told of a rejection."""
+
+def init_logging(level: str, format: str) -> bool:
+    """Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first
+    call counts; returns whether this was it."""
+
+@final
+class Server:
+    """One server: made, started once, stopped once."""
+
+    def __new__(cls, settings: Mapping[str, Any]) -> Server:
+        """`settings`: the members of `serve::Config`."""
+
+    def open_channel(self) -> int:
+        """Turns will run in a thread of this process: the descriptor of the socket over which it is reached, which is
+        the caller's from now on."""
+
+    def start(self) -> None:
+        """Returns once it listens; raises `ServeError`."""
+
+    def start_async(self) -> Awaitable[None]:
+        """The same as an awaitable."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+
+    def stop(self, timeout: float) -> None:
+        """Finishes turns at work for at most `timeout` seconds, ends the rest, closes. Twice does nothing."""
+
+    def stop_async(self, timeout: float) -> Awaitable[None]:
+        """The same as an awaitable."""
+
+    def wait(self) -> None:
+        """Blocks until the server does not serve any more."""

@@ -172,29 +172,33 @@ async def _ask(turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call
     # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs.
     checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
     digest: str = _core.digest(checked["tool_args"])
+    allowed: list[str] = [kind for kind in _OFFERED if kind in tool.allowed_decisions]
     with paused():
-        decision = await turn.ask(
+        answer = await turn.ask(
             "tool_approval",
             checked,
             message=tool.approval_description,
-            allowed_decisions=[kind for kind in _OFFERED if kind in tool.allowed_decisions],
+            allowed_decisions=allowed,
             tool_call_id=tool_call_id,
             args_digest=digest,
         )
-    _obey(tool.name, decision)
+    _obey(tool.name, answer, allowed)
     return digest
 
 
-def _obey(tool_name: str, decision: Any) -> None:
+def _obey(tool_name: str, answer: Any, allowed: list[str]) -> None:
     """Return for an approval, raise for everything else: what cannot be read is never a yes."""
     from hitl import _core
 
-    if decision == {"type": "approve"}:
-        return
-    if isinstance(decision, dict) and decision.get("type") == "reject":
-        message, reason = decision.get("message"), decision.get("reason")
-        raise ToolRejected(message if message is not None else _core.rejection_text(tool_name, reason))
-    raise InvalidAnswer(f"the answer to the approval of {tool_name} is no decision, so it did not run")
+    try:
+        decision = _core.read_decision(answer, allowed)
+    except (TypeError, ValueError) as error:
+        raise InvalidAnswer(
+            f"the answer to the approval of {tool_name} is no decision, so it did not run: {error}"
+        ) from error
+    if decision["type"] != "approve":
+        message = decision["message"]
+        raise ToolRejected(message if message is not None else _core.rejection_text(tool_name, decision["reason"]))
 
 
 # --- the call -----------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def encode_error(error: BaseException) -> dict[str, Any]:
 def decode_error(encoded: dict[str, Any]) -> BaseException:
     """The error again: of its own class where its arguments rebuild one that says the same, else a StepError."""
     name, module, message = encoded["type"], encoded["module"], encoded["message"]
-    fallback = StepError(name, message, module)
+    fallback = StepError(name.rpartition(".")[2], message, module)
     if encoded.get("args") is None:
         return fallback
     try:
@@ -79,7 +79,7 @@ def decode_error(encoded: dict[str, Any]) -> BaseException:
         if not (isinstance(cls, type) and issubclass(cls, BaseException)):
             return fallback
         rebuilt = cls(*decode(encoded["args"]))
-    except Exception:  # any constructor may run here, and whatever it raises means: not rebuildable
+    except Exception:  # noqa: BLE001 - any constructor may run here, and whatever it raises means: not rebuildable
         return fallback
     return rebuilt if error_message(rebuilt) == message else fallback
 
@@ -88,7 +88,7 @@ def error_message(error: BaseException) -> str:
     """``str(error)`` that never raises and can always be sent as UTF-8."""
     try:
         text = str(error)
-    except Exception as broken:  # a __str__ of the agent's own may do anything
+    except Exception as broken:  # noqa: BLE001 - a __str__ of the agent's own may do anything
         text = f"<{type(broken).__name__} in {type(error).__name__}.__str__>"
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
@@ -191,7 +191,7 @@ def _zone(value: datetime | time, path: str) -> dict[str, Any]:
 
 def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     if isinstance(value, enum.Enum):
-        return _tagged_class("enum", kind, value.name if value.name is not None else value.value, path)
+        return _tagged_class("enum", kind, _enum_name(value), path)
     if isinstance(value, PurePath):
         return _tagged_class("path", kind, str(value), path)
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
@@ -205,6 +205,12 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     raise _refusal(kind, path)
 
 
+def _enum_name(member: enum.Enum) -> Any:
+    """A flag without any bit set has no name; typing says that every member has one."""
+    name: str | None = member.name
+    return member.value if name is None else name
+
+
 def _encode_model(value: Any, kind: type, path: str, depth: int) -> Any:
     try:
         state = {
@@ -215,11 +221,19 @@ def _encode_model(value: Any, kind: type, path: str, depth: int) -> Any:
         }
     except TypeError:
         # A field of a type that only pydantic can write (a URL, an address): take its JSON if that leads back.
-        text = value.model_dump_json(by_alias=True)
-        if kind.model_validate_json(text) != value:  # type: ignore[attr-defined]
+        text = _json_that_leads_back(value)
+        if text is None:
             raise
-        return _tagged_class("model_json", kind, json.loads(text), path)
+        return _tagged_class("model_json", kind, _encode(json.loads(text), path, depth), path)
     return _tagged_class("model", kind, state, path)
+
+
+def _json_that_leads_back(model: Any) -> str | None:
+    try:
+        text: str = model.model_dump_json(by_alias=True, warnings=False)
+        return text if type(model).model_validate_json(text) == model else None
+    except ValueError:  # both of pydantic's errors: not to be written, or not to be read
+        return None
 
 
 def _encode_members(members: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
@@ -400,5 +414,5 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "namedtuple": lambda e: _class_of(e, lambda found: issubclass(found, tuple))._make(map(decode, e["value"])),
     "dataclass": _decode_dataclass,
     "model": _decode_model,
-    "model_json": lambda e: _class_of(e, _is_model).model_validate_json(json.dumps(e["value"])),
+    "model_json": lambda e: _class_of(e, _is_model).model_validate_json(json.dumps(decode(e["value"]))),
 }

@@ -191,4 +191,5 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Callable[
 
 
 def _type_name(value: Any) -> str:
-    return value.__class__.__name__
+    name: str = value.__class__.__name__  # `type` is a parameter in this module
+    return name

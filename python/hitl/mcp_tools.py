@@ -184,11 +184,13 @@ class MCPTools:
             async with Client(stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)) as client:
                 yield client
             return
+        import httpx2
         from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._httpx_utils import create_mcp_http_client
 
+        # A server may hold a response stream open for minutes; `timeout` bounds the call, this the silence.
+        patience = httpx2.Timeout(30, read=300)
         async with (
-            create_mcp_http_client(headers=self._headers) as http,
+            httpx2.AsyncClient(headers=self._headers, timeout=patience) as http,
             Client(streamable_http_client(self._url, http_client=http)) as client,
         ):
             yield client

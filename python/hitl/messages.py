@@ -105,7 +105,7 @@ class ChatMessage:
         """
         unknown = data.keys() - FIELDS
         if unknown:
-            raise TypeError(f"ChatMessage has no field {sorted(map(str, unknown))[0]!r}")
+            raise TypeError(f"ChatMessage has no field {min(map(str, unknown))!r}")
         return cls(**{"role": "user", **data})
 
 

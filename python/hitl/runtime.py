@@ -16,11 +16,14 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import FrameType
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
 from hitl.errors import Parked
 from hitl.places import Place, StepScope, Work, place_var
+from hitl.ports import InterruptRequest, StepIdentity, TurnPort
+from hitl.threads import ThreadCall, contained, job, label
+from hitl.threads import call_blocking as call_blocking
 
 T = TypeVar("T")
 
@@ -30,64 +33,6 @@ DEFAULT_MAX_PAYLOAD = 16_384
 # A task that has been woken needs a few rounds of the loop (a gather, a wait, a nested tool) before it shows what it
 # does next. Calling the turn "waiting" before that would free its slot while it goes on working.
 _QUIET_ROUNDS = 8
-
-
-class StepIdentity(TypedDict):
-    """Which step this is: ``step`` in docs/worker-protocol.md."""
-
-    path: str
-    key: str | None
-    kind: str
-    name: str
-    location: str | None
-    arguments: dict[str, str]
-
-
-class InterruptRequest(TypedDict):
-    """A question to a person: ``interrupt`` in docs/worker-protocol.md."""
-
-    type: str
-    payload: dict[str, Any]
-    message: str | None
-    response_schema: dict[str, Any] | None
-    allowed_decisions: list[str] | None
-    tool_call_id: str | None
-    agent: str | None
-    args_digest: str | None
-    expires_in: float | None
-    has_default: bool
-    metadata: dict[str, Any] | None
-
-
-class OpenInterrupt(Protocol):
-    """An ask that was sent. Both futures belong to the turn's loop."""
-
-    opened: asyncio.Future[str]
-    """The interrupt's id once it is committed, or the refusal as an exception."""
-    answer: asyncio.Future[Any]
-    """The answer once it is committed, or ``InterruptExpired``."""
-
-
-class TurnPort(Protocol):
-    """Where a turn's records go. Called on the turn's loop only."""
-
-    def append_step(self, step: StepIdentity, result: dict[str, Any]) -> Awaitable[None]:
-        """Store the outcome of a step; done when it is committed, raises when it was refused."""
-
-    def open_interrupt(self, step: StepIdentity, interrupt: InterruptRequest) -> OpenInterrupt:
-        """Ask a person."""
-
-    def withdraw(self, interrupt: OpenInterrupt) -> None:
-        """Nobody waits for this answer any more; also valid before ``opened`` is done."""
-
-    def waiting(self) -> None:
-        """The turn now awaits nothing but interrupts."""
-
-    def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
-        """A piece of a model's reply, for whoever watches; not stored."""
-
-    def log(self, stream: str, text: str) -> None:
-        """Text that the agent printed, whole lines; ``stream`` is ``stdout`` or ``stderr``. Any thread may call it."""
 
 
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
@@ -231,7 +176,7 @@ class Turn:
                 raise
             except _Cancelled as cancelled:
                 raise asyncio.CancelledError(*cancelled.args) from None
-            except BaseException as raised:  # SystemExit and the like too: what a body ends with is its outcome
+            except BaseException as raised:  # noqa: BLE001 - SystemExit and the like too: what a body ends with is its outcome
                 error = raised
                 result = {"error": encode_error(raised)}
             if self.closed:
@@ -251,16 +196,19 @@ class Turn:
         context.run(place_var.set, Place(self, scope))
         caller = asyncio.current_task()
         before = caller.cancelling() if caller is not None else 0
-        task = asyncio.Task(_awaited(body), loop=self.loop, context=context, name=f"hitl step {scope.path}")
+        task = asyncio.Task(contained(body), loop=self.loop, context=context, name=f"hitl step {scope.path}")
         self.tasks[task] = None
         try:
-            return await task
+            value, leaving = await task
         except asyncio.CancelledError as cancelled:
             if self.closed or (caller is not None and caller.cancelling() > before):
                 raise _Cancelled(*cancelled.args) from None
             raise
         finally:
             self.tasks.pop(task, None)
+        if leaving is not None:
+            raise leaving
+        return value  # type: ignore[return-value]
 
     def delta(self, delta: dict[str, str]) -> None:
         """Show ``{"content": str}`` or ``{"reasoning": str}`` of the model step that runs here to whoever watches."""
@@ -339,30 +287,10 @@ class Turn:
         work = Work(place.work)
         context = contextvars.copy_context()
         context.run(place_var.set, place.inside(work))
-        done: asyncio.Future[T] = self.loop.create_future()
-
-        def settle(value: T | None, error: BaseException | None) -> None:
-            if done.cancelled():
-                return
-            if error is None:
-                done.set_result(value)  # type: ignore[arg-type]
-            elif isinstance(error, StopIteration):
-                done.set_exception(RuntimeError(f"{_label(function)} raised StopIteration"))
-            else:
-                done.set_exception(error)
-
-        def run() -> None:
-            value, error = None, None
-            try:
-                value = context.run(function, *args, **kwargs)
-            except BaseException as raised:  # SystemExit in a thread is the caller's to see as well
-                error = raised
-            if not self.loop.is_closed():
-                self.loop.call_soon_threadsafe(settle, value, error)
-
+        done, run = job(self.loop, context, lambda: function(*args, **kwargs))
         self._begin(work)
         try:
-            threading.Thread(target=run, name=f"hitl {_label(function)}", daemon=True).start()
+            threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
             return await done
         finally:
             self._finish(work)
@@ -370,7 +298,7 @@ class Turn:
     def run_sync(self, caller: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this turn from one of its threads and wait for it. ``caller`` is for the error message.
 
-        A step body that is a plain function runs in the waiting thread (see ``in_calling_thread``): a database
+        A step body that is a plain function runs in the waiting thread (see ``call_blocking``): a database
         connection that belongs to the thread keeps working.
         """
         try:
@@ -438,97 +366,6 @@ class Turn:
 
 class _Cancelled(Exception):
     """The caller of a step was cancelled, as opposed to a body that ended in a CancelledError of its own."""
-
-
-async def _awaited(body: Callable[[], Awaitable[T]]) -> T:
-    return await body()
-
-
-def _label(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)
-
-
-_thread_call: contextvars.ContextVar[ThreadCall | None] = contextvars.ContextVar("hitl_thread_call", default=None)
-
-
-class ThreadCall:
-    """A thread that waits for a coroutine on the turn's loop, and meanwhile runs what that coroutine hands it."""
-
-    def __init__(self, turn: Turn) -> None:
-        # queue is imported here because most processes never make a sync call.
-        from queue import SimpleQueue
-
-        self._turn = turn
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._task: asyncio.Task[Any] | None = None
-        self._error: BaseException | None = None
-        self._value: Any = None
-
-    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Called in the thread: block until the coroutine is done; its value or error is ours."""
-        context = contextvars.copy_context()
-        context.run(_thread_call.set, self)
-        loop = self._turn.loop
-        try:
-            loop.call_soon_threadsafe(lambda: self._start(make, context))
-        except RuntimeError as closed:
-            raise RuntimeError("a hitl call was made after its turn had ended") from closed
-        while (job := self._jobs.get()) is not None:
-            job()
-        if self._error is not None:
-            raise self._error
-        value: T = self._value
-        return value
-
-    def _start(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context) -> None:
-        task = asyncio.Task(make(), loop=self._turn.loop, context=context)
-        self._task = task
-        self._turn.tasks[task] = None
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._turn.tasks.pop(task, None)
-        if task.cancelled():
-            self._error = asyncio.CancelledError()
-        else:
-            self._error = task.exception()
-            if self._error is None:
-                self._value = task.result()
-        self._jobs.put(None)
-
-    async def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Called on the loop: run a plain function in the waiting thread, in a copy of this context."""
-        context = contextvars.copy_context()
-        context.run(_thread_call.set, None)
-        loop = self._turn.loop
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(value: Any, error: BaseException | None) -> None:
-            if not done.cancelled():
-                done.set_result(value) if error is None else done.set_exception(error)
-
-        def job() -> None:
-            value, error = None, None
-            try:
-                value = context.run(function, *args, **kwargs)
-            except StopIteration as raised:
-                error = RuntimeError(f"{_label(function)} raised StopIteration")
-                error.__cause__ = raised
-            except BaseException as raised:
-                error = raised
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, value, error)
-
-        self._jobs.put(job)
-        return await done
-
-
-async def call_blocking(turn: Turn, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Run a plain function off the loop: in the thread that waits for this call, if one does, else in a new one."""
-    waiting = _thread_call.get()
-    if waiting is not None:
-        return await waiting.call(function, *args, **kwargs)
-    return await turn.run_in_thread(function, *args, **kwargs)
 
 
 def install_task_factory(loop: asyncio.AbstractEventLoop) -> None:

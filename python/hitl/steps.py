@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from hitl.runtime import Turn, call_blocking, current_turn, location_of
+from hitl.runtime import Turn, current_turn, location_of
+from hitl.threads import call_blocking
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,7 +31,7 @@ T = TypeVar("T")
 class StepDecorator:
     """What ``@hitl.step(key=..., once=...)`` returns: it makes every call of a function a step."""
 
-    def __init__(self, key: str | None, once: bool) -> None:
+    def __init__(self, *, key: str | None = None, once: bool = False) -> None:
         self._key = key
         self._once = once
 
@@ -62,7 +63,7 @@ class _Step:
     ) -> Coroutine[Any, Any, T]: ...
     @overload
     def __call__(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, fn: Any = None, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match a ParamSpec
         """Run ``fn(*args, **kwargs)`` as a step: once it has finished, it never runs again for this turn.
 
         ``fn`` may be async, or plain (it then runs in a thread). Its result must be something that can be stored:
@@ -72,27 +73,23 @@ class _Step:
         As a decorator, with parentheses: ``key`` names the step independently of its position in the code; ``once``
         says that a crash in the middle of it must not run it again but ask a person.
         """
-        if args:
-            function = args[0]
-            if not callable(function):
-                raise TypeError(f"step() takes a function first, got {type(function).__name__}")
-            try:
-                turn = current_turn("step()")
-            except RuntimeError as outside:
-                outside.add_note("hint: to decorate a function, write @hitl.step() with parentheses")
-                raise
-            return _run(turn, function, args[1:], kwargs, None, False, sys._getframe(1))
-        return _decorator(**kwargs)
+        if fn is None:
+            return StepDecorator(*args, **kwargs)
+        if not callable(fn):
+            raise TypeError(f"step() takes a function first, got {type(fn).__name__}")
+        try:
+            turn = current_turn("step()")
+        except RuntimeError as outside:
+            outside.add_note("hint: to decorate a function, write @hitl.step() with parentheses")
+            raise
+        return _run(turn, fn, args, kwargs, None, False, sys._getframe(1))
 
     def sync(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The same from a sync agent or tool; a plain ``fn`` runs in the calling thread."""
         turn = current_turn("step.sync()")
         frame = sys._getframe(1)
-        return turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, None, False, frame))
-
-
-def _decorator(*, key: str | None = None, once: bool = False) -> StepDecorator:
-    return StepDecorator(key, once)
+        result: T = turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, None, False, frame))
+        return result
 
 
 def _run(
@@ -175,8 +172,8 @@ class _Patched:
         frame = sys._getframe(1)
         return turn.run_sync("patched", lambda: self._decide(turn, id, frame))
 
-    async def _decide(self, turn: Turn, id: str, frame: FrameType) -> bool:
-        if not isinstance(id, str) or not id:
+    async def _decide(self, turn: Turn, id: Any, frame: FrameType) -> bool:
+        if not (isinstance(id, str) and id):
             raise TypeError("patched() takes the id of the edit, a non-empty string")
         known = turn.patches.get(id)
         if known is not None:

@@ -9,6 +9,7 @@ deployment changes meanwhile.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import json
 import types
@@ -111,9 +112,9 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         if index == 0 and parameter.name == "self" and not inspect.ismethod(function):
             continue  # a method decorated in its class body: bound when it is looked up
         if parameter.kind is parameter.VAR_POSITIONAL:
+            label = getattr(function, "__name__", function)
             raise TypeError(
-                f"tool {function.__name__!r} takes *{parameter.name}: a model names its arguments, "
-                "so give each one a name"
+                f"tool {label!r} takes *{parameter.name}: a model names its arguments, so give each one a name"
             )
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_any = True
@@ -125,6 +126,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 def resolve_hints(function: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
     """Type hints with strings evaluated; `NameError` while a name they use is not defined yet."""
     target = inspect.unwrap(function)
+    while isinstance(target, functools.partial):
+        target = inspect.unwrap(target.func)
     if not isinstance(target, types.FunctionType | types.MethodType):
         target = type(target).__call__
     return typing.get_type_hints(target, localns=dict(local_names or {}), include_extras=True)
@@ -142,6 +145,10 @@ class FunctionParameters:
             # "title": "Path" beside "path" costs tokens and tells the model nothing.
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
+
+            def render_warning_message(self, kind: Any, detail: str) -> str | None:
+                # A default that is no JSON stays in Python (see _find_private_defaults): nothing to warn of.
+                return None if kind == "non-serializable-default" else super().render_warning_message(kind, detail)
 
         # Fields get names of ours and the parameters' names as aliases: a parameter may then be called
         # `schema`, `copy` or `_private` without meeting an attribute of BaseModel.

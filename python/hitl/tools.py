@@ -97,7 +97,7 @@ class Tool(Generic[P, R]):
         self._signature: Signature = _read_signature(function)
         self._parameters: Parameters | None = None
         self._context_parameter: str | None = None
-        self._doc: DocString = read_docstring(function)
+        self._doc: DocString = read_docstring(target)
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"

@@ -19,12 +19,7 @@ enum Rule<'a> {
 impl<'a> Rule<'a> {
     /// The built-in types have rules of their own, except where an author of a custom interrupt borrowed the name
     /// `user_input` without questions; then, and for any other type, it is the author's schema.
-    fn of(
-        kind: &str,
-        payload: &JsonObject,
-        allowed: Option<&'a [DecisionKind]>,
-        author: Option<&'a Value>,
-    ) -> Self {
+    fn of(kind: &str, payload: &JsonObject, allowed: Option<&'a [DecisionKind]>, author: Option<&'a Value>) -> Self {
         match kind {
             TOOL_APPROVAL => Self::Decision(allowed.unwrap_or(&DecisionKind::ALL)),
             USER_INPUT if author.is_none() || payload.contains_key("questions") => {
@@ -55,6 +50,15 @@ pub fn response_schema(ask: &Ask) -> Option<Value> {
         Rule::Questions(questions) => Some(question::response_schema(&questions)),
         Rule::Schema(author) => Some(author.clone()),
         Rule::Anything => None,
+    }
+}
+
+/// The JSON Schema that an interrupt's type brings along; `None` for a type without one.
+pub fn built_in_schema(kind: &str, payload: &JsonObject, allowed: Option<&[DecisionKind]>) -> Option<Value> {
+    match Rule::of(kind, payload, allowed, None) {
+        Rule::Decision(allowed) => Some(decision::response_schema(allowed)),
+        Rule::Questions(questions) => Some(question::response_schema(&questions)),
+        Rule::Schema(_) | Rule::Anything => None,
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod checks;
 mod convert;
+mod logging;
+mod server;
 
 use pyo3::prelude::*;
 
@@ -10,5 +12,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
+    logging::register(module)?;
+    server::register(module)?;
     checks::register(module)
 }

@@ -5,10 +5,17 @@
 //! closures at once (group commit), never half of one. No implementation may assume that one process owns the
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
+#[cfg(test)]
+mod contract;
+pub mod memory;
+pub mod open;
 pub mod query;
 pub mod record;
+pub mod sqlite;
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
 use tokio::sync::oneshot;
@@ -94,6 +101,21 @@ fn lost() -> Error {
     Error::Internal("a store dropped a job that it reported as done".to_owned())
 }
 
+/// Runs a job for a store. A panic is the job's bug and not the store's end: it becomes [`Error::Internal`].
+fn guard(job: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    // What the job was given is rolled back, and what it captured dies with it.
+    catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    Error::Internal(format!("a store job panicked: {text}"))
+}
+
 /// What can be read.
 pub trait Reader {
     /// A session without its messages.
@@ -145,24 +167,39 @@ pub trait Transaction: Reader {
     fn insert_session(&mut self, session: &Session, messages: &[ChatMessage]) -> Result<(), Error>;
 
     /// Replaces a session; its messages stay.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
     fn update_session(&mut self, session: &Session) -> Result<(), Error>;
 
     /// Replaces what a session remembers.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
     fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error>;
 
     /// Removes a session with its turns, journals and interrupts; its events stay. Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
-    /// Removes the idle and error sessions that have not changed since `before`; their ids.
+    /// Removes the idle and error sessions that have not changed since `before`; their ids, oldest session first.
     fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error>;
 
     /// Adds an interrupt.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]; [`Error::Internal`] when its id is taken.
     fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
 
     /// Replaces an interrupt.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`].
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
 
-    /// Adds a turn at epoch 0: nobody's.
+    /// Adds an open turn at epoch 0: nobody's.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]; [`Error::Internal`] when its id is taken.
     fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error>;
 
     /// Takes the turn over for a new owner: its new epoch.
@@ -184,9 +221,12 @@ pub trait Transaction: Reader {
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error>;
 
     /// Marks the turn as ended; nothing can be appended to it any more.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
     fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error>;
 
-    /// Keeps the reply to a request with an idempotency key.
+    /// Keeps the reply to a request with an idempotency key, in the place of an older one.
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error>;
 
     /// Forgets the replies kept before `before`.
@@ -195,6 +235,6 @@ pub trait Transaction: Reader {
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;
 
-    /// Forgets the events stored before `before`.
+    /// Forgets the events stored before `before`, but never the newest one, from which the next number is counted.
     fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error>;
 }

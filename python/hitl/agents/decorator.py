@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,9 +25,10 @@ def agent(target: Any = None, /, *, replay: bool = True, name: str | None = None
     - ``name``: what clients see; the function's or class's name otherwise.
     - ``version``: of the agent's code, recorded with each turn.
 
-    A function or class is returned itself; an object is wrapped, not changed.
+    A class is returned itself; a function or an object is wrapped, not changed.
     """
-    for label, text in (("name", name), ("version", version)):
+    given: tuple[tuple[str, Any], ...] = (("name", name), ("version", version))
+    for label, text in given:
         if text is not None and not (isinstance(text, str) and text):
             raise TypeError(f"agent() {label} must be a non-empty str or None, got {text!r}")
     if not isinstance(replay, bool):
@@ -34,12 +36,30 @@ def agent(target: Any = None, /, *, replay: bool = True, name: str | None = None
     options = AgentOptions(replay=replay, name=name, version=version)
 
     def decorate(target: Any) -> Any:
-        if inspect.isfunction(target) or inspect.isclass(target):
+        if inspect.isclass(target):
             setattr(target, OPTIONS_ATTRIBUTE, options)
             return target
+        if inspect.isfunction(target):
+            return _function_with_options(target, options)
         return _WithOptions(target, options)
 
     return decorate if target is None else decorate(target)
+
+
+def _function_with_options(function: Callable[..., Any], options: AgentOptions) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await function(*args, **kwargs)
+    else:
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    setattr(wrapper, OPTIONS_ATTRIBUTE, options)
+    return wrapper
 
 
 class _WithOptions:

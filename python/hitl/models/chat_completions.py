@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,9 +66,15 @@ class OpenAIChatClient:
 
     def prepare(self) -> None:
         """Import what a request needs, and build (not connect) the first client, so that forked workers have it."""
-        from openai.resources.chat.completions import AsyncCompletions  # noqa: F401  (openai imports it lazily)
+        # What openai and its HTTP library import lazily would otherwise be imported anew in every forked worker.
+        from openai.resources.chat.chat import AsyncChat  # noqa: F401
+        from openai.resources.chat.completions import AsyncCompletions  # noqa: F401
         from openai.types.chat import ChatCompletion, ChatCompletionChunk  # noqa: F401
 
+        import hitl.models.wire  # noqa: F401
+
+        with suppress(ImportError):  # a detail of anyio's: without it the first request is some 20 ms slower
+            import_module("anyio._backends._asyncio")
         if self._find_key() and self._spare is None:
             self._spare = self._build()
 

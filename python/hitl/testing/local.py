@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 from hitl.agents.shapes import as_agent
 from hitl.errors import HitlError, InterruptExpired
 from hitl.messages import ChatMessage
-from hitl.runtime import InterruptRequest, StepIdentity, Turn, install_task_factory
+from hitl.ports import InterruptRequest, StepIdentity
+from hitl.runtime import Turn, install_task_factory
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class LocalPort:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.steps.append((step, json.loads(json.dumps(result, allow_nan=False))))
         # Not at once: a commit is never there before the loop has gone round.
-        asyncio.get_running_loop().call_soon(lambda: done.done() or done.set_result(None))
+        asyncio.get_running_loop().call_soon(_commit, done)
         return done
 
     def open_interrupt(self, step: StepIdentity, interrupt: InterruptRequest) -> LocalInterrupt:
@@ -86,7 +87,7 @@ class LocalPort:
             asked.answer.set_exception(expired)
         except HitlError as refused:
             asked.opened.set_exception(refused)
-        except Exception as broken:  # the test's own mistake has to reach the test, through the agent that asked
+        except Exception as broken:  # noqa: BLE001 - the test's own mistake has to reach the test, through the agent that asked
             asked.opened.set_exception(broken)
         else:
             asked.opened.set_result(asked.id)
@@ -110,6 +111,11 @@ class LocalPort:
     def paths(self) -> list[str]:
         """The paths of the recorded steps, in the order in which they finished."""
         return [step["path"] for step, _ in self.steps]
+
+
+def _commit(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 class LocalTurn:

@@ -39,7 +39,7 @@ def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str) 
         loop = loops.new_loop()
         loops.run(loop, _serve(channel_fd, agent, single=mode == "turn"))
         code = _EXIT_OK
-    except BaseException:  # whatever it is, this process must not go on in its parent's code
+    except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on in its parent's code
         traceback.print_exc()
     finally:
         _exit(code)
@@ -52,7 +52,7 @@ async def _serve(channel_fd: int, agent: Any, *, single: bool) -> None:
 def _lost(error: Exception | None) -> None:
     """The server is gone, or has given our turns to somebody else: not one more side effect."""
     if error is not None:
-        print(f"hitl worker: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
     _exit(_EXIT_OK if error is None else _EXIT_BROKEN)
 
 

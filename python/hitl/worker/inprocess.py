@@ -59,7 +59,7 @@ class InProcessWorker:
         try:
             loops.run(loop, self._serve(loop))
             loop.run_until_complete(loop.shutdown_asyncgens())
-        except Exception:  # a daemon thread has nobody to raise to
+        except Exception:  # noqa: BLE001 - a daemon thread has nobody to raise to
             traceback.print_exc()
         finally:
             self._ready.set()
@@ -75,7 +75,7 @@ class InProcessWorker:
 
     def _lost(self, error: Exception | None) -> None:
         if error is not None:
-            print(f"hitl worker: {type(error).__name__}: {error}", file=sys.stderr)
+            sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
         self._abandon()
 
     def _abandon(self) -> None:

@@ -110,5 +110,5 @@ def uninstall() -> None:
 
 def finish(turn: Turn) -> None:
     """Send what a turn printed and did not end with a newline."""
-    for router in list(_routers):
+    for router in tuple(_routers):
         router.finish(turn)

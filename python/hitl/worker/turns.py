@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import sys
 import threading
 import traceback
@@ -16,7 +15,8 @@ from hitl.agents.shapes import LoadedAgent
 from hitl.codec import error_message
 from hitl.errors import HitlError, InterruptExpired, WorkerProtocolError, error_for_refusal
 from hitl.messages import ChatMessage
-from hitl.runtime import DEFAULT_MAX_PAYLOAD, InterruptRequest, StepIdentity, Turn
+from hitl.ports import InterruptRequest, StepIdentity
+from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.worker import output
 from hitl.worker.channel import Channel
 from hitl.worker.frames import PROTOCOL, Frame
@@ -52,6 +52,9 @@ class ChannelPort:
         self._last_call = 0
         self._calls: dict[int, asyncio.Future[None] | SentInterrupt] = {}
         self._asked: dict[str, SentInterrupt] = {}
+        # A client that polls can answer before the ask's own acknowledgement has been written to us.
+        self._early: dict[str, Frame] = {}
+        self._seen: int | None = None
         self._silent = False
 
     # -- TurnPort -------------------------------------------------------------------------------------------------
@@ -70,7 +73,7 @@ class ChannelPort:
             self._send({"frame": "withdraw", "interrupt_id": interrupt.id})
 
     def waiting(self) -> None:
-        self._send({"frame": "waiting"})
+        self._send({"frame": "waiting", "seen": self._seen})
 
     def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
         self._send({"frame": "delta", "step_id": step_id, "attempt": attempt, "delta": delta})
@@ -98,6 +101,9 @@ class ChannelPort:
     def receive(self, frame: Frame) -> None:
         """A frame of the server about this turn. Replies to what nobody waits for any more are dropped."""
         name = frame["frame"]
+        index = frame.get("index")
+        if index is not None and (self._seen is None or index > self._seen):
+            self._seen = index
         if name == "ack":
             self._acknowledged(frame)
         elif name == "refused":
@@ -106,10 +112,17 @@ class ChannelPort:
             if future is not None and not future.done():
                 future.set_exception(error_for_refusal(frame["code"], frame["message"]))
         elif (interrupt := self._asked.pop(frame["interrupt_id"], None)) is not None:
-            if name == "answer":
-                interrupt.answer.set_result(frame["value"])
-            else:
-                interrupt.answer.set_exception(InterruptExpired("nobody answered in time"))
+            self._settle(interrupt, frame)
+        elif any(isinstance(waiter, SentInterrupt) for waiter in self._calls.values()):
+            self._early[frame["interrupt_id"]] = frame
+
+    def _settle(self, interrupt: SentInterrupt, frame: Frame) -> None:
+        if interrupt.withdrawn:
+            return
+        if frame["frame"] == "answer":
+            interrupt.answer.set_result(frame["value"])
+        else:
+            interrupt.answer.set_exception(InterruptExpired("nobody answered in time"))
 
     def _acknowledged(self, frame: Frame) -> None:
         waiter = self._calls.pop(frame["call"], None)
@@ -118,8 +131,11 @@ class ChannelPort:
             if not isinstance(interrupt_id, str):
                 raise WorkerProtocolError("frame 'ack' of an ask lacks 'interrupt_id'")
             waiter.id = interrupt_id
-            self._asked[interrupt_id] = waiter
             waiter.opened.set_result(interrupt_id)
+            if (early := self._early.pop(interrupt_id, None)) is not None:
+                self._settle(waiter, early)
+                return
+            self._asked[interrupt_id] = waiter
             if waiter.withdrawn:
                 self.withdraw(waiter)
         elif waiter is not None and not waiter.done():
@@ -166,7 +182,7 @@ class Worker:
                 "frame": "hello",
                 "protocol": PROTOCOL,
                 "pid": os.getpid(),
-                "python": platform.python_version(),
+                "python": ".".join(map(str, sys.version_info[:3])),
                 "library": hitl.__version__,
             }
         )
@@ -271,7 +287,7 @@ class _RunningTurn:
             state = [ChatMessage.from_dict(item) for item in frame["state"]]
             response, state = await self._agent.run(message, state)
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
-        except BaseException as error:  # an agent that raises SystemExit ends its turn, not the worker
+        except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if not self._cancelled.is_set():
                 traceback.print_exception(error)
             return {"error": describe_error(error)}
@@ -287,7 +303,7 @@ async def _stop_leftovers(turn: Turn) -> None:
             task.cancel()
         await asyncio.wait(tasks, timeout=left)
     for task in turn.tasks:
-        print(f"hitl: {task.get_name()} goes on after its turn, although it was cancelled", file=sys.stderr)
+        sys.stderr.write(f"hitl: {task.get_name()} goes on after its turn, although it was cancelled\n")
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:

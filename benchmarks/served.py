@@ -1,0 +1,122 @@
+"""A server to measure: started as a user would start it, spoken to with as little client as possible."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Http:
+    """One connection, kept open. httpx would cost more than what is measured."""
+
+    def __init__(self, url: str) -> None:
+        address = urlsplit(url)
+        self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON of a successful answer; RuntimeError for every other."""
+        content = None if body is None else json.dumps(body).encode()
+        headers = {} if content is None else {"content-type": "application/json"}
+        self._connection.request(method, path, content, headers)
+        response = self._connection.getresponse()
+        text = response.read()
+        if response.status >= 300:
+            raise RuntimeError(f"{method} {path}: {response.status} {text.decode()}")
+        return json.loads(text)
+
+    def new_session(self) -> str:
+        session_id: str = self.call("POST", "/sessions")["session_id"]
+        return session_id
+
+    def send(self, session_id: str) -> None:
+        self.call("POST", f"/sessions/{session_id}/messages", {"content": "go"})
+
+    def settle(self, session_id: str, expected: str) -> Any:
+        """The session once it does not run any more; RuntimeError unless it is in the expected status."""
+        session = self.call("GET", f"/sessions/{session_id}?wait=true")
+        if session["status"] != expected:
+            raise RuntimeError(f"the session is {session['status']}, not {expected}: {session['error']}")
+        return session
+
+    def resume(self, session_id: str, interrupt_id: str) -> None:
+        self.call("POST", f"/sessions/{session_id}/resume", {"interrupt_id": interrupt_id, "value": True})
+
+
+class Served:
+    """`hitl serve` in a process of its own, on a store of its own, until the end of the `with` block.
+
+    `seconds_to_health`: from before its process is made to the first 200 of `/health`.
+    """
+
+    def __init__(self, agent: str, store: Path, isolation: str) -> None:
+        command = [sys.executable, "-m", "hitl", "serve", f"benchmarks.agents:{agent}", "--port", "0"]
+        command += ["--store", f"sqlite:{store}", "--isolation", isolation, "--log-level", "warning"]
+        self._log = (store.parent / f"{store.stem}.log").open("w+")
+        started = time.perf_counter()
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = re.search(r"https?://\S+", line)
+        if found is None:
+            self._process.kill()
+            self._process.wait()
+            self._log.seek(0)
+            raise RuntimeError(f"the server did not start: {line}{self._log.read()}")
+        self.url = found.group(0)
+        self.connect().call("GET", "/health")
+        self.seconds_to_health = time.perf_counter() - started
+
+    def connect(self) -> Http:
+        return Http(self.url)
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the server and all its workers, those that have ended included."""
+        return sum(_cpu_seconds(pid) for pid in _family(self._process.pid))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and everything below it, as far as it is alive."""
+    family = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            family += _family(int(child))
+    return family
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Own time and that of children it has reaped (proc(5): utime, stime, cutime, cstime)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0  # ended since it was listed: its parent has its time
+    return sum(int(ticks) for ticks in fields[11:15]) / _TICK

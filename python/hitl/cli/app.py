@@ -1,0 +1,97 @@
+"""The commands put together, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hitl.cli import chat, exit_codes, health, interrupts, serve, sessions
+from hitl.cli.output import Failure, print_failure
+from hitl.errors import AgentLoadError, HitlError
+
+app = typer.Typer(
+    name="hitl",
+    help="Serve Python agents that stop and ask a person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Every option is also an environment variable: HITL_ and its command, as HITL_SESSIONS_LIST_LIMIT; options of
+    # `serve` and shared ones also without, as HITL_PORT and HITL_URL.
+    context_settings={"auto_envvar_prefix": "HITL", "help_option_names": ["-h", "--help"]},
+)
+serve.add_to(app)
+chat.add_to(app)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(interrupts.app, name="interrupts")
+health.add_to(app)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"hitl {version('hitl-runtime')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Serve Python agents that stop and ask a person."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    arguments: without the program's name; None takes those of the process.
+    """
+    _put_working_directory_first()
+    _never_fail_to_print()
+    try:
+        app(args=arguments, prog_name="hitl", standalone_mode=True)
+    except SystemExit as finished:
+        return finished.code if isinstance(finished.code, int) else exit_codes.RUNTIME
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
+    except Failure as failure:
+        print_failure(failure)
+        return failure.exit_code
+    except AgentLoadError as error:
+        hint = getattr(error, "hint", None) or "MODULE is imported from the working directory, ATTR is a name in it"
+        print_failure(Failure(str(error), hint, exit_codes.AGENT_IMPORT))
+        return exit_codes.AGENT_IMPORT
+    except HitlError as error:
+        failure = _failure_of(error)
+        print_failure(failure)
+        return failure.exit_code
+    return exit_codes.OK
+
+
+def _failure_of(error: HitlError) -> Failure:
+    from hitl.cli.failures import failure_of
+    from hitl.client import ClientError
+
+    if isinstance(error, ClientError):
+        return failure_of(error)
+    return Failure(str(error), getattr(error, "hint", None) or "`hitl COMMAND --help` shows what is expected")
+
+
+def _put_working_directory_first() -> None:
+    """Agents are modules of the directory one stands in; `python -m` looks there, a console script would not."""
+    here = str(Path.cwd())
+    if sys.path[:1] not in ([""], [here]):
+        sys.path.insert(0, here)
+
+
+def _never_fail_to_print() -> None:
+    """A character that the terminal's encoding lacks must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,127 @@
+"""From an interrupt to a person's answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hitl.cli.chat.prompts import Choice, choose, choose_several, enter_text
+from hitl.cli.chat.rendering import Screen
+from hitl.cli.text import exact_json
+from hitl.client import Interrupt
+
+OTHER = Choice("Other", "Type something else")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """value: what goes to the server. said: the same in words, as `(what was asked, what was answered)`.
+
+    draft: the text it was typed as, to start from when the server refuses it.
+    """
+
+    value: Any
+    said: Sequence[tuple[str, str]]
+    draft: str = ""
+
+
+class Answerer:
+    """Asks a person, in the way that fits the type of the interrupt."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    async def ask(self, interrupt: Interrupt, refused: Answer | None) -> Answer:
+        """refused: the answer that the server would not take, when this is not the first attempt."""
+        if interrupt.type == "tool_approval":
+            return await self._approval(interrupt)
+        if interrupt.type == "user_input" and _has_questions(interrupt.payload):
+            return await self._questions(interrupt.payload["questions"])
+        if refused is None:
+            self._screen.custom(interrupt)
+        return await self._any_json(interrupt, "" if refused is None else refused.draft)
+
+    async def _approval(self, interrupt: Interrupt) -> Answer:
+        tool = str(interrupt.tool_name)
+        allowed = interrupt.allowed_decisions
+        decisions = []
+        if allowed is None or "approve" in allowed:
+            decisions.append(("Yes", True, False))
+        if allowed is None or "reject" in allowed or not decisions:
+            decisions += [("No", False, False), ("No, and tell it why", False, True)]
+        while True:
+            index = await choose(f"Run {tool}?", [Choice(label) for label, _, _ in decisions])
+            label, approved, with_reason = decisions[index]
+            if not with_reason:
+                return Answer({"approved": approved}, [(tool, label)])
+            reason = await enter_text("Why not? (empty to go back)")
+            if reason:
+                return Answer({"approved": False, "reason": reason}, [(tool, f"No: {reason}")])
+
+    async def _questions(self, questions: Sequence[Mapping[str, Any]]) -> Answer:
+        answers: dict[str, Any] = {}
+        said = []
+        for position, question in enumerate(questions, start=1):
+            chip = str(question.get("header") or "")
+            if len(questions) > 1:
+                chip = f"{chip} {position}/{len(questions)}".strip()
+            text = question["question"]
+            answers[text] = await _question(text, chip, question)
+            said.append((text, ", ".join(answers[text]) if isinstance(answers[text], list) else answers[text]))
+        return Answer({"answers": answers}, said)
+
+    async def _any_json(self, interrupt: Interrupt, draft: str) -> Answer:
+        while True:
+            draft = await enter_text("Answer as JSON:", default=draft)
+            try:
+                value = json.loads(draft, parse_constant=_refuse_constant)
+            except ValueError as error:
+                self._screen.note(f'That is not JSON: {error}. Text needs quotes: "yes"')
+            else:
+                return Answer(value, [(interrupt.type, exact_json(value))], draft)
+
+
+async def _question(text: str, chip: str, question: Mapping[str, Any]) -> str | list[str]:
+    options = question["options"]
+    labels = [str(option["label"]) for option in options]
+    choices = [
+        Choice(
+            str(option["label"]), str(option.get("description") or ""), option.get("markdown") or option.get("preview")
+        )
+        for option in options
+    ]
+    choices.append(OTHER)
+    while True:
+        if question.get("multiSelect"):
+            indices = await choose_several(text, choices, chip=chip)
+        else:
+            indices = [await choose(text, choices, chip=chip)]
+        found = [labels[index] for index in indices if index < len(labels)]
+        if len(labels) in indices:
+            other = await enter_text(f"{text} (empty to go back)")
+            if not other:
+                continue
+            found.append(other)
+        return found if question.get("multiSelect") else found[0]
+
+
+def _has_questions(payload: Mapping[str, Any]) -> bool:
+    """Whether the payload has the shape of `ask_user_question`; an agent may borrow the type for something else."""
+    questions = payload.get("questions")
+    return (
+        isinstance(questions, list)
+        and bool(questions)
+        and all(
+            isinstance(question, dict)
+            and isinstance(question.get("question"), str)
+            and isinstance(question.get("options"), list)
+            and all(isinstance(option, dict) and "label" in option for option in question["options"])
+            for question in questions
+        )
+    )
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not allowed")

@@ -1,0 +1,55 @@
+"""The command line of `hitl chat`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated
+
+import typer
+
+from hitl.cli.connection import DEFAULT_URL, ApiKey, server_url
+from hitl.cli.output import is_terminal, usage_error
+
+
+def chat(
+    url: Annotated[
+        str, typer.Argument(metavar="URL", envvar="HITL_URL", help="Where the server is.", show_default=False)
+    ],
+    message: Annotated[
+        str | None,
+        typer.Argument(metavar="[MESSAGE]", help="Say this, see the turn to its end, and leave.", show_default=False),
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Come back to this session.", show_default=False)
+    ] = None,
+    api_key: ApiKey = None,
+    json: Annotated[
+        bool, typer.Option("--json", envvar="HITL_JSON", help="No prompts, JSON lines out, as without a terminal.")
+    ] = False,
+) -> None:
+    """Talk to an agent, and answer what it asks.
+
+    Without a terminal nothing is asked: messages are the lines of standard input (or MESSAGE), and JSON lines with the
+    events status, interrupt and response come out. Exits with 1 when a turn ends in an error, and with 6 when one waits
+    for a person; answer it with `hitl interrupts`, or come back with --session on a terminal.
+    """
+    if message is None and "://" not in url and os.environ.get("HITL_URL"):
+        # `HITL_URL=... hitl chat "hello"`: the one argument is the message.
+        url, message = os.environ["HITL_URL"], url
+    address = server_url(url)
+    if message is not None and not message.strip():
+        usage_error("MESSAGE is empty", "leave it out to be asked for one")
+    if json or not is_terminal():
+        from hitl.cli.chat.headless import run_headless
+
+        code = run_headless(address, api_key, session, message)
+    else:
+        from hitl.cli.chat.conversation import Conversation
+
+        code = asyncio.run(Conversation.run(address, api_key, session, message))
+    raise typer.Exit(code)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("chat", epilog=f"Example: hitl chat {DEFAULT_URL}")(chat)

@@ -1,0 +1,184 @@
+"""The chat on a terminal: messages, turns, and everything the agent asks on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+from uuid import uuid4
+
+from hitl.cli import exit_codes
+from hitl.cli.chat import prompts
+from hitl.cli.chat.answers import Answer, Answerer
+from hitl.cli.chat.prompts import PersonLeft
+from hitl.cli.chat.rendering import Screen
+from hitl.cli.chat.turns import Follower, SessionGone
+from hitl.cli.failures import describe, who
+from hitl.cli.output import Failure
+from hitl.client import (
+    AsyncClient,
+    Conflict,
+    ConnectionFailed,
+    Gone,
+    Interrupt,
+    Invalid,
+    NotFound,
+    Session,
+    TooLarge,
+)
+
+
+class SettledElsewhere(Exception):
+    """The question was answered, has expired or was withdrawn while it was on the screen."""
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        super().__init__(interrupt.status)
+        self.interrupt = interrupt
+
+
+class Conversation:
+    """One session on one terminal."""
+
+    def __init__(self, client: AsyncClient, session: Session, follower: Follower, screen: Screen) -> None:
+        self._client = client
+        self._session_id = session.session_id
+        self._follower = follower
+        self._screen = screen
+        self._answerer = Answerer(screen)
+        self._history = prompts.message_history()
+        self._a_prompt_vanished = False
+
+    @classmethod
+    async def run(cls, url: str, api_key: str | None, session_id: str | None, message: str | None) -> int:
+        """Talk until the person leaves, or for one turn when a `message` is given; the exit code."""
+        screen = Screen()
+        async with AsyncClient(url, api_key=api_key) as client:
+            session = await (client.create_session() if session_id is None else client.get_session(session_id))
+            screen.greet(url, session)
+            async with Follower(client, session.session_id, screen) as follower:
+                conversation = cls(client, session, follower, screen)
+                try:
+                    return await conversation._talk(session, message)
+                except PersonLeft:
+                    pass
+                except asyncio.CancelledError:
+                    # Ctrl-C outside a prompt, which is how `asyncio.run` tells about it.
+                    screen.note("The turn goes on without you.", style="dim")
+                except SessionGone as error:
+                    raise Failure(
+                        f"the session is gone: {error}", f"start another one: hitl chat {url}", exit_codes.NOT_FOUND
+                    ) from error
+                except ConnectionFailed:
+                    screen.way_back(url, session.session_id)
+                    raise
+                screen.way_back(url, session.session_id)
+                return exit_codes.INTERRUPTED
+
+    async def _talk(self, session: Session, message: str | None) -> int:
+        if session.status == "running":
+            self._screen.note("A turn is at work.", style="dim")
+        elif session.status == "idle":
+            self._screen.recall(session)
+        elif session.status == "error":
+            self._screen.end_turn(session)
+        session = await self._see_through(session)
+        if message is not None:
+            session = await self._turn(message)
+            return exit_codes.OK if session.status == "idle" else exit_codes.RUNTIME
+        while True:
+            text = await prompts.enter_message(self._history)
+            if text is None:
+                self._screen.way_back(self._client.url, self._session_id)
+                return exit_codes.OK
+            await self._turn(text)
+
+    async def _turn(self, text: str) -> Session:
+        # With a key, sending again after a lost connection cannot start two turns.
+        key = str(uuid4())
+        try:
+            accepted = await self._follower.patiently(
+                lambda: self._client.send_message(self._session_id, text, idempotency_key=key)
+            )
+        except Conflict as error:
+            self._screen.note(f"{describe(error)}: somebody else is talking here; your message was not sent.")
+            return await self._see_through(await self._follower.to_the_end())
+        self._follower.note_accepted(accepted)
+        return await self._see_through(await self._follower.to_the_end())
+
+    async def _see_through(self, session: Session) -> Session:
+        """Follow the session and answer what it asks until it is idle or has failed."""
+        while True:
+            if session.status == "running":
+                session = await self._follower.to_the_end()
+            elif session.status == "interrupted":
+                await self._answer_all(session.interrupts)
+                # Not simply what it is now: the turn may have ended already, and its words are still to be printed.
+                session = await self._follower.to_the_end()
+            else:
+                return session
+
+    async def _answer_all(self, interrupts: tuple[Interrupt, ...]) -> None:
+        for position, interrupt in enumerate(interrupts, start=1):
+            try:
+                await self._answer(interrupt, position, len(interrupts))
+            except SettledElsewhere as settled:
+                self._screen.note(_what_happened(settled.interrupt))
+                self._a_prompt_vanished = True
+
+    async def _answer(self, interrupt: Interrupt, position: int, count: int) -> None:
+        if self._a_prompt_vanished:
+            # A key on its way to the prompt that closed must not answer this one.
+            self._a_prompt_vanished = False
+            await self._unless_settled(interrupt, prompts.press_enter("Press Enter for the next question."))
+        self._screen.interrupt(interrupt, position, count)
+        refused: Answer | None = None
+        while True:
+            try:
+                answer = await self._unless_settled(interrupt, self._answerer.ask(interrupt, refused))
+            except PersonLeft:
+                self._screen.note("Not answered; it stays open.", style="dim")
+                raise
+            try:
+                await self._post(interrupt, answer)
+            except (Invalid, TooLarge) as error:
+                self._screen.note(describe(error), style="red")
+                refused = answer
+                continue
+            except (Conflict, Gone, NotFound) as error:
+                self._screen.note(f"Your answer came too late. {describe(error)}.")
+                return
+            for asked, answered in answer.said:
+                self._screen.answered(asked, answered)
+            return
+
+    async def _post(self, interrupt: Interrupt, answer: Answer) -> None:
+        # Safe to repeat: the same answer again gets the stored outcome.
+        self._follower.note_accepted(
+            await self._follower.patiently(
+                lambda: self._client.resume(self._session_id, interrupt.interrupt_id, answer.value)
+            )
+        )
+
+    async def _unless_settled(self, interrupt: Interrupt, prompt: Coroutine[Any, Any, Any]) -> Any:
+        """Run a prompt; close it and raise `SettledElsewhere` when the interrupt is settled meanwhile."""
+        prompting = asyncio.ensure_future(prompt)
+        watching = asyncio.ensure_future(self._follower.settled(interrupt.interrupt_id))
+        try:
+            await asyncio.wait({prompting, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done() and not prompting.done():
+                raise SettledElsewhere(watching.result())
+            return prompting.result()
+        finally:
+            for task in (prompting, watching):
+                task.cancel()
+            await asyncio.wait({prompting, watching})
+
+
+def _what_happened(interrupt: Interrupt) -> str:
+    match interrupt.status:
+        case "expired":
+            return "This question has expired."
+        case "cancelled":
+            return "The agent withdrew this question."
+        case _:
+            return f"This was answered by {who(interrupt.resolved_by)}."

@@ -1,0 +1,241 @@
+"""The widgets of the chat: a menu with arrow keys, a line of text. Each vanishes when it is done.
+
+Ctrl-C and Ctrl-D raise `PersonLeft`. Cancelling the task that awaits a widget closes it cleanly.
+"""
+
+from __future__ import annotations
+
+import sys
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import get_app_session
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import AnyContainer, FormattedTextControl, HSplit, Layout, VSplit, Window
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import Frame
+
+from hitl.cli.text import one_line, plain
+
+_STYLE = Style.from_dict(
+    {
+        "title": "bold",
+        "chip": "reverse",
+        "current": "ansicyan bold",
+        "detail": "ansibrightblack",
+        "help": "ansibrightblack",
+        "complaint": "ansired",
+        "frame.border": "ansibrightblack",
+    }
+)
+
+NARROW = 80
+"""Columns. Below this a preview stands under the list."""
+
+
+class PersonLeft(Exception):
+    """Ctrl-C or Ctrl-D in a prompt: whoever sat there does not want to answer now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line of a menu. Texts may come from an agent; menus print them safely.
+
+    preview: shown in a box beside the list while the choice is the current one.
+    """
+
+    label: str
+    description: str = ""
+    preview: str | None = None
+
+
+async def choose(title: str, choices: Sequence[Choice], *, chip: str = "") -> int:
+    """Let a person pick one; the index of it."""
+    return (await _Menu(title, chip, choices, several=False).run())[0]
+
+
+async def choose_several(title: str, choices: Sequence[Choice], *, chip: str = "") -> list[int]:
+    """Let a person pick at least one, with the space bar; the indices in the order of the menu."""
+    return await _Menu(title, chip, choices, several=True).run()
+
+
+async def enter_text(label: str, *, default: str = "") -> str:
+    """A line of text that answers something, without surrounding white space; it may be empty."""
+    _discard_typed_ahead()
+    return (await _line(label, default)).strip()
+
+
+async def enter_message(history: PromptSession[str]) -> str | None:
+    """The next message; None for Ctrl-D."""
+    try:
+        while True:
+            text = (await history.prompt_async("> ")).strip()
+            if text:
+                return text
+    except EOFError:
+        return None
+
+
+def message_history() -> PromptSession[str]:
+    """Remembers messages for the arrow keys, as long as the chat is open."""
+    return PromptSession(interrupt_exception=PersonLeft, eof_exception=EOFError)
+
+
+async def press_enter(text: str) -> None:
+    """Wait for Enter, so that a key meant for something that has just vanished decides nothing."""
+    _discard_typed_ahead()
+    await _line(text, "")
+
+
+async def _line(label: str, default: str) -> str:
+    prompt: PromptSession[str] = PromptSession(
+        erase_when_done=True, interrupt_exception=PersonLeft, eof_exception=PersonLeft, style=_STYLE
+    )
+    return await prompt.prompt_async([("class:title", one_line(label) + " ")], default=default)
+
+
+def _discard_typed_ahead() -> None:
+    """Forget keys that were pressed before the question was on the screen: they cannot be its answer."""
+    clear_typeahead(get_app_session().input)
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+class _Menu:
+    def __init__(self, title: str, chip: str, choices: Sequence[Choice], *, several: bool) -> None:
+        self._title = plain(title).strip()
+        self._chip = one_line(chip)
+        self._choices = choices
+        self._several = several
+        self._current = 0
+        self._chosen: set[int] = set()
+        self._complaint = ""
+
+    async def run(self) -> list[int]:
+        _discard_typed_ahead()
+        application: Application[list[int]] = Application(
+            layout=Layout(self._container()),
+            key_bindings=self._keys(),
+            style=_STYLE,
+            erase_when_done=True,
+        )
+        return await application.run_async()
+
+    def _container(self) -> AnyContainer:
+        options: AnyContainer = Window(
+            FormattedTextControl(self._option_lines, focusable=True, show_cursor=False),
+            wrap_lines=True,
+            dont_extend_height=True,
+        )
+        if any(choice.preview for choice in self._choices):
+            preview = Frame(
+                Window(FormattedTextControl(self._preview_text), wrap_lines=False, height=self._preview_height()),
+                title="Preview",
+            )
+            side_by_side = _terminal_size().columns >= NARROW
+            options = VSplit([options, preview], padding=2) if side_by_side else HSplit([options, preview])
+        return HSplit(
+            [
+                Window(FormattedTextControl(self._title_line), wrap_lines=True, dont_extend_height=True),
+                options,
+                Window(FormattedTextControl(self._help_line), wrap_lines=True, dont_extend_height=True),
+            ]
+        )
+
+    def _preview_height(self) -> Dimension:
+        longest = max(len(_preview(choice).splitlines()) for choice in self._choices)
+        return Dimension(preferred=max(1, longest), max=max(5, _terminal_size().rows - 8))
+
+    def _title_line(self) -> StyleAndTextTuples:
+        chip: StyleAndTextTuples = [("class:chip", f" {self._chip} "), ("", " ")] if self._chip else []
+        return [*chip, ("class:title", self._title)]
+
+    def _option_lines(self) -> StyleAndTextTuples:
+        lines: StyleAndTextTuples = []
+        for index, choice in enumerate(self._choices):
+            is_current = index == self._current
+            mark = ("[x] " if index in self._chosen else "[ ] ") if self._several else ""
+            style = "class:current" if is_current else ""
+            if is_current:
+                lines.append(("[SetCursorPosition]", ""))
+            lines.append((style, f"{'→' if is_current else ' '} {index + 1}. {mark}{one_line(choice.label)}\n"))
+            if choice.description:
+                lines.append(("class:detail", f"     {one_line(choice.description)}\n"))
+        # The last new line would be an empty one on the screen.
+        lines[-1] = (lines[-1][0], lines[-1][1].rstrip("\n"))
+        return lines
+
+    def _preview_text(self) -> StyleAndTextTuples:
+        text = _preview(self._choices[self._current])
+        return [("", text)] if text else [("class:detail", "none")]
+
+    def _help_line(self) -> StyleAndTextTuples:
+        if self._complaint:
+            return [("class:complaint", self._complaint)]
+        keys = (
+            "arrows to move, space to choose, Enter when done" if self._several else "arrows to move, Enter to choose"
+        )
+        return [("class:help", f"{keys}, Ctrl-C to leave it for later")]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        def move(step: int) -> None:
+            self._current = (self._current + step) % len(self._choices)
+            self._complaint = ""
+
+        @keys.add("up")
+        @keys.add("c-p")
+        @keys.add("k")
+        def _(event: KeyPressEvent) -> None:
+            move(-1)
+
+        @keys.add("down")
+        @keys.add("c-n")
+        @keys.add("j")
+        @keys.add("tab")
+        def _(event: KeyPressEvent) -> None:
+            move(+1)
+
+        for index in range(min(9, len(self._choices))):
+
+            @keys.add(str(index + 1))
+            def _(event: KeyPressEvent, index: int = index) -> None:
+                move(index - self._current)
+
+        @keys.add("space")
+        def _(event: KeyPressEvent) -> None:
+            if self._several:
+                self._chosen ^= {self._current}
+                self._complaint = ""
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            if not self._several:
+                event.app.exit(result=[self._current])
+            elif self._chosen:
+                event.app.exit(result=sorted(self._chosen))
+            else:
+                self._complaint = "Choose at least one with the space bar."
+
+        @keys.add("c-c")
+        @keys.add("c-d")
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=PersonLeft())
+
+        return keys
+
+
+def _terminal_size() -> Size:
+    return get_app_session().output.get_size()
+
+
+def _preview(choice: Choice) -> str:
+    return plain(choice.preview or "").expandtabs(4)

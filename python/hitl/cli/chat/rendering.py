@@ -1,0 +1,181 @@
+"""What the chat prints. Everything an agent wrote goes through `hitl.cli.text` here and nowhere else."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from hitl.cli.output import console
+from hitl.cli.text import Stream, exact, exact_json, one_line, plain
+
+if TYPE_CHECKING:
+    from hitl.client import Event, Interrupt, Session
+
+
+class Screen:
+    """The terminal, written from top to bottom. Streamed text and whole lines take turns on it."""
+
+    def __init__(self) -> None:
+        self._out = console()
+        self._reply = Reply()
+
+    def greet(self, url: str, session: Session) -> None:
+        self._line(Text(f"Session {one_line(session.session_id)} at {url}", style="dim"))
+        self._line(Text("Ctrl-D leaves, the session stays.", style="dim"))
+
+    def recall(self, session: Session) -> None:
+        """What was said last, for somebody who comes back."""
+        if session.response is not None and session.response.content:
+            self._line(Text(plain(session.response.content)))
+
+    def delta(self, event: Event) -> None:
+        """Print a piece of the message that is being written."""
+        text = self._reply.take(event)
+        if text:
+            self._out.file.write(text)
+            self._out.file.flush()
+
+    def end_turn(self, session: Session) -> None:
+        """Print what the streamed text lacks: the rest of the response, or the error."""
+        if session.status == "idle" and session.response is not None:
+            self._finish_reply(session.response.content or "")
+        else:
+            self._break_line()
+        if session.status == "error":
+            self._line(Text.assemble(("error", "bold red"), ": ", plain(session.error or "unknown")))
+        self._reply = Reply()
+
+    def interrupt(self, interrupt: Interrupt, position: int, count: int) -> None:
+        """Show what is asked. Questions show themselves in their prompts, so only their number is printed."""
+        number = f"{position} of {count}" if count > 1 else ""
+        if interrupt.type == "tool_approval":
+            self._line(approval_panel(interrupt, number))
+        elif number:
+            self._line(Text(f"Question {number}" if interrupt.type == "user_input" else f"Interrupt {number}", "bold"))
+
+    def custom(self, interrupt: Interrupt) -> None:
+        """Show an interrupt of a type that only its agent knows."""
+        self._line(custom_panel(interrupt))
+
+    def answered(self, what: str, answer: str) -> None:
+        self._line(Text.assemble(("> ", "cyan"), (f"{one_line(what)}: ", "dim"), one_line(answer)))
+
+    def note(self, text: str, style: str = "yellow") -> None:
+        self._line(Text(text, style=style))
+
+    def way_back(self, url: str, session_id: str) -> None:
+        command = f"hitl chat {shlex.quote(url)} --session {shlex.quote(one_line(session_id))}"
+        self._line(Text("Come back with:"))
+        # On a line of its own and unwrapped, so that it can be copied.
+        self._out.print(Text(f"  {command}", style="bold"), soft_wrap=True)
+
+    def _finish_reply(self, content: str) -> None:
+        whole = plain(content)
+        shown = self._reply.shown
+        if shown and whole.startswith(shown):
+            self._out.file.write(whole[len(shown) :])
+            self._break_line(whole)
+        elif shown.strip() != whole.strip():
+            # Nothing was streamed, or something else than the agent then answered with.
+            self._break_line()
+            if whole:
+                self._line(Text(whole))
+        else:
+            self._break_line()
+
+    def _line(self, renderable: RenderableType) -> None:
+        self._break_line()
+        self._out.print(renderable)
+
+    def _break_line(self, shown: str | None = None) -> None:
+        text = self._reply.shown if shown is None else shown
+        if text and not text.endswith("\n"):
+            self._out.file.write("\n")
+        self._out.file.flush()
+        self._reply.close_line()
+
+
+class Reply:
+    """The text of the model's message as far as it has been streamed.
+
+    shown: what of the current step's message is on the screen.
+    """
+
+    def __init__(self) -> None:
+        self.shown = ""
+        self._step: str | None = None
+        self._attempt = 0
+        self._stream = Stream()
+
+    def take(self, event: Event) -> str:
+        """The text to print for one `message.delta`: safe, and on a new line where another message begins."""
+        delta = event.data.get("delta")
+        content = delta.get("content") if isinstance(delta, Mapping) else None
+        if not isinstance(content, str):
+            return ""
+        before = ""
+        step, attempt = str(event.data.get("step_id")), int(event.data.get("attempt") or 0)
+        if step != self._step or attempt > self._attempt:
+            # A step that is run again says everything again, and a later step says something new.
+            before = "\n" if self.shown and not self.shown.endswith("\n") else ""
+            self._step, self._attempt, self.shown, self._stream = step, attempt, "", Stream()
+        elif attempt < self._attempt:
+            return ""
+        text = self._stream.feed(content)
+        self.shown += text
+        return before + text
+
+    def close_line(self) -> None:
+        """Other lines follow on the screen; what comes next of this message starts a new one."""
+        self.shown = ""
+
+
+def approval_panel(interrupt: Interrupt, number: str) -> Panel:
+    """A tool call as it would run: its name, and every argument in full."""
+    tool = exact(str(interrupt.tool_name)).replace("\n", "\\n")
+    parts: list[RenderableType] = [Text(tool, style="bold"), arguments_table(interrupt.payload.get("tool_args"))]
+    if interrupt.message:
+        parts.insert(0, Text(plain(interrupt.message)))
+    if interrupt.agent:
+        parts.append(Text(f"asked by {one_line(interrupt.agent)}", style="dim"))
+    title = Text(f"Approve this tool call? {number}".rstrip(), style="bold yellow")
+    return Panel(Group(*parts), title=title, title_align="left", border_style="yellow", box=box.ROUNDED)
+
+
+def arguments_table(arguments: Any) -> RenderableType:
+    """Arguments one to a line. Nothing is cut: what is approved is what runs."""
+    if not isinstance(arguments, Mapping):
+        return Text(exact_json(arguments))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in arguments.items():
+        grid.add_row(Text(exact_json(str(name))[1:-1]), Text(argument_text(value)))
+    return grid
+
+
+def argument_text(value: Any) -> str:
+    """A value as JSON; text of several lines as these lines, which is how a person can read a file's content."""
+    if isinstance(value, str) and "\n" in value:
+        return exact(value)
+    return exact_json(value, indent=2 if isinstance(value, dict | list) and len(exact_json(value)) > 60 else None)
+
+
+def custom_panel(interrupt: Interrupt) -> Panel:
+    parts: list[RenderableType] = []
+    prompt = interrupt.message or interrupt.payload.get("prompt")
+    if isinstance(prompt, str):
+        parts.append(Text(plain(prompt), style="bold"))
+    parts.append(Text(exact_json(interrupt.payload, indent=2)))
+    if interrupt.response_schema is not None:
+        parts.append(Text("The answer must be valid against:", style="dim"))
+        parts.append(Text(exact_json(interrupt.response_schema, indent=2), style="dim"))
+    title = Text(f"The agent asks ({one_line(interrupt.type)})", style="bold yellow")
+    return Panel(Group(*parts), title=title, title_align="left", border_style="yellow", box=box.ROUNDED)

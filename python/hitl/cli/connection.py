@@ -1,0 +1,48 @@
+"""Options that every command which talks to a server shares, and the client made from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hitl.cli.output import usage_error
+
+if TYPE_CHECKING:
+    from hitl.client import Client
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+Url = Annotated[str, typer.Option("--url", envvar="HITL_URL", help="Where the server is.")]
+ApiKey = Annotated[
+    str | None, typer.Option("--api-key", envvar="HITL_API_KEY", help="The server's API key.", show_default=False)
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", envvar="HITL_JSON", help="JSON instead of a table; always so when not on a terminal.")
+]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a session.", show_default=False)]
+InterruptId = Annotated[str, typer.Argument(metavar="INTERRUPT_ID", help="The id of an interrupt.", show_default=False)]
+
+
+def server_url(text: str) -> str:
+    """`text` as the URL of a server; `localhost:8000` will do."""
+    url = text if "://" in text else f"http://{text}"
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
+        usage_error(f"{text!r} is not the URL of a server", f"for example {DEFAULT_URL}")
+    return url.rstrip("/")
+
+
+@contextmanager
+def connect(url: str, api_key: str | None) -> Iterator[Client]:
+    """A client for the length of a `with` block."""
+    from hitl.client import Client
+
+    try:
+        client = Client(server_url(url), api_key=api_key)
+    except ValueError as error:
+        usage_error(str(error), f"for example {DEFAULT_URL}")
+    with client:
+        yield client

@@ -1,0 +1,104 @@
+"""From what went wrong to what the command line says about it."""
+
+from __future__ import annotations
+
+from hitl.cli import exit_codes
+from hitl.cli.output import Failure
+from hitl.cli.text import one_line
+from hitl.client import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnexpectedResponse,
+)
+
+_EXIT_CODES: tuple[tuple[type[ClientError], int], ...] = (
+    (NotFound, exit_codes.NOT_FOUND),
+    (Conflict, exit_codes.CONFLICT),
+    (Gone, exit_codes.CONFLICT),
+    (Invalid, exit_codes.USAGE),
+    (BadRequest, exit_codes.USAGE),
+    (TooLarge, exit_codes.USAGE),
+)
+
+
+def failure_of(error: ClientError) -> Failure:
+    """A `Failure` with the server's words, a hint and the exit code for that kind of error."""
+    exit_code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), exit_codes.RUNTIME)
+    return Failure(describe(error), _hint(error), exit_code)
+
+
+def describe(error: ClientError) -> str:
+    """The error in words, for a 422 with each thing that is wrong, for a lost race with who won."""
+    text = one_line(error.detail)
+    if isinstance(error, Invalid) and error.errors:
+        return "\n".join(
+            [text, *(f"  {_where(entry.get('loc'))}{one_line(str(entry.get('msg')))}" for entry in error.errors)]
+        )
+    if isinstance(error, Conflict) and error.resolved_by:
+        return f"{text} by {who(error.resolved_by)}"
+    return text
+
+
+def who(resolved_by: str | None) -> str:
+    """A name for whoever answered; the server knows one only where it authenticates people."""
+    return one_line(resolved_by) if resolved_by else "somebody else"
+
+
+def _where(location: object) -> str:
+    if not isinstance(location, list | tuple) or not location:
+        return ""
+    return one_line(".".join(str(part) for part in location)) + ": "
+
+
+def _hint(error: ClientError) -> str:
+    match error:
+        case ConnectionFailed():
+            return "is the server running? start it with: hitl serve MODULE:ATTR"
+        case UnexpectedResponse():
+            return "is that the address of a hitl server? name it with --url, or HITL_URL"
+        case Unauthorized():
+            return "give the server's key with --api-key, or in HITL_API_KEY"
+        case Forbidden():
+            return "the server takes requests only under its own host name"
+        case NotFound():
+            return "`hitl sessions list` and `hitl interrupts list` show what there is"
+        case Gone():
+            return "the interrupt expired before this answer; `hitl interrupts show ID` says when"
+        case Conflict():
+            return _conflict_hint(error)
+        case MethodNotAllowed():
+            return "start the server with --allow-custom-ids to choose session ids"
+        case Invalid():
+            return "nothing was changed; correct the value and try again"
+        case TooLarge():
+            return "send less, or start the server with a larger --max-body or --max-value"
+        case Unavailable():
+            return _later_hint(error)
+        case ApiError() if error.status is not None and error.status >= 500:
+            return "the server's log says more"
+        case _:
+            return "`hitl COMMAND --help` shows what is expected"
+
+
+def _conflict_hint(error: Conflict) -> str:
+    if "interrupted" in error.detail:
+        return "the session waits for a person: hitl interrupts list --session SESSION_ID"
+    if "running" in error.detail:
+        return "wait for the turn to end: hitl sessions get --wait SESSION_ID"
+    return "`hitl sessions get` and `hitl interrupts show` tell the state it is in now"
+
+
+def _later_hint(error: Unavailable) -> str:
+    seconds = error.retry_after
+    return "try again later" if seconds is None else f"try again in {seconds:g} seconds"

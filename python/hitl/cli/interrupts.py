@@ -1,0 +1,206 @@
+"""`hitl interrupts`: what waits for a person, over all sessions, and answering it."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.text import Text
+
+from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, InterruptId, Url, connect
+from hitl.cli.output import (
+    console,
+    print_fields,
+    print_json,
+    print_json_line,
+    print_table,
+    status_text,
+    usage_error,
+    wants_json,
+)
+from hitl.cli.text import exact_json, one_line, plain
+
+if TYPE_CHECKING:
+    from hitl.client import Accepted, Event, Interrupt
+
+app = typer.Typer(no_args_is_help=True, help="What waits for a person, over all sessions, and answering it.")
+
+StatusFilter = Literal["pending", "resolved", "expired", "cancelled", "all"]
+
+
+@app.command("list")
+def list_(
+    status: Annotated[StatusFilter, typer.Option("--status", help="Only interrupts with this status.")] = "pending",
+    type: Annotated[str | None, typer.Option("--type", help="For example tool_approval or user_input.")] = None,
+    tool: Annotated[str | None, typer.Option("--tool", help="Only approvals of this tool.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only those of this session.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only those of this agent.")] = None,
+    created_after: Annotated[
+        str | None, typer.Option("--created-after", help="For example 2026-11-30T12:00:00Z.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most; 0 is all.", min=0)] = 100,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """List interrupts, newest first; those that are pending unless told otherwise."""
+    from hitl.cli.pages import collect
+
+    with connect(url, api_key) as client:
+        found = collect(
+            lambda size, cursor: client.list_interrupts(
+                status=None if status == "all" else status,
+                type=type,
+                tool=tool,
+                session_id=session,
+                agent=agent,
+                created_after=created_after,
+                limit=size,
+                cursor=cursor,
+            ),
+            limit,
+        )
+    if wants_json(json):
+        print_json([interrupt.raw for interrupt in found])
+        return
+    print_table(
+        ["INTERRUPT", "STATUS", "AGE", "SESSION", "ASKS"],
+        (
+            (item.interrupt_id, status_text(item.status), _age(item.created_at), item.session_id or "", summary(item))
+            for item in found
+        ),
+        empty="Nothing waits for a person." if status == "pending" else "No interrupts.",
+    )
+
+
+@app.command("show")
+def show(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Show everything about one interrupt."""
+    with connect(url, api_key) as client:
+        interrupt = client.get_interrupt(interrupt_id)
+    if wants_json(json):
+        print_json(interrupt.raw)
+        return
+    print_fields((name, _field(name, value)) for name, value in interrupt.raw.items() if value is not None)
+
+
+@app.command("approve")
+def approve(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Let a tool run with exactly the arguments that `show` shows."""
+    with connect(url, api_key) as client:
+        _print_accepted(client.approve(interrupt_id), json)
+
+
+@app.command("reject")
+def reject(
+    interrupt_id: InterruptId,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; the model hears it.")] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Do not let a tool run."""
+    with connect(url, api_key) as client:
+        _print_accepted(client.reject(interrupt_id, reason), json)
+
+
+@app.command("answer")
+def answer(
+    interrupt_id: InterruptId,
+    value: Annotated[
+        str,
+        typer.Argument(metavar="JSON", help="The answer as JSON; - reads standard input.", show_default=False),
+    ],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Answer an interrupt of any type, for example '{"answers": {"Which one?": "The first"}}'."""
+    text = sys.stdin.read() if value == "-" else value
+    with connect(url, api_key) as client:
+        _print_accepted(client.answer(interrupt_id, _parse(text)), json)
+
+
+@app.command("watch")
+def watch(
+    session: Annotated[str | None, typer.Option("--session", help="Only those of this session.")] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Print what is pending, then every interrupt as it is opened, answered, expired or withdrawn, until Ctrl-C."""
+    as_json = wants_json(json)
+    with connect(url, api_key) as client, client.events(session) as events:
+        # Listed after the stream is open, so that nothing falls between the two.
+        for interrupt in reversed(client.list_interrupts(status="pending", session_id=session, limit=1000).items):
+            _print_change("interrupt.created", interrupt, as_json)
+        for event in events:
+            if event.type.startswith("interrupt.") and event.interrupt_id is not None:
+                _print_change(event.type, _interrupt_of(event) or client.get_interrupt(event.interrupt_id), as_json)
+
+
+def summary(interrupt: Interrupt) -> str:
+    """What an interrupt asks, in one line."""
+    if interrupt.type == "tool_approval" and interrupt.tool_name is not None:
+        return f"{one_line(str(interrupt.tool_name))} {exact_json(interrupt.tool_args)}"
+    if interrupt.type == "user_input" and isinstance(interrupt.payload.get("questions"), list):
+        asked = [str(entry.get("question")) for entry in interrupt.payload["questions"] if isinstance(entry, dict)]
+        return one_line(" / ".join(asked))
+    return f"{one_line(interrupt.type)} {interrupt.message or exact_json(interrupt.payload)}"
+
+
+def _interrupt_of(event: Event) -> Interrupt | None:
+    """The interrupt in the event itself, where the server puts the record there."""
+    from hitl.client import Interrupt
+
+    return Interrupt.from_json(event.data) if {"type", "payload"} <= event.data.keys() else None
+
+
+def _print_change(event: str, interrupt: Interrupt, as_json: bool) -> None:
+    if as_json:
+        print_json_line({"event": event, **interrupt.raw})
+        return
+    what = event.removeprefix("interrupt.")
+    line = Text.assemble(
+        status_text("pending" if what == "created" else what), f"  {one_line(interrupt.interrupt_id)}  "
+    )
+    line.append(one_line(summary(interrupt)))
+    console().print(line, soft_wrap=True)
+
+
+def _print_accepted(accepted: Accepted, json: bool) -> None:
+    if wants_json(json):
+        print_json(accepted.raw)
+        return
+    taken = "This was the answer already" if accepted.replayed else "Answered"
+    console().print(Text.assemble(f"{taken}; the session is ", status_text(accepted.status), "."))
+
+
+def _field(name: str, value: Any) -> str | Text:
+    if name == "status":
+        return status_text(str(value))
+    return plain(value) if isinstance(value, str) else exact_json(value, indent=2)
+
+
+def _age(created_at: datetime | None) -> str:
+    if created_at is None:
+        return ""
+    seconds = max(0, int((datetime.now(UTC) - created_at).total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json_module.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        usage_error(f"the answer is not JSON: {error}", """text needs quotes of its own: '"yes"'""")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

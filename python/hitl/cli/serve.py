@@ -1,0 +1,153 @@
+"""`hitl serve`: serve an agent over HTTP."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hitl.cli import exit_codes
+from hitl.cli.output import Failure, usage_error
+from hitl.serve_options import (
+    DEFAULT_STORE,
+    InvalidOption,
+    Isolation,
+    LogFormat,
+    LogLevel,
+    ServeOptions,
+    default_workers,
+    read_secret_file,
+)
+
+SECRETS = ("HITL_API_KEY", "HITL_API_KEY_FILE", "HITL_WEBHOOK_SECRET", "HITL_STORE")
+
+
+def _option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that is also the variable HITL_<NAME>."""
+    variable = "HITL_" + names[0].removeprefix("--").replace("-", "_").upper()
+    return typer.Option(*names, envvar=variable, help=help, rich_help_panel=panel, **more)
+
+
+LIMITS, SECURITY, LIFETIMES, LOGS = "Limits", "Security", "Lifetimes, in seconds", "Logs and development"
+
+
+def serve(
+    agent: Annotated[
+        str, typer.Argument(metavar="MODULE:ATTR", envvar="HITL_AGENT", help="The agent.", show_default=False)
+    ],
+    host: Annotated[str, _option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, _option("--port", help="Port; 0 takes a free one.")] = 8000,
+    store: Annotated[str, _option("--store", help="sqlite:PATH, or memory.")] = DEFAULT_STORE,
+    isolation: Annotated[
+        Isolation, _option("--isolation", help="A process for each turn, or asyncio tasks in a few workers.")
+    ] = "process",
+    allow_custom_ids: Annotated[
+        bool, _option("--allow-custom-ids", help="Let clients choose session ids (PUT /sessions/ID).")
+    ] = False,
+    workers: Annotated[
+        int, _option("--workers", help="Turns at work at once; one that waits for a person is not.", panel=LIMITS)
+    ] = default_workers(),
+    queue: Annotated[int, _option("--queue", help="Turns that may wait for a worker.", panel=LIMITS)] = 1000,
+    max_sessions: Annotated[int, _option("--max-sessions", help="Sessions in all; 0 is no limit.", panel=LIMITS)] = 0,
+    max_payload: Annotated[
+        int, _option("--max-payload", help="Bytes of an interrupt's payload.", panel=LIMITS)
+    ] = 16_384,
+    max_value: Annotated[int, _option("--max-value", help="Bytes of an answer.", panel=LIMITS)] = 1_048_576,
+    max_body: Annotated[int, _option("--max-body", help="Bytes of a request's body.", panel=LIMITS)] = 1_048_576,
+    ttl: Annotated[
+        float, _option("--ttl", help="Remove an idle or failed session after this long; 0 is never.", panel=LIFETIMES)
+    ] = 0.0,
+    timeout: Annotated[
+        float,
+        _option(
+            "--timeout", help="How long a turn may work, people's time not counted; 0 is no limit.", panel=LIFETIMES
+        ),
+    ] = 0.0,
+    interrupt_ttl: Annotated[
+        float, _option("--interrupt-ttl", help="An unanswered interrupt expires; 0 is never.", panel=LIFETIMES)
+    ] = 0.0,
+    shutdown_timeout: Annotated[
+        float, _option("--shutdown-timeout", help="What turns at work get to finish at the end.", panel=LIFETIMES)
+    ] = 10.0,
+    api_key: Annotated[
+        str | None,
+        _option("--api-key", help="Ask every request for this key. Better in the environment.", panel=SECURITY),
+    ] = None,
+    api_key_file: Annotated[
+        Path | None, _option("--api-key-file", help="A file that holds the key.", panel=SECURITY)
+    ] = None,
+    insecure: Annotated[
+        bool, _option("--insecure", help="Allow an address others can reach without a key.", panel=SECURITY)
+    ] = False,
+    webhook_secret: Annotated[
+        str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=SECURITY)
+    ] = None,
+    webhook_allow_private: Annotated[
+        bool, _option("--webhook-allow-private", help="Allow webhooks to private addresses.", panel=SECURITY)
+    ] = False,
+    log_level: Annotated[LogLevel, _option("--log-level", help="What is logged.", panel=LOGS)] = "info",
+    log_format: Annotated[
+        LogFormat, _option("--log-format", help="auto is human on a terminal, else json.", panel=LOGS)
+    ] = "auto",
+    reload: Annotated[bool, _option("--reload", help="Start again when a .py file here changes.", panel=LOGS)] = False,
+) -> None:
+    """Serve an agent over HTTP until Ctrl-C. Every option is also a variable: --store is HITL_STORE."""
+    try:
+        if api_key_file is not None:
+            if api_key is not None:
+                usage_error("--api-key and --api-key-file are both given", "give one of them")
+            api_key = read_secret_file("--api-key-file", api_key_file)
+        options = ServeOptions(
+            agent=agent,
+            host=host,
+            port=port,
+            store=store,
+            workers=workers,
+            queue=queue,
+            isolation=isolation,
+            api_key=api_key,
+            insecure=insecure,
+            allow_custom_ids=allow_custom_ids,
+            max_sessions=max_sessions,
+            ttl=ttl,
+            timeout=timeout,
+            interrupt_ttl=interrupt_ttl,
+            max_payload=max_payload,
+            max_value=max_value,
+            max_body=max_body,
+            shutdown_timeout=shutdown_timeout,
+            log_level=log_level,
+            log_format=log_format,
+            webhook_secret=webhook_secret,
+            webhook_allow_private=webhook_allow_private,
+        )
+    except InvalidOption as error:
+        raise Failure(str(error), error.hint, exit_codes.USAGE) from error
+    raise typer.Exit(_serve_reloading() if reload and not _is_reloaded_child() else _serve(options))
+
+
+def _serve(options: ServeOptions) -> int:
+    from hitl.serving import serve as serve_until_stopped
+
+    # Before any worker starts: an agent's tools, a shell above all, must not find them in their environment.
+    for name in SECRETS:
+        os.environ.pop(name, None)
+    return serve_until_stopped(options)
+
+
+def _serve_reloading() -> int:
+    from hitl.cli.reload import run_reloading
+
+    return run_reloading(Path.cwd())
+
+
+def _is_reloaded_child() -> bool:
+    from hitl.cli.reload import CHILD_MARK
+
+    return os.environ.pop(CHILD_MARK, None) is not None
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("serve")(serve)

@@ -1,0 +1,192 @@
+"""`hitl sessions`: make, look at, talk to and remove sessions."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.text import Text
+
+from hitl.cli import exit_codes
+from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, SessionId, Url, connect
+from hitl.cli.output import (
+    console,
+    print_fields,
+    print_json,
+    print_table,
+    status_text,
+    usage_error,
+    wants_json,
+)
+from hitl.cli.text import exact_json, one_line, plain
+
+if TYPE_CHECKING:
+    from hitl.client import Session
+
+app = typer.Typer(no_args_is_help=True, help="Make, look at, talk to and remove sessions.")
+
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", help="Seconds to wait at most.", show_default="no limit", min=0)
+]
+StatusFilter = Literal["idle", "running", "interrupted", "error"]
+
+
+@app.command("create")
+def create(
+    session_id: Annotated[
+        str | None, typer.Option("--id", help="A UUID of your own; the server needs --allow-custom-ids.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="A JSON file with the messages to start with; - is standard input.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Make a session and print its id."""
+    messages = None if state is None else _read_messages(state)
+    with connect(url, api_key) as client:
+        session = client.create_session(messages, session_id=session_id)
+    if wants_json(json):
+        print_json(session.raw)
+    else:
+        console().print(Text(one_line(session.session_id)))
+
+
+@app.command("list")
+def list_(
+    status: Annotated[StatusFilter | None, typer.Option("--status", help="Only sessions with this status.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many at most; 0 is all.", min=0)] = 100,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """List sessions, oldest first."""
+    from hitl.cli.pages import collect
+
+    with connect(url, api_key) as client:
+        found = collect(lambda size, cursor: client.list_sessions(status=status, limit=size, cursor=cursor), limit)
+    if wants_json(json):
+        print_json([session.raw for session in found])
+        return
+    print_table(
+        ["SESSION", "STATUS", "MESSAGES"],
+        ((session.session_id, status_text(session.status), str(session.total_messages)) for session in found),
+        empty="No sessions.",
+    )
+
+
+@app.command("get")
+def get(
+    session_id: SessionId,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the session is not running.")] = False,
+    timeout: Timeout = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Show a session: its status, its last response, and what it waits for."""
+    with connect(url, api_key) as client:
+        session = client.wait(session_id, timeout) if wait else client.get_session(session_id)
+    _print_session(session, json)
+
+
+@app.command("messages")
+def messages(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Show a session's messages."""
+    with connect(url, api_key) as client:
+        found = client.get_messages(session_id)
+    if wants_json(json):
+        print_json([message.to_dict() for message in found])
+        return
+    out = console()
+    for message in found:
+        out.print(Text(message.role, style="bold"))
+        if message.content:
+            out.print(Text(plain(message.content)))
+        for call in message.tool_calls or ():
+            out.print(Text(exact_json(call), style="cyan"))
+
+
+@app.command("send")
+def send(
+    session_id: SessionId,
+    message: Annotated[
+        str, typer.Argument(metavar="MESSAGE", help="What to say; - reads standard input.", show_default=False)
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for what comes of it.")] = False,
+    timeout: Timeout = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Start a turn with a message. With --wait, exits with 1 when the turn ends in an error."""
+    text = sys.stdin.read() if message == "-" else message
+    with connect(url, api_key) as client:
+        if not wait:
+            accepted = client.send_message(session_id, text)
+            _print_accepted(accepted.raw, accepted.status, json)
+            return
+        session = client.ask(session_id, text, timeout)
+    _print_session(session, json)
+    if session.status == "error":
+        raise typer.Exit(exit_codes.RUNTIME)
+
+
+@app.command("cancel")
+def cancel(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Stop a session's turn and withdraw its interrupts."""
+    with connect(url, api_key) as client:
+        accepted = client.cancel(session_id)
+    _print_accepted(accepted.raw, accepted.status, json)
+
+
+@app.command("delete")
+def delete(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Delete a session and everything of it."""
+    with connect(url, api_key) as client:
+        client.delete_session(session_id)
+    if wants_json(json):
+        print_json({"session_id": session_id, "deleted": True})
+    else:
+        console().print(Text("Deleted."))
+
+
+def _print_accepted(raw: Any, status: str, json: bool) -> None:
+    if wants_json(json):
+        print_json(raw)
+    else:
+        console().print(status_text(status))
+
+
+def _print_session(session: Session, json: bool) -> None:
+    if wants_json(json):
+        print_json(session.raw)
+        return
+    fields: list[tuple[str, str | Text]] = [
+        ("session", one_line(session.session_id)),
+        ("status", status_text(session.status)),
+    ]
+    if session.response is not None:
+        fields.append(("response", plain(session.response.content or "")))
+    if session.error is not None:
+        fields.append(("error", Text(plain(session.error), style="red")))
+    fields.extend(
+        ("interrupt", f"{one_line(interrupt.interrupt_id)}  {exact_json(interrupt.payload)}")
+        for interrupt in session.interrupts
+    )
+    print_fields(fields)
+
+
+def _read_messages(path: Path) -> list[Any]:
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        found = json_module.loads(text)
+    except (OSError, ValueError) as error:
+        usage_error(f"--state: cannot read {path}: {error}", "a JSON array of messages, each with role and content")
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        usage_error("--state: not a list of messages", "a JSON array of messages, each with role and content")
+    return found

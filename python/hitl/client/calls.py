@@ -1,0 +1,266 @@
+"""Every endpoint once, without I/O: what to send and how to read the answer.
+
+A `Call` is one request. A plan is a call, or a generator that yields calls and is sent their answers, for what takes
+several (`wait`, `ask`). `Client` and `AsyncClient` only differ in how they carry a plan out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import quote
+
+import httpx2
+
+from hitl.client.models import Accepted, Health, Interrupt, Page, Session, SessionSummary
+from hitl.messages import ChatMessage
+
+Result = TypeVar("Result")
+Message = str | ChatMessage | Mapping[str, Any]
+
+LONG_POLL = 30.0
+"""Seconds of one long poll. Short enough for proxies that cut idle connections after a minute."""
+
+
+class Absent:
+    """The type of `ABSENT`, which is not None: a null body or answer is something else than none."""
+
+
+ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Result]):
+    """One request.
+
+    read: turns the answer's JSON (and the response, for its headers) into what the caller gets.
+    patience: seconds the server may take on purpose, on top of the client's time-out; None is for ever.
+    """
+
+    method: str
+    path: str
+    read: Callable[[Any, httpx2.Response], Result]
+    query: Mapping[str, object] = field(default_factory=dict)
+    body: Any = ABSENT
+    headers: Mapping[str, str] = field(default_factory=dict)
+    patience: float | None = 0.0
+
+    def __iter__(self) -> Generator[Call[Any], Any, Result]:
+        """A call is the shortest plan, and `yield from call` inside a plan is its answer."""
+        return cast(Result, (yield self))
+
+
+Plan = Call[Result] | Generator[Call[Any], Any, Result]
+
+
+# --- the server ---
+
+
+def health() -> Call[Health]:
+    """How the server is: workers, turns at work, sessions."""
+    return Call("GET", "/health", lambda data, _: Health.from_json(data))
+
+
+# --- sessions ---
+
+
+def create_session(
+    state: list[ChatMessage] | list[Mapping[str, Any]] | None = None, *, session_id: str | None = None
+) -> Call[Session]:
+    """A new session, idle, which starts with the messages of `state`.
+
+    session_id: a UUID of one's own; the server takes it only with `--allow-custom-ids` (`MethodNotAllowed` else).
+    """
+    body = {} if state is None else {"state": [_message(message) for message in state]}
+    method, path = ("POST", "/sessions") if session_id is None else ("PUT", session_path(session_id))
+    return Call(method, path, _read_session, body=body)
+
+
+def list_sessions(
+    *, status: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[Page[SessionSummary]]:
+    """Sessions, oldest first. `limit` is at most 1,000; the server's default is 100."""
+    query = {"status": status, "limit": limit, "cursor": cursor}
+    return Call("GET", "/sessions", _page_of(SessionSummary.from_json), query=query)
+
+
+def get_session(session_id: str, *, wait: bool = False, timeout: float | None = None) -> Call[Session]:
+    """The session now, or with `wait` when it stops running.
+
+    timeout: seconds; after them the session comes back as it is, still `running`. None waits as long as it takes.
+    """
+    query: dict[str, object] = {"wait": "true", "timeout": timeout} if wait else {}
+    return Call("GET", session_path(session_id), _read_session, query=query, patience=timeout if wait else 0.0)
+
+
+def delete_session(session_id: str) -> Call[None]:
+    """Delete the session and everything of it; a turn at work ends."""
+    return Call("DELETE", session_path(session_id), _read_nothing)
+
+
+def get_messages(session_id: str) -> Call[list[ChatMessage]]:
+    """The session's messages, oldest first."""
+    return Call(
+        "GET", session_path(session_id, "messages"), lambda data, _: [ChatMessage.from_dict(entry) for entry in data]
+    )
+
+
+def send_message(
+    session_id: str,
+    message: Message,
+    *,
+    webhook: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Accepted]:
+    """Start a turn with `message` and return at once. `Conflict` while the session is running or interrupted.
+
+    webhook: `{"url", "token"?, "include_messages"?, "events"?}`.
+    idempotency_key: sending again under the same key starts nothing new.
+    """
+    body = dict(_message(message))
+    if webhook is not None:
+        body["webhook"] = dict(webhook)
+    return Call("POST", session_path(session_id, "messages"), _read_accepted, body=body, headers=_key(idempotency_key))
+
+
+def resume(session_id: str, interrupt_id: str, value: Any, *, idempotency_key: str | None = None) -> Call[Accepted]:
+    """Answer one pending interrupt of a session. `Invalid` changes nothing and leaves it pending."""
+    body = {"interrupt_id": interrupt_id, "value": value}
+    return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
+
+
+def resume_many(session_id: str, answers: Mapping[str, Any], *, idempotency_key: str | None = None) -> Call[Accepted]:
+    """Answer several interrupts, `{interrupt_id: value}`: all of them or none."""
+    body = {"resume": [{"interrupt_id": key, "value": value} for key, value in answers.items()]}
+    return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
+
+
+def cancel(session_id: str) -> Call[Accepted]:
+    """Stop the turn and withdraw its interrupts. `Conflict` when there is no turn."""
+    return Call("POST", session_path(session_id, "cancel"), _read_accepted)
+
+
+# --- interrupts ---
+
+
+def list_interrupts(
+    *,
+    status: str | None = None,
+    type: str | None = None,
+    tool: str | None = None,
+    session_id: str | None = None,
+    agent: str | None = None,
+    created_after: datetime | str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page[Interrupt]]:
+    """Interrupts of all sessions, newest first, narrowed by what is given."""
+    after = created_after.isoformat() if isinstance(created_after, datetime) else created_after
+    query = {
+        "status": status,
+        "type": type,
+        "tool": tool,
+        "session_id": session_id,
+        "agent": agent,
+        "created_after": after,
+        "limit": limit,
+        "cursor": cursor,
+    }
+    return Call("GET", "/interrupts", _page_of(Interrupt.from_json), query=query)
+
+
+def get_interrupt(interrupt_id: str) -> Call[Interrupt]:
+    """One interrupt, whatever its status."""
+    return Call("GET", interrupt_path(interrupt_id), lambda data, _: Interrupt.from_json(data))
+
+
+def answer(interrupt_id: str, value: Any, *, idempotency_key: str | None = None) -> Call[Accepted]:
+    """Answer an interrupt without naming its session. The same value again gets the stored outcome (`replayed`)."""
+    return Call(
+        "POST",
+        interrupt_path(interrupt_id, "resume"),
+        _read_accepted,
+        body={"value": value},
+        headers=_key(idempotency_key),
+    )
+
+
+def approve(interrupt_id: str) -> Call[Accepted]:
+    """Let the tool run with exactly the arguments that were shown."""
+    return answer(interrupt_id, {"approved": True})
+
+
+def reject(interrupt_id: str, reason: str | None = None) -> Call[Accepted]:
+    """Do not let the tool run; the model hears the reason."""
+    value: dict[str, Any] = {"approved": False}
+    if reason is not None:
+        value["reason"] = reason
+    return answer(interrupt_id, value)
+
+
+# --- what takes several calls ---
+
+
+def wait(session_id: str, timeout: float | None = None) -> Generator[Call[Any], Any, Session]:
+    """The session once it is not running any more: idle, interrupted or error.
+
+    timeout: seconds in all; after them the session comes back still `running`. None waits as long as it takes.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = LONG_POLL if deadline is None else max(0.0, min(LONG_POLL, deadline - time.monotonic()))
+        session = yield from get_session(session_id, wait=True, timeout=left)
+        if session.status != "running" or (deadline is not None and time.monotonic() >= deadline):
+            return session
+
+
+def ask(session_id: str, message: Message, timeout: float | None = None) -> Generator[Call[Any], Any, Session]:
+    """Send a message and wait for what comes of it; `wait` says when that is."""
+    yield from send_message(session_id, message)
+    return (yield from wait(session_id, timeout))
+
+
+# --- shared ---
+
+
+def session_path(session_id: str, *rest: str) -> str:
+    """The path of a session, or of something below it."""
+    return "/".join(["/sessions", quote(session_id, safe=""), *rest])
+
+
+def interrupt_path(interrupt_id: str, *rest: str) -> str:
+    return "/".join(["/interrupts", quote(interrupt_id, safe=""), *rest])
+
+
+def _message(message: Message) -> Mapping[str, Any]:
+    if isinstance(message, str):
+        return {"role": "user", "content": message}
+    return message.to_dict() if isinstance(message, ChatMessage) else message
+
+
+def _key(idempotency_key: str | None) -> Mapping[str, str]:
+    return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+
+
+def _read_session(data: Any, _: httpx2.Response) -> Session:
+    return Session.from_json(data)
+
+
+def _read_accepted(data: Any, _: httpx2.Response) -> Accepted:
+    return Accepted.from_json(data)
+
+
+def _read_nothing(data: Any, _: httpx2.Response) -> None:
+    return None
+
+
+def _page_of(read_item: Callable[[Any], Result]) -> Callable[[Any, httpx2.Response], Page[Result]]:
+    def read(data: Any, response: httpx2.Response) -> Page[Result]:
+        following = response.links.get("next", {}).get("url")
+        cursor = None if following is None else httpx2.URL(following).params.get("cursor")
+        return Page([read_item(entry) for entry in data], cursor)
+
+    return read

@@ -1,0 +1,195 @@
+"""What both clients share: addresses and headers, the way from an HTTP answer to a result or an error, and the
+bookkeeping of an event stream. Nothing here does I/O."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import ipaddress
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import httpx2
+
+from hitl.client.calls import ABSENT, Call, session_path
+from hitl.client.errors import ConnectionFailed, ErrorClasses, Unavailable, UnexpectedResponse
+from hitl.client.models import Event
+
+Result = TypeVar("Result")
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+EVENT_SILENCE = 90.0
+"""Seconds without a byte after which an event stream is taken for dead and opened again."""
+
+LARGEST_EVENT = 8 * 1024 * 1024
+"""Bytes. A session's last message travels in one event, so this is generous."""
+
+
+def look_like(plan_for: Callable[..., object], method: Callable[..., object]) -> None:
+    """Give a client's method the name, the documentation and, after `self`, the parameters of what makes its plan."""
+    functools.update_wrapper(method, plan_for)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = inspect.signature(plan_for).parameters.values()
+    method.__signature__ = inspect.Signature([own, *taken])  # type: ignore[attr-defined]
+
+
+def connection_settings(url: str, api_key: str | None, timeout: float) -> dict[str, Any]:
+    """Arguments for an httpx2 client.
+
+    A server on this machine is never reached through a proxy, whatever the environment says.
+    """
+    headers = {"Accept": "application/json"}
+    if api_key is not None:
+        headers["Authorization"] = f"Bearer {api_key}"
+    try:
+        base_url = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise ValueError(f"{url!r} is not a URL: {error}") from error
+    if base_url.scheme not in ("http", "https") or not base_url.host:
+        raise ValueError(f"{url!r} is not the URL of a server; it looks like {DEFAULT_URL}")
+    return {
+        "base_url": base_url,
+        "headers": headers,
+        "timeout": timeout,
+        "trust_env": not _is_loopback(base_url.host),
+    }
+
+
+def request_arguments(call: Call[Any], timeout: float) -> dict[str, Any]:
+    """What httpx2's `request` takes, for a client whose own time-out is `timeout` seconds."""
+    reading = None if call.patience is None else timeout + call.patience
+    arguments: dict[str, Any] = {
+        "method": call.method,
+        "url": call.path,
+        "params": {name: value for name, value in call.query.items() if value is not None},
+        "headers": dict(call.headers),
+        "timeout": httpx2.Timeout(timeout, read=reading),
+    }
+    if call.body is not ABSENT:
+        # Strict JSON: httpx2 would do too, but our errors should say so before anything is sent.
+        arguments["content"] = json.dumps(call.body, allow_nan=False, ensure_ascii=False).encode()
+        arguments["headers"]["Content-Type"] = "application/json"
+    return arguments
+
+
+def read_answer(call: Call[Result], response: httpx2.Response) -> Result:
+    """The result of a call whose body has been read; raises the `ApiError` the server meant."""
+    raise_for_problem(response)
+    if response.status_code == 204:
+        return call.read(None, response)
+    try:
+        return call.read(response.json(), response)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnexpectedResponse(
+            f"{call.method} {response.url} was answered by something that is not a hitl server",
+            status=response.status_code,
+        ) from error
+
+
+def raise_for_problem(response: httpx2.Response) -> None:
+    """Raise the error of an answer that is none, from its problem object; the body must have been read."""
+    if response.is_success:
+        return
+    status = response.status_code
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, Mapping) or status < 400:
+        raise UnexpectedResponse(f"{response.url} answered {status} without saying why", status=status)
+    detail = problem.get("detail")
+    error = ErrorClasses.of(status)(
+        # A server of the base contract alone has a `detail` that may be a list, and no code.
+        detail if isinstance(detail, str) else json.dumps(detail),
+        code=str(problem.get("code") or f"http_{status}"),
+        status=status,
+        problem=problem,
+    )
+    if isinstance(error, Unavailable):
+        error.retry_after = _seconds(response.headers.get("retry-after"))
+    raise error
+
+
+@contextmanager
+def failures_of(base_url: httpx2.URL) -> Iterator[None]:
+    """Turn the transport's errors into `ConnectionFailed`, which names the server."""
+    try:
+        yield
+    except httpx2.ConnectError as error:
+        raise ConnectionFailed(f"cannot connect to {base_url}: {error}") from error
+    except httpx2.TimeoutException as error:
+        raise ConnectionFailed(f"{base_url} did not answer in time", code="timeout") from error
+    except httpx2.RequestError as error:
+        raise ConnectionFailed(f"the connection to {base_url} broke: {error}") from error
+
+
+class EventFeed:
+    """Where an event stream stands: what was read last, and how long to wait before the next attempt to connect.
+
+    session_id: the session whose events are wanted; None for those of all sessions.
+    after: the id of the last event that is known already; None starts with what happens from now on.
+    patience: seconds without a connection after which the stream gives up.
+    """
+
+    FIRST_DELAY = 0.1
+    LONGEST_DELAY = 2.0
+
+    def __init__(self, session_id: str | None, after: str | None, patience: float) -> None:
+        self._path = "/events" if session_id is None else session_path(session_id, "events")
+        self._last_id = after
+        self._patience = patience
+        self._waited = 0.0
+        self._delay = self.FIRST_DELAY
+
+    def request_arguments(self, timeout: float) -> dict[str, Any]:
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if self._last_id:
+            headers["Last-Event-ID"] = self._last_id
+        return {
+            "method": "GET",
+            "url": self._path,
+            "headers": headers,
+            "timeout": httpx2.Timeout(timeout, read=EVENT_SILENCE),
+        }
+
+    def connected(self) -> None:
+        self._waited, self._delay = 0.0, self.FIRST_DELAY
+
+    def next_delay(self, failure: ConnectionFailed) -> float:
+        """Seconds to wait before connecting again; raises `failure` when patience has run out."""
+        if self._waited >= self._patience:
+            raise failure
+        delay = self._delay
+        self._waited += delay
+        self._delay = min(self.LONGEST_DELAY, delay * 2)
+        return delay
+
+    def read(self, sent: httpx2.ServerSentEvent) -> Event:
+        try:
+            data = sent.json()
+        except ValueError as error:
+            raise UnexpectedResponse(f"an event of type {sent.event!r} is no JSON") from error
+        if not isinstance(data, Mapping):
+            raise UnexpectedResponse(f"an event of type {sent.event!r} is no JSON object")
+        # A decoder remembers the last id, so an event without one of its own (a delta) carries it too: still right.
+        self._last_id = sent.id or self._last_id
+        return Event(id=sent.id or None, type=sent.event, data=data)
+
+
+RECONNECTED = Event(id=None, type="reconnected", data={})
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None

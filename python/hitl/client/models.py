@@ -1,0 +1,192 @@
+"""What the server answers, as dataclasses. `raw` always holds the JSON object as it came, unknown members included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from hitl.messages import ChatMessage
+
+SessionStatus = Literal["idle", "running", "interrupted", "error"]
+InterruptStatus = Literal["pending", "resolved", "expired", "cancelled"]
+Json = Mapping[str, Any]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The server's own account of itself. `max_workers` bounds the turns at work."""
+
+    status: str
+    max_workers: int
+    running_workers: int
+    total_sessions: int
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Health:
+        return cls(data["status"], data["max_workers"], data["running_workers"], data["total_sessions"], data)
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """A question to a person, and what a valid answer to it is."""
+
+    interrupt_id: str
+    type: str
+    payload: Json
+    session_id: str | None = None
+    turn_id: str | None = None
+    status: InterruptStatus = "pending"
+    message: str | None = None
+    response_schema: Json | None = None
+    allowed_decisions: tuple[str, ...] | None = None
+    tool_call_id: str | None = None
+    agent: str | None = None
+    rule: str | None = None
+    args_digest: str | None = None
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    value: Any = None
+    resolved_by: str | None = None
+    resolved_at: datetime | None = None
+    metadata: Json | None = None
+    raw: Json = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Interrupt:
+        decisions = data.get("allowed_decisions")
+        return cls(
+            interrupt_id=data["interrupt_id"],
+            type=data["type"],
+            payload=data["payload"],
+            session_id=data.get("session_id"),
+            turn_id=data.get("turn_id"),
+            status=data.get("status", "pending"),
+            message=data.get("message"),
+            response_schema=data.get("response_schema"),
+            allowed_decisions=None if decisions is None else tuple(decisions),
+            tool_call_id=data.get("tool_call_id"),
+            agent=data.get("agent"),
+            rule=data.get("rule"),
+            args_digest=data.get("args_digest"),
+            created_at=_time(data.get("created_at")),
+            expires_at=_time(data.get("expires_at")),
+            value=data.get("value"),
+            resolved_by=data.get("resolved_by"),
+            resolved_at=_time(data.get("resolved_at")),
+            metadata=data.get("metadata"),
+            raw=data,
+        )
+
+    @property
+    def id(self) -> str:
+        return self.interrupt_id
+
+    @property
+    def tool_name(self) -> str | None:
+        """The tool that waits for a decision; None where the question is another one."""
+        return self.payload.get("tool_name")
+
+    @property
+    def tool_args(self) -> Json | None:
+        """Exactly the arguments that run when the call is approved."""
+        return self.payload.get("tool_args")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation. `interrupts` holds what is pending, in order of arrival; empty unless interrupted."""
+
+    session_id: str
+    status: SessionStatus
+    response: ChatMessage | None
+    error: str | None
+    error_code: str | None
+    interrupts: tuple[Interrupt, ...]
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Session:
+        response = data.get("response")
+        return cls(
+            session_id=data["session_id"],
+            status=data["status"],
+            response=None if response is None else ChatMessage.from_dict(response),
+            error=data.get("error"),
+            error_code=data.get("error_code"),
+            interrupts=tuple(Interrupt.from_json(entry) for entry in data.get("interrupts") or ()),
+            raw=data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """One line of the list of sessions."""
+
+    session_id: str
+    total_messages: int
+    status: SessionStatus
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> SessionSummary:
+        return cls(data["session_id"], data["total_messages"], data["status"], data)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that was taken: the session's status right after it.
+
+    replayed: True when the server had this very answer already and gives the stored outcome.
+    """
+
+    session_id: str
+    status: SessionStatus
+    replayed: bool
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Accepted:
+        return cls(data["session_id"], data["status"], bool(data.get("replayed", False)), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event. `type` is for example `session.idle`, `interrupt.created` or `message.delta`.
+
+    An event of type `reconnected` (`id` None, `data` empty) is the client's own: the stream broke and is back. Stored
+    events are not lost by that, deltas are.
+    """
+
+    id: str | None
+    type: str
+    data: Json
+
+    @property
+    def session_id(self) -> str | None:
+        return self.data.get("session_id")
+
+    @property
+    def interrupt_id(self) -> str | None:
+        return self.data.get("interrupt_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Some of a list. `next_cursor` fetches what follows; None on the last page."""
+
+    items: Sequence[Item]
+    next_cursor: str | None
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

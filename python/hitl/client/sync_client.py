@@ -1,0 +1,178 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import httpx2
+
+from hitl.client import calls
+from hitl.client.calls import Call, Plan
+from hitl.client.core import (
+    DEFAULT_URL,
+    LARGEST_EVENT,
+    RECONNECTED,
+    EventFeed,
+    connection_settings,
+    failures_of,
+    look_like,
+    raise_for_problem,
+    read_answer,
+    request_arguments,
+)
+from hitl.client.errors import ClientError, ConnectionFailed
+from hitl.client.models import Event
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _method(plan_for: Callable[Parameters, Plan[Result]]) -> Callable[Concatenate[Client, Parameters], Result]:
+    def method(self: Client, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        return self._carry_out(plan_for(*args, **kwargs))
+
+    look_like(plan_for, method)
+    return method
+
+
+class Client:
+    """Talks to a hitl server, blocking. `AsyncClient` is its twin for asyncio.
+
+    url: the server, for example `http://127.0.0.1:8000`. ValueError if it is none.
+    api_key: sent as a bearer token, where the server wants one.
+    timeout: seconds for each connect, write and read; what a long poll waits comes on top.
+
+    Every method raises a `ClientError`: `ConnectionFailed`, or an `ApiError` such as `NotFound` or `Conflict`.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, *, api_key: str | None = None, timeout: float = 30.0) -> None:
+        self._timeout = timeout
+        self._http = httpx2.Client(**connection_settings(url, api_key, timeout))
+
+    health = _method(calls.health)
+    create_session = _method(calls.create_session)
+    list_sessions = _method(calls.list_sessions)
+    get_session = _method(calls.get_session)
+    delete_session = _method(calls.delete_session)
+    get_messages = _method(calls.get_messages)
+    send_message = _method(calls.send_message)
+    resume = _method(calls.resume)
+    resume_many = _method(calls.resume_many)
+    cancel = _method(calls.cancel)
+    list_interrupts = _method(calls.list_interrupts)
+    get_interrupt = _method(calls.get_interrupt)
+    answer = _method(calls.answer)
+    approve = _method(calls.approve)
+    reject = _method(calls.reject)
+    wait = _method(calls.wait)
+    ask = _method(calls.ask)
+
+    @property
+    def url(self) -> str:
+        return str(self._http.base_url)
+
+    def events(self, session_id: str | None = None, *, after: str | None = None, patience: float = 30.0) -> EventStream:
+        """What happens from now on, in one session or in all; iterate over it, or enter it to connect first.
+
+        after: the id of the last event seen; what followed it comes first.
+        patience: seconds of trying to connect again before `ConnectionFailed` is raised.
+        """
+        return EventStream(self._http, self._timeout, EventFeed(session_id, after, patience))
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _carry_out(self, plan: Plan[Result]) -> Result:
+        steps = iter(plan)
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    answer = self._send(call)
+                except ClientError as error:
+                    call = steps.throw(error)
+                else:
+                    call = steps.send(answer)
+        except StopIteration as finished:
+            result: Result = finished.value
+            return result
+
+    def _send(self, call: Call[Result]) -> Result:
+        with failures_of(self._http.base_url):
+            response = self._http.request(**request_arguments(call, self._timeout))
+        return read_answer(call, response)
+
+
+class EventStream:
+    """Server-sent events, connected again when the connection breaks. Not for several threads at once."""
+
+    def __init__(self, http: httpx2.Client, timeout: float, feed: EventFeed) -> None:
+        self._http = http
+        self._timeout = timeout
+        self._feed = feed
+        self._response: httpx2.Response | None = None
+
+    def connect(self) -> None:
+        """Open the stream, unless it is open. What happens after this returns is in it."""
+        if self._response is not None:
+            return
+        with failures_of(self._http.base_url):
+            request = self._http.build_request(**self._feed.request_arguments(self._timeout))
+            response = self._http.send(request, stream=True)
+            if not response.is_success:
+                response.read()
+        raise_for_problem(response)
+        self._response = response
+        self._feed.connected()
+
+    def close(self) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        self.connect()
+        while True:
+            try:
+                yield from self._events()
+                failure = ConnectionFailed(f"{self._http.base_url} ended the event stream")
+            except ConnectionFailed as error:
+                failure = error
+            finally:
+                self.close()
+            self._connect_again(failure)
+            yield RECONNECTED
+
+    def _events(self) -> Iterator[Event]:
+        assert self._response is not None
+        with failures_of(self._http.base_url):
+            for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
+                yield self._feed.read(sent)
+
+    def _connect_again(self, failure: ConnectionFailed) -> None:
+        while self._response is None:
+            time.sleep(self._feed.next_delay(failure))
+            try:
+                self.connect()
+            except ConnectionFailed as error:
+                failure = error

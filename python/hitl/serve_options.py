@@ -1,0 +1,176 @@
+"""What `hitl serve` and `Server` can be told, checked before anything is opened or created."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+Isolation = Literal["process", "task"]
+LogFormat = Literal["auto", "human", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+DEFAULT_STORE = "sqlite:.hitl/hitl.db"
+LONGEST_DURATION = 100 * 365 * 86_400.0
+"""Seconds. More is a mistake, and would overflow a deadline."""
+
+_AGENT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+class InvalidOption(ValueError):
+    """An option that cannot be served with.
+
+    option: its name as a flag, for example `--workers`.
+    hint: what to write instead.
+    """
+
+    def __init__(self, option: str, message: str, hint: str) -> None:
+        super().__init__(f"{option}: {message}")
+        self.option = option
+        self.hint = hint
+
+
+def default_workers() -> int:
+    """One turn at work per processor this process may use, and two at least, so that a slow one does not block all."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(2, len(affinity(0)) if affinity is not None else os.cpu_count() or 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Options of a server. Durations are in seconds, sizes in bytes; 0 is no limit where the text says so.
+
+    Creating one raises `InvalidOption`.
+    """
+
+    agent: object
+    """`MODULE:ATTR`, imported by the workers; or a live object, which is served in this process."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0 takes a free one."""
+    store: str = DEFAULT_STORE
+    """`sqlite:PATH`, a bare path (the same), or `memory`."""
+    workers: int = default_workers()
+    """How many turns are at work at once. A turn that waits for a person is not at work."""
+    queue: int = 1000
+    """How many turns may wait for a worker; one more is a 503."""
+    isolation: Isolation = "process"
+    """A process for each turn, or turns as asyncio tasks in a few workers."""
+    api_key: str | None = None
+    insecure: bool = False
+    """Allow an address that others can reach without an API key."""
+    allow_custom_ids: bool = False
+    max_sessions: int = 0
+    """0 is no limit."""
+    ttl: float = 0.0
+    """After how long an idle or failed session is removed; 0 is never."""
+    timeout: float = 0.0
+    """How long a turn may work; a person's time is not counted. 0 is no limit."""
+    interrupt_ttl: float = 0.0
+    """How long an interrupt waits for its answer before it expires; 0 is for ever."""
+    max_payload: int = 16_384
+    """Largest interrupt payload, as compact UTF-8 JSON."""
+    max_value: int = 1_048_576
+    """Largest answer, as JSON."""
+    max_body: int = 1_048_576
+    """Largest request body."""
+    shutdown_timeout: float = 10.0
+    """How long turns at work get to finish when the server is told to stop."""
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "auto"
+    """`auto`: for people on a terminal, JSON lines otherwise."""
+    webhook_secret: str | None = None
+    """Signs webhooks (Standard Webhooks)."""
+    webhook_allow_private: bool = False
+    """Allow webhooks to private and loopback addresses."""
+
+    def __post_init__(self) -> None:
+        self._check_agent()
+        self._check_address()
+        self._check_store()
+        self._check_numbers()
+        for option, value, known in (
+            ("--isolation", self.isolation, ("process", "task")),
+            ("--log-level", self.log_level, ("debug", "info", "warning", "error")),
+            ("--log-format", self.log_format, ("auto", "human", "json")),
+        ):
+            if value not in known:
+                raise InvalidOption(option, f"{value!r} is unknown", f"one of {', '.join(known)}")
+        for option, secret in (("--api-key", self.api_key), ("--webhook-secret", self.webhook_secret)):
+            if secret is not None and not (secret.isascii() and secret.isprintable() and secret.strip()):
+                raise InvalidOption(
+                    option, "must be printable ASCII and not empty", "for example: openssl rand -hex 32"
+                )
+
+    def _check_agent(self) -> None:
+        if isinstance(self.agent, str) and not _AGENT.fullmatch(self.agent):
+            raise InvalidOption("MODULE:ATTR", f"{self.agent!r} does not name an agent", _agent_hint(self.agent))
+
+    def _check_address(self) -> None:
+        if not self.host.strip():
+            raise InvalidOption("--host", "is empty", "leave it out to listen on 127.0.0.1")
+        if not 0 <= self.port <= 65_535:
+            raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
+        if not is_loopback(self.host) and self.api_key is None and not self.insecure:
+            raise InvalidOption(
+                "--host",
+                f"{self.host} can be reached from other machines, and anybody there could answer for you",
+                "add --api-key (or --api-key-file), or --insecure if the network itself is guarded",
+            )
+
+    def _check_store(self) -> None:
+        scheme, colon, rest = self.store.partition(":")
+        if self.store == "memory" or (scheme == "sqlite" and rest.strip()):
+            return
+        if not self.store.strip() or scheme == "sqlite":
+            raise InvalidOption("--store", "names no file", f"for example {DEFAULT_STORE}, or memory")
+        if colon and rest.startswith("//"):
+            raise InvalidOption(
+                "--store", f"this version has no {scheme} store", f"for example {DEFAULT_STORE}, or memory"
+            )
+
+    def _check_numbers(self) -> None:
+        if self.workers < 1:
+            raise InvalidOption("--workers", f"{self.workers} workers run no turn", "at least 1")
+        smallest = {"queue": 0, "max_sessions": 0, "max_payload": 2, "max_value": 4, "max_body": 2}
+        for name, least in smallest.items():
+            value = getattr(self, name)
+            if value < least:
+                raise InvalidOption(_flag(name), f"{value} is too small", f"at least {least}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not (math.isfinite(value) and 0 <= value <= LONGEST_DURATION):
+                raise InvalidOption(_flag(field.name), f"{value} is no duration", "seconds, 0 or more")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`. A name other than localhost counts as reachable by others."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def read_secret_file(option: str, path: Path) -> str:
+    """The secret in a file, without surrounding white space; `InvalidOption` when there is none."""
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOption(option, f"cannot read {path}: {error}", "a text file that holds the key alone") from error
+    if not secret:
+        raise InvalidOption(option, f"{path} is empty", "a text file that holds the key alone")
+    return secret
+
+
+def _agent_hint(agent: str) -> str:
+    module = agent.partition(":")[0].removesuffix(".py").strip("./").replace("/", ".") or "my_module"
+    attribute = agent.partition(":")[2] if agent.partition(":")[2].isidentifier() else "agent"
+    return f"a module and a name in it, for example {module}:{attribute}"
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

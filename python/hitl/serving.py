@@ -1,0 +1,226 @@
+"""An agent behind HTTP: inside a program (`Server`), or until a signal comes (`serve`, which `hitl serve` calls)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Self
+
+from hitl.errors import HitlError
+from hitl.serve_options import ServeOptions
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from hitl import _core
+    from hitl.worker.inprocess import InProcessWorker
+
+HELD_BACK = ("HITL_API_KEY", "HITL_API_KEY_FILE", "HITL_WEBHOOK_SECRET", "HITL_STORE")
+"""Variables that no worker gets: what an agent's tools can read, they can use against the person who is asked."""
+
+_PYTHON_ONLY = ("agent", "log_level", "log_format", "insecure")
+"""Options that the core has no use for, or in another form."""
+
+_EXIT_CODES = {"usage": 2, "agent": 3}
+_RUNTIME_ERROR = 1
+_INTERRUPTED = 130
+
+
+class ServeError(HitlError):
+    """A server that could not start.
+
+    kind: `usage` (an option), `agent` (it cannot be imported) or `runtime`; hint: what to do, or None.
+    """
+
+    code = "serve_failed"
+
+    def __init__(self, message: str, kind: str = "runtime", hint: str | None = None) -> None:
+        super().__init__(message, kind, hint)
+        self.message = message
+        self.kind = kind
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Server:
+    """An agent behind the session API, in this program.
+
+    agent: `MODULE:ATTR`, whose turns run in worker processes; or a live agent, whose turns run in a thread of this
+    process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`).
+
+    Usable as `with` and `async with`, or by `start()` and `stop()`. Raises `InvalidOption` when it is made, and
+    `ServeError` or `AgentLoadError` when it cannot start; then nothing is left behind.
+    """
+
+    def __init__(self, agent: object, **options: Any) -> None:
+        self.options = ServeOptions(agent=agent, **options)
+        self._core: _core.Server | None = None
+        self._worker: InProcessWorker | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, for example `http://127.0.0.1:8000`; RuntimeError when it does not."""
+        if self._core is None:
+            raise RuntimeError("the server is not running; call start() first")
+        return self._core.url
+
+    def start(self) -> Self:
+        """Return once it listens."""
+        with self._starting() as core:
+            core.start()
+        return self
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Finish turns at work for at most `timeout` seconds (`shutdown_timeout` when left out), end the rest, close."""
+        core, self._core = self._core, None
+        try:
+            if core is not None:
+                core.stop(self._patience(timeout))
+        finally:
+            self._end_worker()
+
+    def wait(self) -> None:
+        """Block until the server is over, by `stop()` from another thread or because it failed (`ServeError`)."""
+        if self._core is not None:
+            self._core.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        with self._starting() as core:
+            await core.start_async()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        core, self._core = self._core, None
+        try:
+            if core is not None:
+                await core.stop_async(self._patience(None))
+        finally:
+            self._end_worker()
+
+    @contextmanager
+    def _starting(self) -> Iterator[_core.Server]:
+        from hitl import _core
+        from hitl.agents.shapes import as_agent
+        from hitl.worker.inprocess import InProcessWorker
+
+        if self._core is not None:
+            raise RuntimeError("the server is running already")
+        options = self.options
+        _core.init_logging(options.log_level, _log_format(options.log_format))
+        settings = {field.name: getattr(options, field.name) for field in fields(options)}
+        for name in _PYTHON_ONLY:
+            del settings[name]
+        settings["python"] = sys.executable
+        settings["working_dir"] = os.getcwd()
+        settings["environment"] = {name: value for name, value in os.environ.items() if name not in HELD_BACK}
+        loaded = None if isinstance(options.agent, str) else as_agent(options.agent)
+        settings["agent"] = options.agent if loaded is None else loaded.name
+        core = _core.Server(settings)
+        try:
+            if loaded is not None:
+                self._worker = InProcessWorker(loaded, core.open_channel()).start()
+            yield core
+        except BaseException:
+            self._end_worker()
+            raise
+        self._core = core
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
+
+    def _patience(self, timeout: float | None) -> float:
+        return self.options.shutdown_timeout if timeout is None else timeout
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve until SIGINT or SIGTERM; the exit code. A second signal ends it at once.
+
+    Prints one line with the URL on standard output once it listens, and errors with a hint on standard error.
+    """
+    given = {field.name: getattr(options, field.name) for field in fields(options)}
+    server = Server(**given)
+    with _Signals() as signals:
+        try:
+            server.start()
+        except ServeError as error:
+            hint = f"\n\nhint: {error.hint}" if error.hint else ""
+            print(f"error: {error}{hint}", file=sys.stderr)
+            return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
+        print(f"{options.agent} is served on {server.url}", flush=True)
+        over = signals.tell_when(server.wait)
+        signals.wait()
+        if over.is_set():
+            print("error: the server ended by itself; its log says why", file=sys.stderr)
+            return _RUNTIME_ERROR
+        stopped = signals.tell_when(server.stop)
+        signals.wait()
+        while not stopped.is_set():
+            if signals.received > 1:
+                # Asked twice: workers die with this process, and what is committed is committed.
+                print("stopped at once; turns at work were cut off", file=sys.stderr, flush=True)
+                os._exit(_INTERRUPTED)
+            signals.wait()
+        return 0
+
+
+class _Signals:
+    """SIGINT and SIGTERM, and ends of threads, as one thing to wait for without polling."""
+
+    def __init__(self) -> None:
+        self.received = 0
+
+    def __enter__(self) -> Self:
+        self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        self._handlers = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._wakeup_fd = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        signal.set_wakeup_fd(self._wakeup_fd)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        # The sockets stay open for a thread that is still to tell; the collector closes them.
+
+    def wait(self) -> None:
+        """Return after the next signal or end of a thread."""
+        self._woken.recv(1)
+
+    def tell_when(self, work: Any) -> threading.Event:
+        """Run `work` in a thread; the event is set and a wait returns when it is done."""
+        done = threading.Event()
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                done.set()
+                self._waker.send(b"\0")
+
+        threading.Thread(target=run, name="hitl serve", daemon=True).start()
+        return done
+
+    def _receive(self, _number: int, _frame: FrameType | None) -> None:
+        self.received += 1
+
+
+def _log_format(log_format: str) -> str:
+    if log_format == "auto":
+        return "human" if sys.stderr.isatty() else "json"
+    return log_format

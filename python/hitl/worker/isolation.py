@@ -1,0 +1,79 @@
+"""What makes an operating-system process a good worker: it dies with its parent, and shares nothing by accident."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+
+
+def die_with(parent: int | None) -> None:
+    """Ask the kernel to kill this process when its parent dies; end at once if ``parent`` is dead already.
+
+    On systems other than Linux nothing happens: there a worker ends when its channel does.
+    """
+    prctl = _prctl()
+    if prctl is None:
+        return
+    if prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+        print("hitl worker: the kernel does not tie this process to its parent's life", file=sys.stderr)
+    if parent is not None and os.getppid() != parent:
+        os._exit(0)
+
+
+def set_name(name: str) -> None:
+    """What ``ps`` and ``top`` show for this process: at most 15 bytes."""
+    prctl = _prctl()
+    if prctl is not None:
+        prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def reseed() -> None:
+    """Give this process random numbers of its own. ``random`` does that by itself after a fork, numpy does not."""
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def take_standard_input() -> int:
+    """The descriptor that came as standard input, moved out of the way of whoever reads input; that is empty now."""
+    taken = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(empty, 0)
+    finally:
+        os.close(empty)
+    return taken
+
+
+def threads() -> int | None:
+    """How many operating-system threads this process has; None where that cannot be known."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return None
+
+
+def prepend_paths(paths: list[str]) -> None:
+    """Put directories before everything else on ``sys.path``, in their order."""
+    sys.path[:0] = [path for path in paths if path not in sys.path[: len(paths)]]
+
+
+_prctl_function: Any = None
+
+
+def _prctl() -> Any:
+    """The C function, looked up once; None where there is none."""
+    global _prctl_function
+    if _prctl_function is None and sys.platform == "linux":
+        try:
+            import ctypes
+
+            _prctl_function = ctypes.CDLL(None).prctl
+        except (ImportError, OSError, AttributeError):  # a Python without ctypes, a C library without prctl
+            return None
+    return _prctl_function

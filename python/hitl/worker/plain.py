@@ -1,0 +1,36 @@
+"""A worker that imports the agent itself, for where forking is not safe.
+
+``python -m hitl.worker.plain turn|pool MODULE:ATTR [PATH...]``; standard input is the channel (docs/worker-protocol.md).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from hitl.errors import AgentLoadError
+from hitl.worker import isolation
+from hitl.worker.child import run_child
+from hitl.worker.frames import encode_frame
+from hitl.worker.loading import load_agent
+
+_EXIT_IMPORT = 3
+
+
+def main(arguments: list[str]) -> int:
+    """The worker's life; the exit code is 3 when the agent cannot be imported, which the server is told as well."""
+    isolation.die_with(None)
+    isolation.set_name("hitl-worker")
+    channel = isolation.take_standard_input()
+    mode, spec, *paths = arguments
+    isolation.prepend_paths(paths)
+    try:
+        agent = load_agent(spec)
+    except AgentLoadError as error:
+        with open(channel, "wb") as stream:
+            stream.write(encode_frame({"frame": "failed", "message": str(error), "hint": error.hint}))
+        return _EXIT_IMPORT
+    run_child(channel, agent, mode)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,266 @@
+//! A whole server: listener, workers, store, engine and HTTP, put together and taken apart in the right order.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::settings::Settings;
+use crate::engine::{self, Engine};
+use crate::server::{self, ApiKey, HttpSettings};
+use crate::store::open::{self, OpenError};
+use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
+use crate::supervisor::Supervisor;
+
+/// Everything `hitl serve` can be told; times in seconds, sizes in bytes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `MODULE:ATTR`, or what sessions record of a live agent.
+    pub agent: String,
+    /// The interpreter of workers.
+    pub python: PathBuf,
+    /// Where workers run, and import from.
+    pub working_dir: PathBuf,
+    /// The environment of workers, without the server's secrets.
+    pub environment: HashMap<String, String>,
+    /// `process` or `task`.
+    pub isolation: IsolationName,
+    /// Address to listen on.
+    pub host: String,
+    /// Port; 0 for a free one.
+    pub port: u16,
+    /// Address of the store.
+    pub store: String,
+    /// See [`Settings::workers`].
+    pub workers: usize,
+    /// See [`Settings::queue`].
+    pub queue: usize,
+    /// See [`Settings::max_sessions`]; 0 for no limit.
+    pub max_sessions: usize,
+    /// See [`Settings::allow_custom_ids`].
+    pub allow_custom_ids: bool,
+    /// See [`Settings::ttl`].
+    pub ttl: f64,
+    /// See [`Settings::timeout`].
+    pub timeout: f64,
+    /// See [`Settings::interrupt_ttl`].
+    pub interrupt_ttl: f64,
+    /// See [`Settings::max_payload`].
+    pub max_payload: usize,
+    /// See [`Settings::max_value`].
+    pub max_value: usize,
+    /// See [`HttpSettings::max_body`].
+    pub max_body: usize,
+    /// How long turns at work may take to finish at the end.
+    pub shutdown_timeout: f64,
+    /// The key that clients must send.
+    pub api_key: Option<String>,
+    /// See [`Settings::webhook_secret`].
+    pub webhook_secret: Option<String>,
+    /// See [`Settings::webhook_allow_private`].
+    pub webhook_allow_private: bool,
+}
+
+/// How turns are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IsolationName {
+    /// A process for each.
+    Process,
+    /// Tasks in a few processes.
+    Task,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It cannot listen.
+    #[error("cannot listen on {host}:{port}: {source}")]
+    Listen {
+        /// Where.
+        host: String,
+        /// Where.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are no workers.
+    #[error(transparent)]
+    Workers(#[from] settings::StartError),
+    /// There is no store.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The engine does not start.
+    #[error(transparent)]
+    Engine(#[from] engine::StartError),
+}
+
+impl StartError {
+    /// Whose it is to mend: `usage` (an option), `agent` or `runtime`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Workers(error) if error.is_agents() => "agent",
+            Self::Store(_) | Self::Engine(engine::StartError::Webhooks(_)) => "usage",
+            Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
+            _ => "runtime",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Listen { port, source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                Some(format!("another program listens on port {port}; choose another with --port, or 0 for a free one"))
+            }
+            Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
+            Self::Workers(settings::StartError::AgentImport { hint, .. }) => hint.clone(),
+            Self::Store(error) => Some(error.hint().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// A server that runs.
+pub struct Running {
+    address: SocketAddr,
+    engine: Arc<Engine>,
+    supervisor: Arc<Supervisor>,
+    stop_http: CancellationToken,
+    http: tokio::sync::Mutex<Option<JoinHandle<Result<(), server::ServeError>>>>,
+    over: CancellationToken,
+}
+
+impl Running {
+    /// Listens first and opens the store last but one, so that a server that cannot start has created nothing. Turns
+    /// run in worker processes, or, with a `channel`, in the thread of this process at its other end.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(config: Config, channel: Option<UnixStream>) -> Result<Self, StartError> {
+        let patience = seconds(config.shutdown_timeout);
+        let listener = listen(&config.host, config.port).await?;
+        let address =
+            listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
+        let supervisor = start_workers(&config, channel).await?;
+        let started = async {
+            let store = open::open(&config.store)?;
+            Ok::<_, StartError>(Engine::start(engine_settings(&config), store).await?)
+        };
+        let engine = match started.await {
+            Ok(engine) => engine,
+            Err(error) => {
+                supervisor.shutdown(Duration::ZERO).await;
+                return Err(error);
+            }
+        };
+        supervisor.attach(&engine);
+        engine.attach(Arc::new(Arc::clone(&supervisor)));
+        let stop_http = CancellationToken::new();
+        let settings = HttpSettings {
+            api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
+            max_body: config.max_body,
+            shutdown_timeout: patience,
+            ..HttpSettings::default()
+        };
+        let over = CancellationToken::new();
+        let http = {
+            let (engine, stop, over) = (Arc::clone(&engine), stop_http.clone(), over.clone());
+            tokio::spawn(async move {
+                let ended = server::run(listener, engine, settings, stop.cancelled_owned()).await;
+                if let Err(error) = &ended {
+                    tracing::error!(%error, "HTTP ended");
+                }
+                over.cancel();
+                ended
+            })
+        };
+        let http = tokio::sync::Mutex::new(Some(http));
+        Ok(Self { address, engine, supervisor, stop_http, http, over })
+    }
+
+    /// `http://host:port`, with the real port.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Resolves when the server does not serve any more.
+    pub async fn over(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Stops: nothing new, pollers go home, turns at work finish within `patience` or end as errors, workers go, the
+    /// store is closed. The second call does nothing.
+    ///
+    /// # Errors
+    /// The store's; everything else has ended all the same.
+    pub async fn stop(&self, patience: Duration) -> Result<(), crate::domain::Error> {
+        let Some(http) = self.http.lock().await.take() else { return Ok(()) };
+        self.stop_http.cancel();
+        let settled = self.engine.shut_down(patience).await;
+        self.supervisor.shutdown(Duration::ZERO).await;
+        if let Err(error) = http.await {
+            tracing::error!(%error, "HTTP ended badly");
+        }
+        settled
+    }
+}
+
+async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
+    TcpListener::bind((host, port)).await.map_err(|source| listen_error(host, port, source))
+}
+
+fn listen_error(host: &str, port: u16, source: io::Error) -> StartError {
+    StartError::Listen { host: host.to_owned(), port, source }
+}
+
+async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<Arc<Supervisor>, StartError> {
+    if let Some(channel) = channel {
+        return Ok(Supervisor::in_process(channel, config.max_payload).await?);
+    }
+    let isolation = match config.isolation {
+        IsolationName::Process => Isolation::Process,
+        IsolationName::Task => Isolation::tasks(),
+    };
+    let settings = SupervisorSettings {
+        python: config.python.clone(),
+        agent: config.agent.clone(),
+        isolation,
+        workers: config.workers,
+        working_dir: config.working_dir.clone(),
+        environment: config.environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        paths: vec![config.working_dir.clone()],
+        max_payload: config.max_payload,
+        stop_grace: settings::STOP_GRACE,
+    };
+    Ok(Supervisor::start(settings).await?)
+}
+
+fn engine_settings(config: &Config) -> Settings {
+    Settings {
+        agent: config.agent.clone(),
+        workers: config.workers,
+        queue: config.queue,
+        max_sessions: Some(config.max_sessions).filter(|limit| *limit > 0),
+        allow_custom_ids: config.allow_custom_ids,
+        timeout: config.timeout,
+        interrupt_ttl: config.interrupt_ttl,
+        ttl: config.ttl,
+        max_payload: config.max_payload,
+        max_value: config.max_value,
+        webhook_allow_private: config.webhook_allow_private,
+        webhook_secret: config.webhook_secret.clone(),
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}

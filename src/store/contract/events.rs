@@ -1,0 +1,97 @@
+//! Events, and replies kept for idempotency keys.
+
+use serde_json::json;
+
+use super::fixture::*;
+use crate::domain::event::NumberedEvent;
+use crate::store::record::StoredReply;
+
+super::for_each_store!(
+    events_are_numbered_in_order_and_read_back,
+    events_go_on_after_a_number,
+    numbers_never_go_back_when_events_are_swept,
+    a_reply_reads_back_under_its_scope_and_key,
+    old_replies_are_swept,
+);
+
+async fn events_are_numbered_in_order_and_read_back(it: Fixture) {
+    assert_eq!(it.read(|reader| reader.last_event()).await, 0);
+    let numbers = it
+        .write(|transaction| {
+            Ok([
+                transaction.append_event(&event(1, "session.running"), at(0))?,
+                transaction.append_event(&event(2, "session.idle"), at(0))?,
+            ])
+        })
+        .await;
+    assert!(0 < numbers[0] && numbers[0] < numbers[1]);
+    assert_eq!(it.read(|reader| reader.last_event()).await, numbers[1]);
+    let expected = vec![
+        NumberedEvent { number: numbers[0], event: event(1, "session.running") },
+        NumberedEvent { number: numbers[1], event: event(2, "session.idle") },
+    ];
+    assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await, expected);
+}
+
+async fn events_go_on_after_a_number(it: Fixture) {
+    let numbers = it
+        .write(|transaction| {
+            (0..6).map(|index| transaction.append_event(&event(index % 2, "x"), at(0))).collect::<Result<Vec<_>, _>>()
+        })
+        .await;
+    let read = async |after, session: Option<u128>, limit| {
+        let found = it.read(move |reader| reader.events_after(after, session.map(session_id), limit)).await;
+        found.into_iter().map(|event| event.number).collect::<Vec<_>>()
+    };
+    assert_eq!(read(numbers[1], None, 3).await, numbers[2..5]);
+    assert_eq!(read(numbers[0], Some(0), 10).await, [numbers[2], numbers[4]]);
+    assert_eq!(read(0, Some(1), 2).await, [numbers[1], numbers[3]]);
+    assert_eq!(read(numbers[5], None, 10).await, [0_u64; 0]);
+    assert_eq!(read(u64::MAX, None, 10).await, [0_u64; 0]);
+}
+
+async fn numbers_never_go_back_when_events_are_swept(it: Fixture) {
+    it.write(|transaction| {
+        for millis in [0, 1, 2] {
+            transaction.append_event(&event(1, "x"), at(millis))?;
+        }
+        Ok(())
+    })
+    .await;
+    let last = it.read(|reader| reader.last_event()).await;
+    it.write(|transaction| transaction.sweep_events(at(1))).await;
+    assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 2);
+    it.write(|transaction| transaction.sweep_events(at(1000))).await;
+    assert_eq!(it.read(|reader| reader.last_event()).await, last);
+    let next = it.write(|transaction| transaction.append_event(&event(1, "x"), at(1000))).await;
+    assert!(next > last);
+    it.write(|transaction| transaction.sweep_events(at(1000))).await;
+    assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 1);
+}
+
+fn reply(text: &str, millis: i64) -> StoredReply {
+    StoredReply { request_digest: format!("sha256:{text}"), body: json!({"said": text}), created_at: at(millis) }
+}
+
+async fn a_reply_reads_back_under_its_scope_and_key(it: Fixture) {
+    it.write(|transaction| {
+        transaction.insert_reply("send/1", "k", &reply("one", 1))?;
+        transaction.insert_reply("send/2", "k", &reply("two", 2))?;
+        transaction.insert_reply("send/1", "k", &reply("later", 3))
+    })
+    .await;
+    assert_eq!(it.read(|reader| reader.reply("send/1", "k")).await, Some(reply("later", 3)));
+    assert_eq!(it.read(|reader| reader.reply("send/2", "k")).await, Some(reply("two", 2)));
+    assert_eq!(it.read(|reader| reader.reply("send/1", "K")).await, None);
+}
+
+async fn old_replies_are_swept(it: Fixture) {
+    it.write(|transaction| {
+        transaction.insert_reply("s", "old", &reply("old", 9))?;
+        transaction.insert_reply("s", "new", &reply("new", 10))?;
+        transaction.sweep_replies(at(10))
+    })
+    .await;
+    assert_eq!(it.read(|reader| reader.reply("s", "old")).await, None);
+    assert_eq!(it.read(|reader| reader.reply("s", "new")).await, Some(reply("new", 10)));
+}

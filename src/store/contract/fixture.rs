@@ -1,0 +1,189 @@
+//! A store to test, and things to put into it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::domain::decision::{self, DecisionKind};
+use crate::domain::event::Event;
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::journal::{Entry, StepIdentity, StepResult};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{Phase, Session, Status};
+use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
+use crate::store::memory::MemoryStore;
+use crate::store::record::Turn;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Reader, Store, StoreExt, Transaction};
+
+/// A store, and the directory that goes when the test is over.
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    _directory: Option<tempfile::TempDir>,
+}
+
+impl Fixture {
+    pub(crate) fn memory() -> Self {
+        Self { store: Arc::new(MemoryStore::default()), _directory: None }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&directory.path().join("hitl.db")).unwrap();
+        Self { store: Arc::new(store), _directory: Some(directory) }
+    }
+
+    /// Runs a job that must succeed.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+    ) -> T {
+        self.store.transact(job).await.unwrap()
+    }
+
+    /// Runs a job that must fail.
+    pub(crate) async fn refuse(
+        &self,
+        job: impl FnOnce(&mut dyn Transaction) -> Result<(), Error> + Send + 'static,
+    ) -> Error {
+        self.store.transact(job).await.unwrap_err()
+    }
+
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+    ) -> T {
+        self.store.query(job).await.unwrap()
+    }
+
+    /// A stored session with a stored turn.
+    pub(crate) async fn open_turn(&self) -> Turn {
+        let turn = turn(session_id(1), 1);
+        let stored = turn.clone();
+        self.write(move |transaction| {
+            transaction.insert_session(&session(1), &[])?;
+            transaction.insert_turn(&stored)
+        })
+        .await;
+        turn
+    }
+}
+
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + millis)
+}
+
+pub(crate) fn session_id(number: u128) -> SessionId {
+    // Reversed, so that ids are not in the order of their numbers.
+    SessionId(Uuid::from_u128(number.reverse_bits() | number))
+}
+
+pub(crate) fn turn_id(number: u128) -> TurnId {
+    TurnId(Uuid::from_u128(0x1000 + number))
+}
+
+pub(crate) fn interrupt_id(number: u128) -> InterruptId {
+    InterruptId(Uuid::from_u128(0x2000 + number))
+}
+
+/// An idle session.
+pub(crate) fn session(number: u128) -> Session {
+    Session::new(session_id(number), "agents:main", 0, at(0))
+}
+
+/// A session of that status, in its fullest form.
+pub(crate) fn session_in(number: u128, status: Status) -> Session {
+    let turn = turn_id(number);
+    let phase = match status {
+        Status::Idle => Phase::Idle { response: Some(message("done")) },
+        Status::Running => Phase::Running { turn },
+        Status::Interrupted => Phase::Interrupted { turn, pending: vec![interrupt_id(9), interrupt_id(3)] },
+        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out() },
+    };
+    Session { phase, ..session(number) }
+}
+
+pub(crate) fn message(text: &str) -> ChatMessage {
+    ChatMessage { content: Some(text.to_owned()), ..ChatMessage::default() }
+}
+
+pub(crate) fn turn(session_id: SessionId, number: u128) -> Turn {
+    Turn {
+        id: turn_id(number),
+        session_id,
+        message: message("go"),
+        webhook: None,
+        epoch: 0,
+        created_at: at(number as i64),
+        ended_at: None,
+    }
+}
+
+pub(crate) fn step(name: &str, value: Value) -> Entry {
+    let step = StepIdentity {
+        path: "0#1".to_owned(),
+        key: None,
+        kind: "tool".to_owned(),
+        name: name.to_owned(),
+        location: Some("agent.py:12".to_owned()),
+        arguments: JsonObject::new(),
+    };
+    Entry::Step { step, result: StepResult::Value(value) }
+}
+
+/// A pending approval of `tool`.
+pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
+    Interrupt {
+        interrupt_id: interrupt_id(number),
+        session_id: session_id(session),
+        turn_id: turn_id(session),
+        kind: decision::TOOL_APPROVAL.to_owned(),
+        payload: object(json!({"type": "tool_approval", "tool_name": tool, "tool_args": {"path": "/tmp/x"}})),
+        status: InterruptStatus::Pending,
+        message: None,
+        response_schema: Some(decision::response_schema(&DecisionKind::ALL)),
+        allowed_decisions: None,
+        tool_call_id: None,
+        agent: Some("files".to_owned()),
+        rule: None,
+        args_digest: None,
+        created_at: at(number as i64),
+        expires_at: None,
+        value: None,
+        resolved_by: None,
+        resolved_at: None,
+        metadata: None,
+    }
+}
+
+/// An interrupt of the author's own type, with every member set.
+pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
+    Interrupt {
+        kind: "color_picker".to_owned(),
+        payload: object(json!({"prompt": "Pick", "tool_name": "paint", "presets": ["#fff", 0.1, null]})),
+        message: Some("Pick a colour".to_owned()),
+        response_schema: Some(json!({"type": ["object", "null"]})),
+        allowed_decisions: Some(vec![DecisionKind::Reject]),
+        tool_call_id: Some("call_1".to_owned()),
+        agent: Some("painter".to_owned()),
+        rule: Some("colours".to_owned()),
+        args_digest: Some("sha256:00".to_owned()),
+        expires_at: Some(at(5000)),
+        resolved_by: Some("alice".to_owned()),
+        metadata: Some(object(json!({"ticket": 7}))),
+        ..approval(session, number, "paint")
+    }
+}
+
+pub(crate) fn event(session: u128, name: &str) -> Event {
+    Event {
+        name: name.to_owned(),
+        session_id: session_id(session),
+        data: object(json!({"session_id": session_id(session), "name": name})),
+    }
+}
+
+pub(crate) fn object(value: Value) -> JsonObject {
+    value.as_object().cloned().unwrap()
+}

@@ -1,0 +1,30 @@
+//! What every store has to do. Each test runs against each store; only what a store does beyond the trait is tested
+//! next to it.
+
+mod events;
+mod fixture;
+mod interrupts;
+mod jobs;
+mod model;
+mod sessions;
+mod turns;
+
+/// Makes a test for each store out of each of the functions, which take a [`fixture::Fixture`].
+macro_rules! for_each_store {
+    ($($test:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(crate::store::contract::fixture::Fixture::memory()).await;
+            })*
+        }
+
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(crate::store::contract::fixture::Fixture::sqlite()).await;
+            })*
+        }
+    };
+}
+use for_each_store;

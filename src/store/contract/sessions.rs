@@ -1,0 +1,223 @@
+//! Sessions and what they remember.
+
+use serde_json::json;
+
+use super::fixture::*;
+use crate::domain::Error;
+use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::session::{Session, Status};
+use crate::store::query::{Page, SessionQuery};
+
+super::for_each_store!(
+    a_session_reads_back_in_every_status,
+    an_unknown_session_is_none,
+    an_id_is_taken_once,
+    updating_an_unknown_session_is_refused,
+    messages_read_back_with_every_member,
+    messages_are_replaced_wherever_they_differ,
+    updating_a_session_keeps_its_messages,
+    sessions_are_listed_oldest_first_whatever_their_ids,
+    a_list_goes_on_at_its_cursor,
+    a_cursor_skips_nobody_when_sessions_come_and_go,
+    a_list_can_be_of_one_status,
+    sessions_are_counted,
+    deleting_takes_everything_of_the_session_but_its_events,
+    deleting_an_unknown_session_says_so,
+    sweeping_takes_old_idle_and_error_sessions_only,
+);
+
+const STATUSES: [Status; 4] = [Status::Idle, Status::Running, Status::Interrupted, Status::Error];
+
+async fn a_session_reads_back_in_every_status(it: Fixture) {
+    for (number, status) in (1..).zip(STATUSES) {
+        let stored = Session { total_messages: 3, updated_at: at(7), ..session_in(number, status) };
+        let expected = stored.clone();
+        it.write(move |transaction| transaction.insert_session(&session(number), &[])).await;
+        it.write(move |transaction| transaction.update_session(&stored)).await;
+        assert_eq!(it.read(move |reader| reader.session(session_id(number))).await, Some(expected));
+    }
+}
+
+async fn an_unknown_session_is_none(it: Fixture) {
+    assert_eq!(it.read(|reader| reader.session(session_id(1))).await, None);
+    assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, vec![]);
+}
+
+async fn an_id_is_taken_once(it: Fixture) {
+    it.write(|transaction| transaction.insert_session(&session(1), &[message("first")])).await;
+    let refused = it.refuse(|transaction| transaction.insert_session(&session(1), &[])).await;
+    assert_eq!(refused, Error::SessionExists);
+    assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, vec![message("first")]);
+}
+
+async fn updating_an_unknown_session_is_refused(it: Fixture) {
+    let refused = it.refuse(|transaction| transaction.update_session(&session(1))).await;
+    assert_eq!(refused, Error::SessionNotFound);
+    let refused = it.refuse(|transaction| transaction.set_messages(session_id(1), &[])).await;
+    assert_eq!(refused, Error::SessionNotFound);
+}
+
+async fn messages_read_back_with_every_member(it: Fixture) {
+    let full = ChatMessage {
+        role: Role::Assistant,
+        content: Some("naïve \u{0} \u{1f600}".to_owned()),
+        reasoning: Some(String::new()),
+        reasoning_details: Some(json!([{"text": "hm"}])),
+        tool_calls: Some(vec![ToolCall {
+            id: "call_1".to_owned(),
+            kind: ToolCallKind::Function,
+            function: FunctionCall { name: "delete_file".to_owned(), arguments: "{broken".to_owned() },
+        }]),
+        tool_call_id: Some("call_0".to_owned()),
+        name: Some("files".to_owned()),
+        base64_image: Some("AAAA".to_owned()),
+        user_params: Some(object(json!({"nested": {"null": null, "tenth": 0.1}}))),
+    };
+    let stored = vec![full, ChatMessage::default()];
+    let expected = stored.clone();
+    it.write(move |transaction| transaction.insert_session(&session(1), &stored)).await;
+    assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, expected);
+}
+
+async fn messages_are_replaced_wherever_they_differ(it: Fixture) {
+    it.write(|transaction| transaction.insert_session(&session(1), &[])).await;
+    for texts in [vec!["a", "b"], vec!["a", "b", "c"], vec!["a", "x", "c"], vec!["x"], vec![], vec!["a"]] {
+        let messages: Vec<ChatMessage> = texts.into_iter().map(message).collect();
+        let expected = messages.clone();
+        it.write(move |transaction| transaction.set_messages(session_id(1), &messages)).await;
+        assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, expected);
+    }
+}
+
+async fn updating_a_session_keeps_its_messages(it: Fixture) {
+    it.write(|transaction| transaction.insert_session(&session(1), &[message("kept")])).await;
+    it.write(|transaction| transaction.update_session(&session_in(1, Status::Error))).await;
+    assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, vec![message("kept")]);
+}
+
+/// Sessions 1 to `count`, with statuses in turn.
+async fn store_sessions(it: &Fixture, count: u128) {
+    it.write(move |transaction| {
+        for (number, status) in (1..=count).zip(STATUSES.into_iter().cycle()) {
+            transaction.insert_session(&session_in(number, status), &[])?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
+async fn list(it: &Fixture, status: Option<Status>, limit: usize, cursor: Option<u64>) -> (Vec<Session>, Option<u64>) {
+    let Page { items, next } = it.read(move |reader| reader.sessions(&SessionQuery { status, limit, cursor })).await;
+    (items, next)
+}
+
+fn ids(sessions: &[Session]) -> Vec<crate::domain::SessionId> {
+    sessions.iter().map(|session| session.id).collect()
+}
+
+async fn sessions_are_listed_oldest_first_whatever_their_ids(it: Fixture) {
+    store_sessions(&it, 5).await;
+    let (sessions, next) = list(&it, None, 100, None).await;
+    assert_eq!(ids(&sessions), (1..=5).map(session_id).collect::<Vec<_>>());
+    assert_eq!(next, None);
+}
+
+async fn a_list_goes_on_at_its_cursor(it: Fixture) {
+    store_sessions(&it, 5).await;
+    let (first, next) = list(&it, None, 2, None).await;
+    let (second, next) = list(&it, None, 2, Some(next.unwrap())).await;
+    let (third, end) = list(&it, None, 2, Some(next.unwrap())).await;
+    assert_eq!(ids(&first), vec![session_id(1), session_id(2)]);
+    assert_eq!(ids(&second), vec![session_id(3), session_id(4)]);
+    assert_eq!(ids(&third), vec![session_id(5)]);
+    assert_eq!(end, None);
+    let (exact, end) = list(&it, None, 5, None).await;
+    assert_eq!((exact.len(), end), (5, None));
+}
+
+async fn a_cursor_skips_nobody_when_sessions_come_and_go(it: Fixture) {
+    store_sessions(&it, 3).await;
+    let (_, next) = list(&it, None, 2, None).await;
+    it.write(|transaction| {
+        transaction.delete_session(session_id(2))?;
+        transaction.delete_session(session_id(3))
+    })
+    .await;
+    it.write(|transaction| transaction.insert_session(&session(4), &[])).await;
+    let (rest, _) = list(&it, None, 2, next).await;
+    assert_eq!(ids(&rest), vec![session_id(4)]);
+}
+
+async fn a_list_can_be_of_one_status(it: Fixture) {
+    store_sessions(&it, 8).await;
+    for (number, status) in (1..).zip(STATUSES) {
+        let (first, next) = list(&it, Some(status), 1, None).await;
+        assert_eq!(first, vec![session_in(number, status)]);
+        let (second, end) = list(&it, Some(status), 1, next).await;
+        assert_eq!(second, vec![session_in(number + 4, status)]);
+        assert_eq!(end, None);
+    }
+}
+
+async fn sessions_are_counted(it: Fixture) {
+    assert_eq!(it.read(|reader| reader.count_sessions()).await, 0);
+    store_sessions(&it, 3).await;
+    assert_eq!(it.read(|reader| reader.count_sessions()).await, 3);
+    let seen = it
+        .write(|transaction| {
+            transaction.delete_session(session_id(1))?;
+            transaction.count_sessions()
+        })
+        .await;
+    assert_eq!(seen, 2);
+    assert_eq!(it.read(|reader| reader.count_sessions()).await, 2);
+}
+
+async fn deleting_takes_everything_of_the_session_but_its_events(it: Fixture) {
+    it.open_turn().await;
+    it.write(|transaction| {
+        transaction.append_foreign(turn_id(1), &step("a", json!(1)))?;
+        transaction.insert_interrupt(&approval(1, 1, "rm"))?;
+        transaction.set_messages(session_id(1), &[message("hi")])?;
+        transaction.append_event(&event(1, "session.running"), at(0))?;
+        transaction.insert_session(&session(2), &[message("stays")])?;
+        transaction.insert_interrupt(&custom(2, 2))
+    })
+    .await;
+    assert!(it.write(|transaction| transaction.delete_session(session_id(1))).await);
+    it.read(|reader| {
+        assert_eq!(reader.session(session_id(1))?, None);
+        assert_eq!(reader.messages(session_id(1))?, vec![]);
+        assert_eq!(reader.turn(turn_id(1))?, None);
+        assert_eq!(reader.open_turns()?, vec![]);
+        assert_eq!(reader.journal(turn_id(1))?, vec![]);
+        assert_eq!(reader.interrupt(interrupt_id(1))?, None);
+        assert_eq!(reader.pending(session_id(1))?, vec![]);
+        assert_eq!(reader.events_after(0, None, 10)?.len(), 1);
+        assert_eq!(reader.messages(session_id(2))?, vec![message("stays")]);
+        assert_eq!(reader.pending(session_id(2))?, vec![custom(2, 2)]);
+        Ok(())
+    })
+    .await;
+}
+
+async fn deleting_an_unknown_session_says_so(it: Fixture) {
+    assert!(!it.write(|transaction| transaction.delete_session(session_id(1))).await);
+}
+
+async fn sweeping_takes_old_idle_and_error_sessions_only(it: Fixture) {
+    it.write(|transaction| {
+        for (number, status) in (1..).zip(STATUSES) {
+            let old = Session { updated_at: at(99), ..session_in(number, status) };
+            transaction.insert_session(&old, &[])?;
+            let fresh = Session { updated_at: at(100), ..session_in(number + 4, status) };
+            transaction.insert_session(&fresh, &[])?;
+        }
+        transaction.insert_interrupt(&approval(1, 1, "rm"))
+    })
+    .await;
+    let swept = it.write(|transaction| transaction.sweep_sessions(at(100))).await;
+    assert_eq!(swept, vec![session_id(1), session_id(4)]);
+    assert_eq!(it.read(|reader| reader.count_sessions()).await, 6);
+    assert_eq!(it.read(|reader| reader.interrupt(interrupt_id(1))).await, None);
+}

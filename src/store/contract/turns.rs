@@ -1,0 +1,180 @@
+//! Turns, claims and journals.
+
+use serde_json::json;
+
+use super::fixture::*;
+use crate::domain::Error;
+use crate::domain::journal::{Ending, Entry, StepResult};
+use crate::domain::session::Status;
+use crate::domain::webhook::Webhook;
+use crate::store::record::Turn;
+
+super::for_each_store!(
+    a_turn_reads_back_with_its_webhook,
+    a_turn_needs_its_session_and_an_id_of_its_own,
+    open_turns_are_listed_oldest_first,
+    each_claim_has_a_higher_epoch,
+    entries_are_numbered_from_zero_and_read_back_in_order,
+    an_owner_that_was_replaced_writes_nothing,
+    nothing_is_appended_before_a_claim_by_an_owner,
+    answers_come_in_without_an_epoch,
+    an_ended_turn_takes_nothing_more,
+    an_unknown_turn_takes_nothing,
+    journals_are_kept_apart,
+);
+
+async fn a_turn_reads_back_with_its_webhook(it: Fixture) {
+    let webhook = Webhook {
+        url: "https://example.com/hook".to_owned(),
+        token: Some("secret".to_owned()),
+        include_messages: true,
+        events: Some(vec![Status::Idle, Status::Interrupted]),
+    };
+    let stored = Turn { webhook: Some(webhook), ..turn(session_id(1), 1) };
+    let expected = stored.clone();
+    it.write(move |transaction| {
+        transaction.insert_session(&session(1), &[])?;
+        transaction.insert_turn(&stored)
+    })
+    .await;
+    assert_eq!(it.read(|reader| reader.turn(turn_id(1))).await, Some(expected));
+    assert_eq!(it.read(|reader| reader.turn(turn_id(2))).await, None);
+}
+
+async fn a_turn_needs_its_session_and_an_id_of_its_own(it: Fixture) {
+    let refused = it.refuse(|transaction| transaction.insert_turn(&turn(session_id(1), 1))).await;
+    assert_eq!(refused, Error::SessionNotFound);
+    it.open_turn().await;
+    let refused = it.refuse(|transaction| transaction.insert_turn(&turn(session_id(1), 1))).await;
+    assert!(matches!(refused, Error::Internal(_)), "{refused}");
+}
+
+async fn open_turns_are_listed_oldest_first(it: Fixture) {
+    it.write(|transaction| {
+        for number in [1, 2, 3] {
+            transaction.insert_session(&session(number), &[])?;
+            transaction.insert_turn(&turn(session_id(number), 10 - number))?;
+        }
+        transaction.end_turn(turn_id(8), at(50))
+    })
+    .await;
+    let open = it.read(|reader| reader.open_turns()).await;
+    assert_eq!(open, vec![turn(session_id(1), 9), turn(session_id(3), 7)]);
+    let ended = it.read(|reader| reader.turn(turn_id(8))).await.unwrap();
+    assert_eq!(ended.ended_at, Some(at(50)));
+}
+
+async fn each_claim_has_a_higher_epoch(it: Fixture) {
+    it.open_turn().await;
+    assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1))).await, 1);
+    assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1))).await, 2);
+    assert_eq!(it.read(|reader| reader.turn(turn_id(1))).await.unwrap().epoch, 2);
+}
+
+async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
+    it.open_turn().await;
+    let step_identity = match step("pay", json!(null)) {
+        Entry::Step { step, .. } => step,
+        other => panic!("{other:?}"),
+    };
+    let entries = vec![
+        Entry::Start { message: message("go") },
+        step("pay", json!({"amount": 0.1, "large": 9_007_199_254_740_993_u64, "text": "ü"})),
+        Entry::Step { step: step_identity.clone(), result: StepResult::Error(json!({"type": "ValueError"})) },
+        Entry::Ask { step: step_identity, interrupt_id: interrupt_id(1) },
+        Entry::Answer { interrupt_id: interrupt_id(1), value: json!(null) },
+        Entry::Expire { interrupt_id: interrupt_id(2) },
+        Entry::Withdraw { interrupt_id: interrupt_id(3) },
+        Entry::Cancel {},
+        Entry::End { ending: Ending::Failed("ValueError: no".to_owned()) },
+        Entry::End { ending: Ending::Done },
+    ];
+    let expected = entries.clone();
+    let indexes = it
+        .write(move |transaction| {
+            let epoch = transaction.claim_turn(turn_id(1))?;
+            entries.iter().map(|entry| transaction.append(turn_id(1), epoch, entry)).collect::<Result<Vec<_>, _>>()
+        })
+        .await;
+    assert_eq!(indexes, (0..expected.len() as u64).collect::<Vec<_>>());
+    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
+}
+
+async fn an_owner_that_was_replaced_writes_nothing(it: Fixture) {
+    it.open_turn().await;
+    let old = it.write(|transaction| transaction.claim_turn(turn_id(1))).await;
+    let new = it.write(|transaction| transaction.claim_turn(turn_id(1))).await;
+    let refused = it.refuse(move |transaction| transaction.append(turn_id(1), old, &Entry::Cancel {}).map(drop)).await;
+    assert_eq!(refused, Error::StaleEpoch);
+    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, vec![]);
+    let index = it.write(move |transaction| transaction.append(turn_id(1), new, &Entry::Cancel {})).await;
+    assert_eq!(index, 0);
+}
+
+async fn nothing_is_appended_before_a_claim_by_an_owner(it: Fixture) {
+    it.open_turn().await;
+    let refused = it.refuse(|transaction| transaction.append(turn_id(1), 1, &Entry::Cancel {}).map(drop)).await;
+    assert_eq!(refused, Error::StaleEpoch);
+}
+
+async fn answers_come_in_without_an_epoch(it: Fixture) {
+    it.open_turn().await;
+    let answer = || Entry::Answer { interrupt_id: interrupt_id(1), value: json!(false) };
+    let indexes = it
+        .write(move |transaction| {
+            let epoch = transaction.claim_turn(turn_id(1))?;
+            Ok([
+                transaction.append(turn_id(1), epoch, &step("a", json!(1)))?,
+                transaction.append_foreign(turn_id(1), &answer())?,
+                transaction.append(turn_id(1), epoch, &step("b", json!(2)))?,
+            ])
+        })
+        .await;
+    assert_eq!(indexes, [0, 1, 2]);
+    let expected = vec![step("a", json!(1)), answer(), step("b", json!(2))];
+    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
+}
+
+async fn an_ended_turn_takes_nothing_more(it: Fixture) {
+    it.open_turn().await;
+    let epoch = it
+        .write(|transaction| {
+            let epoch = transaction.claim_turn(turn_id(1))?;
+            transaction.append(turn_id(1), epoch, &Entry::End { ending: Ending::Done })?;
+            transaction.end_turn(turn_id(1), at(9))?;
+            Ok(epoch)
+        })
+        .await;
+    refuses_everything(&it, epoch).await;
+    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await.len(), 1);
+    assert_eq!(it.read(|reader| reader.turn(turn_id(1))).await.unwrap().ended_at, Some(at(9)));
+}
+
+async fn an_unknown_turn_takes_nothing(it: Fixture) {
+    refuses_everything(&it, 0).await;
+}
+
+async fn refuses_everything(it: &Fixture, epoch: u64) {
+    let id = turn_id(1);
+    let refusals = [
+        it.refuse(move |transaction| transaction.append(id, epoch, &Entry::Cancel {}).map(drop)).await,
+        it.refuse(move |transaction| transaction.append(id, epoch + 1, &Entry::Cancel {}).map(drop)).await,
+        it.refuse(move |transaction| transaction.append_foreign(id, &Entry::Cancel {}).map(drop)).await,
+        it.refuse(move |transaction| transaction.claim_turn(id).map(drop)).await,
+        it.refuse(move |transaction| transaction.end_turn(id, at(10))).await,
+    ];
+    assert_eq!(refusals, [const { Error::TurnNotOpen }; 5]);
+}
+
+async fn journals_are_kept_apart(it: Fixture) {
+    it.open_turn().await;
+    it.write(|transaction| {
+        transaction.insert_turn(&turn(session_id(1), 2))?;
+        transaction.append_foreign(turn_id(1), &step("one", json!(1)))?;
+        assert_eq!(transaction.append_foreign(turn_id(2), &step("two", json!(2)))?, 0);
+        Ok(())
+    })
+    .await;
+    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, vec![step("one", json!(1))]);
+    assert_eq!(it.read(|reader| reader.journal(turn_id(2))).await, vec![step("two", json!(2))]);
+}

@@ -1,0 +1,61 @@
+//! The store that is gone with its process: `--store memory`, and tests.
+//!
+//! One lock stands for the one transaction at a time; a job runs while its caller holds it. What a job did is noted in
+//! reverse as it happens, and undone when the job fails.
+
+mod state;
+mod transaction;
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
+use crate::domain::Error;
+use state::State;
+use transaction::MemoryTransaction;
+
+/// See the module.
+pub struct MemoryStore {
+    /// `None` once the store is closed.
+    state: Mutex<Option<State>>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self { state: Mutex::new(Some(State::default())) }
+    }
+}
+
+impl MemoryStore {
+    fn with_state(&self, job: impl FnOnce(&mut State) -> Result<(), Error>) -> BoxFuture<'static, Result<(), Error>> {
+        let outcome = match self.state.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(state) => job(state),
+            None => Err(Error::StoreUnavailable("the store is closed".to_owned())),
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+}
+
+impl Store for MemoryStore {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.with_state(|state| {
+            let mut transaction = MemoryTransaction::new(state);
+            let outcome = guard(|| job(&mut transaction));
+            if outcome.is_err() {
+                transaction.undo();
+            }
+            outcome
+        })
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.with_state(|state| {
+            let state: &State = state;
+            guard(|| job(state))
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        drop(self.state.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

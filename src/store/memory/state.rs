@@ -1,0 +1,200 @@
+//! What the store holds, and how it is read.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::domain::decision::TOOL_APPROVAL;
+use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::Entry;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Session;
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::store::Reader;
+use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::record::{StoredReply, Turn};
+
+/// Everything, in order of arrival where there is one.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) sessions: Ordered<SessionId, SessionRow>,
+    pub(super) turns: Ordered<TurnId, TurnRow>,
+    pub(super) interrupts: Ordered<InterruptId, Interrupt>,
+    /// By scope and key.
+    pub(super) replies: BTreeMap<(String, String), StoredReply>,
+    /// By number.
+    pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
+}
+
+/// A session with what it remembers.
+#[derive(Clone)]
+pub(super) struct SessionRow {
+    pub(super) session: Session,
+    pub(super) messages: Vec<ChatMessage>,
+}
+
+/// A turn with its journal.
+#[derive(Clone)]
+pub(super) struct TurnRow {
+    pub(super) turn: Turn,
+    pub(super) journal: Vec<Entry>,
+}
+
+/// A table: rows by id, and in order of arrival.
+pub(super) struct Ordered<K, V> {
+    seqs: HashMap<K, u64>,
+    rows: BTreeMap<u64, (K, V)>,
+    /// The last place given away; never given again.
+    last: u64,
+}
+
+impl<K, V> Default for Ordered<K, V> {
+    fn default() -> Self {
+        Self { seqs: HashMap::new(), rows: BTreeMap::new(), last: 0 }
+    }
+}
+
+impl<K: Copy + Eq + std::hash::Hash, V> Ordered<K, V> {
+    pub(super) fn contains(&self, id: K) -> bool {
+        self.seqs.contains_key(&id)
+    }
+
+    pub(super) fn get(&self, id: K) -> Option<&V> {
+        self.rows.get(self.seqs.get(&id)?).map(|(_, row)| row)
+    }
+
+    pub(super) fn get_mut(&mut self, id: K) -> Option<&mut V> {
+        self.rows.get_mut(self.seqs.get(&id)?).map(|(_, row)| row)
+    }
+
+    /// Adds a row at the end.
+    pub(super) fn push(&mut self, id: K, row: V) {
+        self.last += 1;
+        self.put(self.last, id, row);
+    }
+
+    /// Takes the row that was pushed last away again, as if it had never been there.
+    pub(super) fn unpush(&mut self, id: K) {
+        drop(self.remove(id));
+        self.last -= 1;
+    }
+
+    /// Adds a row at a place that it had before.
+    pub(super) fn put(&mut self, seq: u64, id: K, row: V) {
+        self.seqs.insert(id, seq);
+        self.rows.insert(seq, (id, row));
+    }
+
+    pub(super) fn remove(&mut self, id: K) -> Option<(u64, V)> {
+        let seq = self.seqs.remove(&id)?;
+        self.rows.remove(&seq).map(|(_, row)| (seq, row))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+        self.rows.values().map(|(_, row)| row)
+    }
+
+    fn after(&self, cursor: Option<u64>) -> impl Iterator<Item = (u64, &V)> {
+        let first = cursor.map_or(0, |seq| seq.saturating_add(1));
+        self.rows.range(first..).map(|(seq, (_, row))| (*seq, row))
+    }
+
+    fn before(&self, cursor: Option<u64>) -> impl Iterator<Item = (u64, &V)> {
+        self.rows.range(..cursor.unwrap_or(u64::MAX)).rev().map(|(seq, (_, row))| (*seq, row))
+    }
+}
+
+/// The first `limit` rows, and where the next page begins.
+fn page<T: Clone>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
+    let limit = limit.max(1);
+    let mut rows: Vec<(u64, T)> = rows.take(limit.saturating_add(1)).collect();
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = if more { rows.last().map(|(seq, _)| *seq) } else { None };
+    Page { items: rows.into_iter().map(|(_, item)| item).collect(), next }
+}
+
+fn matches(query: &InterruptQuery, interrupt: &Interrupt) -> bool {
+    let tool = || {
+        let name = interrupt.payload.get("tool_name").and_then(|name| name.as_str());
+        if interrupt.kind == TOOL_APPROVAL { name } else { None }
+    };
+    query.status.is_none_or(|status| interrupt.status == status)
+        && query.kind.as_ref().is_none_or(|kind| interrupt.kind == *kind)
+        && query.tool.as_deref().is_none_or(|wanted| tool() == Some(wanted))
+        && query.session_id.is_none_or(|session| interrupt.session_id == session)
+        && query.agent.as_ref().is_none_or(|agent| interrupt.agent.as_ref() == Some(agent))
+        && query.created_after.is_none_or(|time| interrupt.created_at > time)
+}
+
+impl Reader for State {
+    fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
+        Ok(self.sessions.get(id).map(|row| row.session.clone()))
+    }
+
+    fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+        Ok(self.sessions.get(id).map(|row| row.messages.clone()).unwrap_or_default())
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
+        let rows = self
+            .sessions
+            .after(query.cursor)
+            .filter(|(_, row)| query.status.is_none_or(|status| row.session.status() == status))
+            .map(|(seq, row)| (seq, &row.session));
+        let found = page(rows, query.limit);
+        Ok(Page { items: found.items.into_iter().cloned().collect(), next: found.next })
+    }
+
+    fn count_sessions(&self) -> Result<usize, Error> {
+        Ok(self.sessions.len())
+    }
+
+    fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error> {
+        Ok(self.interrupts.get(id).cloned())
+    }
+
+    fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error> {
+        let pending = self.interrupts.values().filter(|it| it.session_id == session && it.is_pending());
+        Ok(pending.cloned().collect())
+    }
+
+    fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        let rows = self.interrupts.before(query.cursor).filter(|(_, interrupt)| matches(query, interrupt));
+        let found = page(rows, query.limit);
+        Ok(Page { items: found.items.into_iter().cloned().collect(), next: found.next })
+    }
+
+    fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
+        Ok(self.turns.get(id).map(|row| row.turn.clone()))
+    }
+
+    fn open_turns(&self) -> Result<Vec<Turn>, Error> {
+        let open = self.turns.values().filter(|row| row.turn.ended_at.is_none());
+        Ok(open.map(|row| row.turn.clone()).collect())
+    }
+
+    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error> {
+        Ok(self.turns.get(turn).map(|row| row.journal.clone()).unwrap_or_default())
+    }
+
+    fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
+        Ok(self.replies.get(&(scope.to_owned(), key.to_owned())).cloned())
+    }
+
+    fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
+        let wanted = self
+            .events
+            .range(after.saturating_add(1)..)
+            .filter(|(_, (event, _))| session.is_none_or(|id| event.session_id == id))
+            .map(|(number, (event, _))| NumberedEvent { number: *number, event: event.clone() });
+        Ok(wanted.take(limit).collect())
+    }
+
+    fn last_event(&self) -> Result<u64, Error> {
+        Ok(self.events.last_key_value().map_or(0, |(number, _)| *number))
+    }
+}

@@ -1,0 +1,312 @@
+//! Writing, with a way back.
+
+use super::state::{SessionRow, State, TurnRow};
+use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::Entry;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{Session, Status};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::record::{StoredReply, Turn};
+use crate::store::{Reader, Transaction};
+
+/// Takes back one change.
+type Undo = Box<dyn FnOnce(&mut State)>;
+
+/// A job's view of the state.
+pub(super) struct MemoryTransaction<'s> {
+    state: &'s mut State,
+    /// How to take back what was done, in the order it was done.
+    undo: Vec<Undo>,
+}
+
+impl<'s> MemoryTransaction<'s> {
+    pub(super) fn new(state: &'s mut State) -> Self {
+        Self { state, undo: Vec::new() }
+    }
+
+    /// Takes everything back, the last change first.
+    pub(super) fn undo(self) {
+        for undo in self.undo.into_iter().rev() {
+            undo(self.state);
+        }
+    }
+
+    fn on_undo(&mut self, undo: impl FnOnce(&mut State) + 'static) {
+        self.undo.push(Box::new(undo));
+    }
+
+    fn require_session(&self, id: SessionId) -> Result<(), Error> {
+        if self.state.sessions.contains(id) { Ok(()) } else { Err(Error::SessionNotFound) }
+    }
+
+    fn open_turn(&mut self, id: TurnId) -> Result<&mut TurnRow, Error> {
+        self.state.turns.get_mut(id).filter(|row| row.turn.ended_at.is_none()).ok_or(Error::TurnNotOpen)
+    }
+
+    fn remove_turns_of(&mut self, session: SessionId) {
+        let ids: Vec<TurnId> =
+            self.state.turns.values().filter(|row| row.turn.session_id == session).map(|row| row.turn.id).collect();
+        for id in ids {
+            if let Some((seq, row)) = self.state.turns.remove(id) {
+                self.on_undo(move |state| state.turns.put(seq, id, row));
+            }
+        }
+    }
+
+    fn remove_interrupts_of(&mut self, session: SessionId) {
+        let ids: Vec<InterruptId> = self
+            .state
+            .interrupts
+            .values()
+            .filter(|interrupt| interrupt.session_id == session)
+            .map(|interrupt| interrupt.interrupt_id)
+            .collect();
+        for id in ids {
+            if let Some((seq, interrupt)) = self.state.interrupts.remove(id) {
+                self.on_undo(move |state| state.interrupts.put(seq, id, interrupt));
+            }
+        }
+    }
+}
+
+impl Transaction for MemoryTransaction<'_> {
+    fn insert_session(&mut self, session: &Session, messages: &[ChatMessage]) -> Result<(), Error> {
+        let id = session.id;
+        if self.state.sessions.contains(id) {
+            return Err(Error::SessionExists);
+        }
+        self.state.sessions.push(id, SessionRow { session: session.clone(), messages: messages.to_vec() });
+        self.on_undo(move |state| state.sessions.unpush(id));
+        Ok(())
+    }
+
+    fn update_session(&mut self, session: &Session) -> Result<(), Error> {
+        let id = session.id;
+        let row = self.state.sessions.get_mut(id).ok_or(Error::SessionNotFound)?;
+        let before = std::mem::replace(&mut row.session, session.clone());
+        self.on_undo(move |state| {
+            if let Some(row) = state.sessions.get_mut(id) {
+                row.session = before;
+            }
+        });
+        Ok(())
+    }
+
+    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+        let row = self.state.sessions.get_mut(id).ok_or(Error::SessionNotFound)?;
+        let before = std::mem::replace(&mut row.messages, messages.to_vec());
+        self.on_undo(move |state| {
+            if let Some(row) = state.sessions.get_mut(id) {
+                row.messages = before;
+            }
+        });
+        Ok(())
+    }
+
+    fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {
+        let Some((seq, row)) = self.state.sessions.remove(id) else {
+            return Ok(false);
+        };
+        self.on_undo(move |state| state.sessions.put(seq, id, row));
+        self.remove_turns_of(id);
+        self.remove_interrupts_of(id);
+        Ok(true)
+    }
+
+    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error> {
+        let swept: Vec<SessionId> = self
+            .state
+            .sessions
+            .values()
+            .map(|row| &row.session)
+            .filter(|session| matches!(session.status(), Status::Idle | Status::Error) && session.updated_at < before)
+            .map(|session| session.id)
+            .collect();
+        for id in &swept {
+            self.delete_session(*id)?;
+        }
+        Ok(swept)
+    }
+
+    fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        let id = interrupt.interrupt_id;
+        if self.state.interrupts.contains(id) {
+            return Err(Error::Internal(format!("interrupt {id} is stored already")));
+        }
+        self.require_session(interrupt.session_id)?;
+        self.state.interrupts.push(id, interrupt.clone());
+        self.on_undo(move |state| state.interrupts.unpush(id));
+        Ok(())
+    }
+
+    fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        let id = interrupt.interrupt_id;
+        self.require_session(interrupt.session_id)?;
+        let row = self.state.interrupts.get_mut(id).ok_or_else(|| Error::UnknownInterrupt(id.to_string()))?;
+        let before = std::mem::replace(row, interrupt.clone());
+        self.on_undo(move |state| {
+            if let Some(row) = state.interrupts.get_mut(id) {
+                *row = before;
+            }
+        });
+        Ok(())
+    }
+
+    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
+        let id = turn.id;
+        if self.state.turns.contains(id) {
+            return Err(Error::Internal(format!("turn {id} is stored already")));
+        }
+        self.require_session(turn.session_id)?;
+        let turn = Turn { epoch: 0, ended_at: None, ..turn.clone() };
+        self.state.turns.push(id, TurnRow { turn, journal: Vec::new() });
+        self.on_undo(move |state| state.turns.unpush(id));
+        Ok(())
+    }
+
+    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
+        let row = self.open_turn(id)?;
+        row.turn.epoch += 1;
+        let epoch = row.turn.epoch;
+        self.on_undo(move |state| {
+            if let Some(row) = state.turns.get_mut(id) {
+                row.turn.epoch -= 1;
+            }
+        });
+        Ok(epoch)
+    }
+
+    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry) -> Result<u64, Error> {
+        if self.open_turn(turn)?.turn.epoch != epoch {
+            return Err(Error::StaleEpoch);
+        }
+        self.append_foreign(turn, entry)
+    }
+
+    fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error> {
+        let row = self.open_turn(turn)?;
+        let index = row.journal.len() as u64;
+        row.journal.push(entry.clone());
+        self.on_undo(move |state| {
+            if let Some(row) = state.turns.get_mut(turn) {
+                row.journal.pop();
+            }
+        });
+        Ok(index)
+    }
+
+    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
+        self.open_turn(id)?.turn.ended_at = Some(now);
+        self.on_undo(move |state| {
+            if let Some(row) = state.turns.get_mut(id) {
+                row.turn.ended_at = None;
+            }
+        });
+        Ok(())
+    }
+
+    fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
+        let place = (scope.to_owned(), key.to_owned());
+        let before = self.state.replies.insert(place.clone(), reply.clone());
+        self.on_undo(move |state| {
+            match before {
+                Some(reply) => state.replies.insert(place, reply),
+                None => state.replies.remove(&place),
+            };
+        });
+        Ok(())
+    }
+
+    fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error> {
+        let is_old = |reply: &StoredReply| reply.created_at < before;
+        let old: Vec<_> =
+            self.state.replies.iter().filter(|(_, reply)| is_old(reply)).map(|(place, _)| place.clone()).collect();
+        for place in old {
+            if let Some(reply) = self.state.replies.remove(&place) {
+                self.on_undo(move |state| drop(state.replies.insert(place, reply)));
+            }
+        }
+        Ok(())
+    }
+
+    fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
+        let number = self.state.last_event()? + 1;
+        self.state.events.insert(number, (event.clone(), now));
+        self.on_undo(move |state| drop(state.events.remove(&number)));
+        Ok(number)
+    }
+
+    fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error> {
+        let newest = self.state.last_event()?;
+        let old: Vec<u64> = self
+            .state
+            .events
+            .range(..newest)
+            .filter(|(_, (_, stored_at))| *stored_at < before)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in old {
+            if let Some(row) = self.state.events.remove(&number) {
+                self.on_undo(move |state| drop(state.events.insert(number, row)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads see what the transaction has written so far.
+impl Reader for MemoryTransaction<'_> {
+    fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
+        self.state.session(id)
+    }
+
+    fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+        self.state.messages(id)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
+        self.state.sessions(query)
+    }
+
+    fn count_sessions(&self) -> Result<usize, Error> {
+        self.state.count_sessions()
+    }
+
+    fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error> {
+        self.state.interrupt(id)
+    }
+
+    fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error> {
+        self.state.pending(session)
+    }
+
+    fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        self.state.interrupts(query)
+    }
+
+    fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
+        self.state.turn(id)
+    }
+
+    fn open_turns(&self) -> Result<Vec<Turn>, Error> {
+        self.state.open_turns()
+    }
+
+    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error> {
+        self.state.journal(turn)
+    }
+
+    fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
+        self.state.reply(scope, key)
+    }
+
+    fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
+        self.state.events_after(after, session, limit)
+    }
+
+    fn last_event(&self) -> Result<u64, Error> {
+        self.state.last_event()
+    }
+}

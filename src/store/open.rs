@@ -1,0 +1,163 @@
+//! From a store's address (`--store`) to a store, or to an error that says what to do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Store;
+use super::memory::MemoryStore;
+use super::sqlite::SqliteStore;
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// `memory`: gone with the process.
+    Memory,
+    /// `sqlite:PATH`, or just a path: one file.
+    Sqlite(PathBuf),
+}
+
+impl Address {
+    /// Reads the value of `--store`.
+    ///
+    /// # Errors
+    /// [`OpenError::InvalidAddress`], [`OpenError::Unsupported`].
+    pub fn parse(text: &str) -> Result<Self, OpenError> {
+        if text == "memory" {
+            return Ok(Self::Memory);
+        }
+        // An address may carry a password, so it is not repeated.
+        let invalid = |reason: &str| Err(OpenError::InvalidAddress(reason.to_owned()));
+        let (scheme, path) = match text.split_once(':') {
+            Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
+            _ => ("sqlite".to_owned(), text),
+        };
+        match scheme.as_str() {
+            "sqlite" if path.trim().is_empty() => invalid("it has no path"),
+            "sqlite" if path.contains('\0') => invalid("a path cannot hold a null character"),
+            "sqlite" if path == ":memory:" => invalid("SQLite's :memory: is the database of a single connection"),
+            "sqlite" if path.starts_with("//") => invalid("a path follows sqlite: at once, without two slashes"),
+            "sqlite" => Ok(Self::Sqlite(PathBuf::from(path))),
+            "postgres" | "postgresql" => Err(OpenError::Unsupported("PostgreSQL")),
+            "memory" => invalid("nothing may follow memory"),
+            _ => invalid(&format!("unknown kind of store {scheme:?}")),
+        }
+    }
+}
+
+/// Whether the word before a colon names a kind of store; a path such as `./a:b` or `C:x` has none.
+fn is_scheme(word: &str) -> bool {
+    word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-'))
+}
+
+/// Why a store could not be opened. Nothing was created.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be read.
+    #[error("the store address is invalid: {0}")]
+    InvalidAddress(String),
+    /// A kind of store that does not exist yet.
+    #[error("{0} is not supported yet as a store")]
+    Unsupported(&'static str),
+    /// The file is something else.
+    #[error("{} is not a database", .0.display())]
+    NotADatabase(PathBuf),
+    /// The file is the database of another program.
+    #[error("{} is a database of another program", .0.display())]
+    NotAStore(PathBuf),
+    /// The file was written by a newer hitl.
+    #[error("{} has schema version {found}, this version of hitl knows up to {known}", .path.display())]
+    Newer {
+        /// Where.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// The newest that this build knows.
+        known: i64,
+    },
+    /// The file or its directory may not be read, written or made.
+    #[error("no permission to read and write {}", .0.display())]
+    NoPermission(PathBuf),
+    /// The path is a directory.
+    #[error("{} is a directory", .0.display())]
+    IsDirectory(PathBuf),
+    /// The directory above the file's directory does not exist.
+    #[error("{} cannot be made: there is no directory {}", .path.display(), .missing.display())]
+    ParentMissing {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        missing: PathBuf,
+    },
+    /// Another server has it.
+    #[error("{} is in use by {}", .path.display(), owner_text(*.owner))]
+    Locked {
+        /// Where.
+        path: PathBuf,
+        /// The owner's process id, where it could be read.
+        owner: Option<u32>,
+    },
+    /// Anything else that the system or SQLite says.
+    #[error("{} cannot be opened: {reason}", .path.display())]
+    Failed {
+        /// Where.
+        path: PathBuf,
+        /// What they say.
+        reason: String,
+    },
+}
+
+impl OpenError {
+    /// The stable code of this cause, snake case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidAddress(_) => "store_address_invalid",
+            Self::Unsupported(_) => "store_unsupported",
+            Self::NotADatabase(_) => "store_not_a_database",
+            Self::NotAStore(_) => "store_of_another_program",
+            Self::Newer { .. } => "store_newer",
+            Self::NoPermission(_) => "store_no_permission",
+            Self::IsDirectory(_) => "store_is_directory",
+            Self::ParentMissing { .. } => "store_parent_missing",
+            Self::Locked { .. } => "store_locked",
+            Self::Failed { .. } => "store_failed",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::InvalidAddress(_) => "write sqlite:PATH, a path, or memory",
+            Self::Unsupported(_) => "use sqlite:PATH; one file serves a million parked sessions",
+            Self::NotADatabase(_) | Self::NotAStore(_) => "name another file; hitl makes it when it does not exist",
+            Self::Newer { .. } => "upgrade hitl, or name another file; a newer store is never written by an older hitl",
+            Self::NoPermission(_) => "the user that runs the server must own the file and its directory",
+            Self::IsDirectory(_) => "name a file inside it, such as sqlite:DIRECTORY/hitl.db",
+            Self::ParentMissing { .. } => "make that directory first, or check the path for a typing error",
+            Self::Locked { .. } => "stop that server first, or give this one a file of its own",
+            Self::Failed { .. } => "check the disk and the path",
+        }
+    }
+}
+
+fn owner_text(owner: Option<u32>) -> String {
+    match owner {
+        Some(pid) if pid == std::process::id() => format!("this process ({pid})"),
+        Some(pid) => format!("another server (process {pid})"),
+        None => "another server".to_owned(),
+    }
+}
+
+/// Opens the store at `address`: `sqlite:PATH`, a path, or `memory`.
+///
+/// # Errors
+/// [`OpenError`]; nothing has been created then.
+pub fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    match Address::parse(address)? {
+        Address::Memory => Ok(Arc::new(MemoryStore::default())),
+        Address::Sqlite(path) => open_sqlite(&path),
+    }
+}
+
+fn open_sqlite(path: &Path) -> Result<Arc<dyn Store>, OpenError> {
+    Ok(Arc::new(SqliteStore::open(path)?))
+}

@@ -1,0 +1,97 @@
+//! Moving the write-ahead log into the file, without making a commit wait for it.
+//!
+//! Once the log is large, a thread of its own copies it into the file (a passive checkpoint: nobody is blocked). What
+//! was committed meanwhile, a small rest, is then copied by the writer between two batches; with nothing left in the
+//! log the next commit starts it from the beginning. Without that second half a busy log would grow for ever, because a
+//! passive checkpoint never catches up with commits that go on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::Connection;
+
+use super::connection;
+
+/// From which size of the log on it is copied, in bytes: a thousand pages.
+const LOG_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The writer's end.
+pub(super) struct Checkpoints {
+    log: PathBuf,
+    /// `None` once stopped. Holds one request; a second would ask for the same.
+    requests: Option<SyncSender<()>>,
+    /// The thread has copied what it found, the rest is the writer's.
+    is_copied: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    /// Starts the copying thread for the store at `path`.
+    pub(super) fn start(path: &Arc<Path>) -> std::io::Result<Self> {
+        let (requests, requested) = sync_channel(1);
+        let is_copied = Arc::new(AtomicBool::new(false));
+        let (store, copied) = (path.clone(), is_copied.clone());
+        let thread = Builder::new()
+            .name("hitl-store-checkpoint".to_owned())
+            .spawn(move || copy_when_asked(&store, &requested, &copied))?;
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        Ok(Self { log: log.into(), requests: Some(requests), is_copied, thread: Some(thread) })
+    }
+
+    /// Called by the writer after a commit has been acknowledged.
+    pub(super) fn after_commit(&self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.is_copied.swap(false, Ordering::AcqRel) {
+            return passive(connection);
+        }
+        let size = std::fs::metadata(&self.log).map_or(0, |metadata| metadata.len());
+        if size >= LOG_BYTES
+            && let Some(requests) = &self.requests
+        {
+            // Refused means that the same request waits already.
+            let _ = requests.try_send(());
+        }
+        Ok(())
+    }
+
+    /// Ends the thread; it is to be joined.
+    pub(super) fn stop(&mut self) -> Option<JoinHandle<()>> {
+        self.requests = None;
+        self.thread.take()
+    }
+}
+
+fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool) {
+    let mut connection = None;
+    while requested.recv().is_ok() {
+        let opened = match connection.take() {
+            Some(connection) => Ok(connection),
+            None => connection::open_writer(path),
+        };
+        // A failure is not lost: the log stays as it is, and the writer meets the same disk.
+        if let Ok(opened) = opened
+            && passive(&opened).is_ok()
+        {
+            is_copied.store(true, Ordering::Release);
+            connection = Some(opened);
+        }
+    }
+}
+
+/// Copies what can be copied without waiting for anybody.
+fn passive(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
+
+/// Copies everything, syncs the file, and empties the log; waits for readers.
+pub(super) fn truncate(connection: &Connection) -> rusqlite::Result<()> {
+    let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if is_busy {
+        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        return Err(rusqlite::Error::SqliteFailure(busy, Some("another process is reading the store".to_owned())));
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Connections: how they are opened, and which of SQLite's errors mean that one cannot be trusted any more.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::domain::Error;
+
+/// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// More than there are different statements, the filters of lists included.
+const STATEMENTS: usize = 128;
+
+/// Opens the existing file at `path` for writing: WAL, every commit synced.
+///
+/// Checkpoints are left to [`super::checkpoint`]: SQLite's own would run inside a commit that somebody waits for.
+pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(rusqlite::Error::ToSqlConversionFailure(
+            format!("this file system cannot hold a write-ahead log (journal mode is {mode})").into(),
+        ));
+    }
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA journal_size_limit = 0;
+         PRAGMA cache_size = -8192;",
+    )?;
+    Ok(connection)
+}
+
+/// Opens the existing file at `path` for reading only; a write through it is an error.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path)?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
+    Ok(connection)
+}
+
+/// Opens the existing file at `path` without changing how it works.
+pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
+    // A reader also opens for writing: it takes its place in the shared index of the write-ahead log.
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
+    Ok(connection)
+}
+
+/// Whether the file, and not the statement, is at fault: nothing that this connection says afterwards can be trusted.
+pub(super) fn is_fault(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::DiskFull
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::OutOfMemory
+                | ErrorCode::ReadOnly
+        )
+    )
+}
+
+/// What a caller is told of SQLite's error.
+pub(super) fn unavailable(error: &rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        // The statement broke a rule of the schema: a bug of ours, and the store is fine.
+        Some(ErrorCode::ConstraintViolation) => Error::Internal(error.to_string()),
+        _ => Error::StoreUnavailable(error.to_string()),
+    }
+}
+
+/// A connection in the hands of a job. Remembers a fault even if the job swallows the error.
+pub(super) struct Handle<'c> {
+    pub(super) connection: &'c Connection,
+    fault: Cell<bool>,
+}
+
+impl<'c> Handle<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Self {
+        Self { connection, fault: Cell::new(false) }
+    }
+
+    /// Whether a statement of the job met a fault of the file, or the transaction around the job is gone.
+    pub(super) fn is_broken(&self) -> bool {
+        self.fault.get() || self.connection.is_autocommit()
+    }
+
+    /// Notes a fault and says the error in the store's words.
+    pub(super) fn error(&self, error: &rusqlite::Error) -> Error {
+        if is_fault(error) {
+            self.fault.set(true);
+        }
+        unavailable(error)
+    }
+}
+
+/// Runs a statement without rows or parameters, such as `COMMIT`.
+pub(super) fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}

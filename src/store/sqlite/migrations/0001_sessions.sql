@@ -1,0 +1,127 @@
+-- Sessions, turns with their journals, interrupts, replies kept for idempotency keys, events.
+--
+-- Ids are 16-byte UUIDs, times are milliseconds since 1970 in UTC, everything structured is compact JSON. A `seq` is
+-- the order of arrival: ids may be chosen by clients, so they are not ordered. Rows refer to each other by `seq`, which
+-- takes 1 to 4 bytes where an id takes 16.
+
+CREATE TABLE sessions (
+    -- Never used twice, so that a page's cursor cannot skip a later session.
+    seq             INTEGER PRIMARY KEY AUTOINCREMENT,
+    id              BLOB NOT NULL UNIQUE,
+    agent           TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    total_messages  INTEGER NOT NULL,
+    status          TEXT NOT NULL,
+    -- running, interrupted: the open turn's id
+    turn            BLOB,
+    -- interrupted: the pending interrupts' ids one after the other, in order of arrival
+    pending         BLOB,
+    -- idle: the last response
+    response        TEXT,
+    -- error: why
+    failure_code    TEXT,
+    failure_message TEXT
+) STRICT;
+
+CREATE INDEX sessions_by_status ON sessions (status);
+-- What `--ttl` may sweep, longest unchanged first.
+CREATE INDEX sessions_settled ON sessions (updated_at) WHERE status IN ('idle', 'error');
+
+-- Counting a million rows for every new session would take longer than storing it.
+CREATE TABLE session_count (
+    total INTEGER NOT NULL
+) STRICT;
+INSERT INTO session_count (total) VALUES (0);
+CREATE TRIGGER session_added AFTER INSERT ON sessions BEGIN
+    UPDATE session_count SET total = total + 1;
+END;
+CREATE TRIGGER session_removed AFTER DELETE ON sessions BEGIN
+    UPDATE session_count SET total = total - 1;
+END;
+
+-- One row a message, so that a turn writes what it adds and not the whole conversation again.
+CREATE TABLE messages (
+    session INTEGER NOT NULL REFERENCES sessions (seq) ON DELETE CASCADE,
+    idx     INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (session, idx)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE turns (
+    seq        INTEGER PRIMARY KEY,
+    id         BLOB NOT NULL UNIQUE,
+    session    INTEGER NOT NULL REFERENCES sessions (seq) ON DELETE CASCADE,
+    message    TEXT NOT NULL,
+    webhook    TEXT,
+    epoch      INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    ended_at   INTEGER
+) STRICT;
+
+CREATE INDEX turns_of_session ON turns (session);
+CREATE INDEX turns_open ON turns (ended_at) WHERE ended_at IS NULL;
+
+CREATE TABLE journal (
+    turn  INTEGER NOT NULL REFERENCES turns (seq) ON DELETE CASCADE,
+    idx   INTEGER NOT NULL,
+    entry TEXT NOT NULL,
+    PRIMARY KEY (turn, idx)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE interrupts (
+    seq               INTEGER PRIMARY KEY,
+    id                BLOB NOT NULL UNIQUE,
+    session           INTEGER NOT NULL REFERENCES sessions (seq) ON DELETE CASCADE,
+    turn              BLOB NOT NULL,
+    type              TEXT NOT NULL,
+    payload           TEXT NOT NULL,
+    status            TEXT NOT NULL,
+    message           TEXT,
+    -- 1: the schema is the one its type brings along, and is not stored
+    built_in_schema   INTEGER NOT NULL,
+    response_schema   TEXT,
+    allowed_decisions TEXT,
+    -- a tool approval's tool, from its payload
+    tool              TEXT,
+    tool_call_id      TEXT,
+    agent             TEXT,
+    rule              TEXT,
+    args_digest       TEXT,
+    created_at        INTEGER NOT NULL,
+    expires_at        INTEGER,
+    -- JSON `null` is an answer, SQL NULL is none
+    value             TEXT,
+    resolved_by       TEXT,
+    resolved_at       INTEGER,
+    metadata          TEXT
+) STRICT;
+
+CREATE INDEX interrupts_of_session ON interrupts (session);
+CREATE INDEX interrupts_by_tool ON interrupts (tool) WHERE tool IS NOT NULL;
+-- The inbox: what waits, in order of arrival, over all sessions and of one.
+CREATE INDEX interrupts_pending ON interrupts (status) WHERE status = 'pending';
+CREATE INDEX interrupts_pending_of_session ON interrupts (session) WHERE status = 'pending';
+
+CREATE TABLE replies (
+    scope          TEXT NOT NULL,
+    key            TEXT NOT NULL,
+    request_digest TEXT NOT NULL,
+    body           TEXT NOT NULL,
+    created_at     INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX replies_by_age ON replies (created_at);
+
+-- Events outlive their session: a listener still has to hear that it ended.
+CREATE TABLE events (
+    number    INTEGER PRIMARY KEY,
+    session   BLOB NOT NULL,
+    name      TEXT NOT NULL,
+    data      TEXT NOT NULL,
+    stored_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX events_of_session ON events (session);
+CREATE INDEX events_by_age ON events (stored_at);

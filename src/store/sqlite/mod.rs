@@ -1,0 +1,113 @@
+//! The default store: one SQLite file that one server owns.
+//!
+//! One thread writes, and commits whatever has queued up meanwhile together ([`writer`]); two threads read
+//! ([`readers`]); a fourth moves the write-ahead log into the file behind everybody's back ([`checkpoint`]). All of
+//! them sleep until they are given something to do.
+
+mod checkpoint;
+mod connection;
+mod file;
+mod migrations;
+mod readers;
+mod reading;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod writer;
+mod writing;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use tokio::sync::{oneshot, watch};
+
+use super::open::OpenError;
+use super::{BoxFuture, ReadJob, Store, WriteJob};
+use crate::domain::Error;
+
+/// The text of `sql/<name>.sql`.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("sql/", $name, ".sql"))
+    };
+}
+use sql;
+
+/// What came of a job.
+type Outcome = Result<(), Error>;
+
+/// A job in line, and whom to tell what came of it.
+struct Queued<J> {
+    job: J,
+    reply: oneshot::Sender<Outcome>,
+}
+
+/// See the module.
+pub struct SqliteStore {
+    /// `None` once the store is closed. Dropping the senders is what ends the threads.
+    queues: Mutex<Option<Queues>>,
+    /// Set by the writer, which is the last of the threads to end.
+    closed: watch::Receiver<Option<Outcome>>,
+}
+
+struct Queues {
+    writes: mpsc::Sender<Queued<WriteJob>>,
+    reads: mpsc::Sender<Queued<ReadJob>>,
+}
+
+impl SqliteStore {
+    /// Opens the store in the file at `path`, and makes it where there is none: mode 0600, and its directory if that is
+    /// all that is missing.
+    ///
+    /// # Errors
+    /// What is wrong with the file; nothing is created then.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let file = file::StoreFile::open(path)?;
+        let path: Arc<Path> = file.path().into();
+        let failed = |error: std::io::Error| OpenError::Failed { path: path.to_path_buf(), reason: error.to_string() };
+        let (writes, queued_writes) = mpsc::channel();
+        let (reads, queued_reads) = mpsc::channel();
+        let (closing, closed) = watch::channel(None);
+        let readers = readers::start(&path, queued_reads).map_err(failed)?;
+        let checkpoints = checkpoint::Checkpoints::start(&path).map_err(failed)?;
+        writer::start(file, readers, checkpoints, queued_writes, closing).map_err(failed)?;
+        Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
+    }
+
+    /// Puts a job into one of the lines, now.
+    fn enqueue<J: Send + 'static>(
+        &self,
+        line: impl FnOnce(&Queues) -> &mpsc::Sender<Queued<J>>,
+        job: J,
+    ) -> BoxFuture<'static, Outcome> {
+        let (reply, outcome) = oneshot::channel();
+        if let Some(queues) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            // A line whose thread is gone drops the job, and with it `reply`: the future below tells.
+            drop(line(queues).send(Queued { job, reply }));
+        }
+        Box::pin(async move {
+            outcome.await.unwrap_or_else(|_| Err(Error::StoreUnavailable("the store is closed".to_owned())))
+        })
+    }
+}
+
+impl Store for SqliteStore {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Outcome> {
+        self.enqueue(|queues| &queues.writes, job)
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Outcome> {
+        self.enqueue(|queues| &queues.reads, job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Outcome> {
+        drop(self.queues.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut closed = self.closed.clone();
+        Box::pin(async move {
+            match closed.wait_for(Option::is_some).await {
+                Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
+                Err(_) => Err(Error::StoreUnavailable("the store's writer ended without closing the file".to_owned())),
+            }
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! The reading threads: each runs one job at a time, in a read transaction of its own.
+//!
+//! A transaction sees every commit that came before its first statement, so a job sees every write that was
+//! acknowledged before it was queued.
+
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::Connection;
+
+use super::connection::{self, Handle};
+use super::{Outcome, Queued};
+use crate::store::{ReadJob, guard};
+
+/// Enough that one long list does not hold up everybody else.
+const READERS: usize = 2;
+
+/// Starts the reading threads; they end when `queue` is closed and empty.
+pub(super) fn start(path: &Arc<Path>, queue: Receiver<Queued<ReadJob>>) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let queue = Arc::new(Mutex::new(queue));
+    (0..READERS)
+        .map(|number| {
+            let mut reader = ReadThread { path: path.clone(), queue: queue.clone(), connection: None };
+            Builder::new().name(format!("hitl-store-read-{number}")).spawn(move || reader.run())
+        })
+        .collect()
+}
+
+struct ReadThread {
+    path: Arc<Path>,
+    queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
+    /// Opened for the first job, and anew after a fault.
+    connection: Option<Connection>,
+}
+
+impl ReadThread {
+    fn run(&mut self) {
+        while let Some(queued) = self.next() {
+            let outcome = self.read(queued.job);
+            // Whoever asked may be gone.
+            drop(queued.reply.send(outcome));
+        }
+    }
+
+    fn next(&self) -> Option<Queued<ReadJob>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    }
+
+    fn read(&mut self, job: ReadJob) -> Outcome {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connection::open_reader(&self.path).map_err(|error| connection::unavailable(&error))?,
+        };
+        connection::run(&connection, "BEGIN").map_err(|error| connection::unavailable(&error))?;
+        let handle = Handle::new(&connection);
+        let outcome = guard(|| job(&handle));
+        let is_sound = !handle.is_broken() && connection::run(&connection, "ROLLBACK").is_ok();
+        if is_sound {
+            self.connection = Some(connection);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,211 @@
+//! What can be read, in SQL.
+
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Params, params, params_from_iter};
+
+use super::connection::Handle;
+use super::rows::{self, Cells};
+use super::sql;
+use crate::domain::decision::TOOL_APPROVAL;
+use crate::domain::event::NumberedEvent;
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::journal::Entry;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Session;
+use crate::domain::{Error, InterruptId, SessionId, TurnId};
+use crate::store::Reader;
+use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::record::{StoredReply, Turn};
+
+impl Handle<'_> {
+    /// Every row of `table` that `sql` gives.
+    pub(super) fn all<T>(
+        &self,
+        table: &'static str,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
+        let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
+        let mut items = Vec::new();
+        while let Some(row) = rows.next().map_err(|error| self.error(&error))? {
+            items.push(read(&mut Cells::new(table, row))?);
+        }
+        Ok(items)
+    }
+
+    /// The first row of `table` that `sql` gives.
+    pub(super) fn one<T>(
+        &self,
+        table: &'static str,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&mut Cells<'_, '_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
+        let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
+        match rows.next().map_err(|error| self.error(&error))? {
+            Some(row) => read(&mut Cells::new(table, row)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The place of a session in the order of arrival.
+    pub(super) fn session_seq(&self, id: SessionId) -> Result<Option<u64>, Error> {
+        self.one("sessions", sql!("sessions/seq"), [id.0.as_bytes()], |cells| cells.number())
+    }
+
+    fn page<T>(
+        &self,
+        table: &'static str,
+        filter: &Filter,
+        limit: usize,
+        read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, T), Error>,
+    ) -> Result<Page<T>, Error> {
+        let limit = limit.max(1);
+        // One row more than asked for tells whether there is a next page.
+        let sql = filter.sql(limit.saturating_add(1));
+        let mut rows = self.all(table, &sql, params_from_iter(&filter.params), read)?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = if more { rows.last().map(|(seq, _)| *seq) } else { None };
+        Ok(Page { items: rows.into_iter().map(|(_, item)| item).collect(), next })
+    }
+}
+
+impl Reader for Handle<'_> {
+    fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
+        let sql = concat!(sql!("sessions/select"), "WHERE id = ?1");
+        let found = self.one("sessions", sql, [id.0.as_bytes()], rows::session)?;
+        Ok(found.map(|(_, session)| session))
+    }
+
+    fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+        self.all("messages", sql!("messages/of_session"), [id.0.as_bytes()], |cells| cells.json())
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
+        let mut filter = Filter::new(sql!("sessions/select"), "ORDER BY seq");
+        if let Some(status) = query.status {
+            filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
+        }
+        if let Some(cursor) = query.cursor {
+            filter.add("seq > ?", SqlValue::Integer(rows::integer(cursor)));
+        }
+        self.page("sessions", &filter, query.limit, rows::session)
+    }
+
+    fn count_sessions(&self) -> Result<usize, Error> {
+        let total = self.one("session_count", sql!("sessions/count"), [], |cells| cells.number())?.unwrap_or(0);
+        Ok(usize::try_from(total).unwrap_or(usize::MAX))
+    }
+
+    fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error> {
+        let sql = concat!(sql!("interrupts/select"), "WHERE id = ?1");
+        let found = self.one("interrupts", sql, [id.0.as_bytes()], rows::interrupt)?;
+        Ok(found.map(|(_, interrupt)| interrupt))
+    }
+
+    fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error> {
+        let sql = concat!(
+            sql!("interrupts/select"),
+            "WHERE status = 'pending' AND session = (SELECT seq FROM sessions WHERE id = ?1) ORDER BY seq"
+        );
+        self.all("interrupts", sql, [session.0.as_bytes()], |cells| Ok(rows::interrupt(cells)?.1))
+    }
+
+    fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        let mut filter = Filter::new(sql!("interrupts/select"), "ORDER BY seq DESC");
+        match query.status {
+            // Written out, because only then the index of what is pending serves.
+            Some(InterruptStatus::Pending) => filter.add_plain("status = 'pending'"),
+            Some(status) => filter.add("status = ?", SqlValue::Text(status.as_str().to_owned())),
+            None => {}
+        }
+        if let Some(kind) = &query.kind {
+            filter.add("type = ?", SqlValue::Text(kind.clone()));
+        }
+        if let Some(tool) = &query.tool {
+            filter.add("tool = ?", SqlValue::Text(tool.clone()));
+        }
+        if let Some(session) = query.session_id {
+            let id = SqlValue::Blob(session.0.as_bytes().to_vec());
+            filter.add("session = (SELECT sessions.seq FROM sessions WHERE sessions.id = ?)", id);
+        }
+        if let Some(agent) = &query.agent {
+            filter.add("agent = ?", SqlValue::Text(agent.clone()));
+        }
+        if let Some(time) = query.created_after {
+            filter.add("created_at > ?", SqlValue::Integer(time.millis()));
+        }
+        if let Some(cursor) = query.cursor {
+            filter.add("seq < ?", SqlValue::Integer(rows::integer(cursor)));
+        }
+        self.page("interrupts", &filter, query.limit, rows::interrupt)
+    }
+
+    fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
+        self.one("turns", concat!(sql!("turns/select"), "WHERE id = ?1"), [id.0.as_bytes()], rows::turn)
+    }
+
+    fn open_turns(&self) -> Result<Vec<Turn>, Error> {
+        self.all("turns", concat!(sql!("turns/select"), "WHERE ended_at IS NULL ORDER BY seq"), [], rows::turn)
+    }
+
+    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error> {
+        self.all("journal", sql!("journal/of_turn"), [turn.0.as_bytes()], |cells| cells.json())
+    }
+
+    fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
+        self.one("replies", sql!("replies/select"), [scope, key], rows::reply)
+    }
+
+    fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
+        let (after, limit) = (rows::integer(after), rows::count(limit));
+        match session {
+            None => self.all("events", sql!("events/after"), params![after, limit], rows::event),
+            Some(id) => {
+                let params = params![after, limit, id.0.as_bytes()];
+                self.all("events", sql!("events/after_of_session"), params, rows::event)
+            }
+        }
+    }
+
+    fn last_event(&self) -> Result<u64, Error> {
+        Ok(self.one("events", sql!("events/last"), [], |cells| cells.number())?.unwrap_or(0))
+    }
+}
+
+/// The tool that an interrupt asks an approval for.
+pub(super) fn approved_tool(interrupt: &Interrupt) -> Option<&str> {
+    if interrupt.kind == TOOL_APPROVAL { interrupt.payload.get("tool_name")?.as_str() } else { None }
+}
+
+/// A list's statement: only the conditions that are asked for, so that each can use its index.
+struct Filter {
+    select: &'static str,
+    order: &'static str,
+    conditions: Vec<&'static str>,
+    params: Vec<SqlValue>,
+}
+
+impl Filter {
+    fn new(select: &'static str, order: &'static str) -> Self {
+        Self { select, order, conditions: Vec::new(), params: Vec::new() }
+    }
+
+    fn add(&mut self, condition: &'static str, param: SqlValue) {
+        self.conditions.push(condition);
+        self.params.push(param);
+    }
+
+    fn add_plain(&mut self, condition: &'static str) {
+        self.conditions.push(condition);
+    }
+
+    fn sql(&self, limit: usize) -> String {
+        let conditions = if self.conditions.is_empty() { "true".to_owned() } else { self.conditions.join(" AND ") };
+        format!("{}WHERE {conditions} {} LIMIT {limit}", self.select, self.order)
+    }
+}

@@ -1,0 +1,256 @@
+//! Between rows and domain objects. What does not read back is an error that names the column, never a panic.
+
+use std::fmt::Display;
+
+use rusqlite::Row;
+use rusqlite::types::FromSql;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::session::{Failure, Phase, Session, Status};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
+use crate::store::record::{StoredReply, Turn};
+
+/// The deepest JSON that is stored: what nests deeper than `serde_json` reads (128) would be lost once written.
+const MAX_DEPTH: usize = 120;
+
+/// The cells of one row of `table`, taken from left to right.
+pub(super) struct Cells<'a, 'r> {
+    table: &'static str,
+    row: &'a Row<'r>,
+    next: usize,
+}
+
+impl<'a, 'r> Cells<'a, 'r> {
+    pub(super) fn new(table: &'static str, row: &'a Row<'r>) -> Self {
+        Self { table, row, next: 0 }
+    }
+
+    pub(super) fn plain<T: FromSql>(&mut self) -> Result<T, Error> {
+        let index = self.next;
+        self.next += 1;
+        self.row.get(index).map_err(|error| self.malformed(error))
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64, Error> {
+        let number: i64 = self.plain()?;
+        u64::try_from(number).map_err(|error| self.malformed(error))
+    }
+
+    pub(super) fn uuid(&mut self) -> Result<Uuid, Error> {
+        self.plain().map(Uuid::from_bytes)
+    }
+
+    fn time(&mut self) -> Result<Timestamp, Error> {
+        self.plain().map(Timestamp::from_millis)
+    }
+
+    fn time_or_none(&mut self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.plain::<Option<i64>>()?.map(Timestamp::from_millis))
+    }
+
+    pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+        let text: String = self.plain()?;
+        serde_json::from_str(&text).map_err(|error| self.malformed(error))
+    }
+
+    fn json_or_none<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Error> {
+        match self.plain::<Option<String>>()? {
+            None => Ok(None),
+            Some(text) => serde_json::from_str(&text).map(Some).map_err(|error| self.malformed(error)),
+        }
+    }
+
+    /// The cell that was taken last is not what it should be.
+    fn malformed(&self, why: impl Display) -> Error {
+        let index = self.next.saturating_sub(1);
+        let column = self.row.as_ref().column_name(index).unwrap_or("?");
+        Error::Internal(format!("the store holds a malformed row: {}.{column}: {why}", self.table))
+    }
+}
+
+/// `value` as compact JSON.
+pub(super) fn json(value: &impl Serialize) -> Result<String, Error> {
+    let text =
+        serde_json::to_string(value).map_err(|error| Error::Internal(format!("cannot be written as JSON: {error}")))?;
+    if depth(&text) > MAX_DEPTH {
+        return Err(Error::Internal(format!("JSON that nests deeper than {MAX_DEPTH} cannot be stored")));
+    }
+    Ok(text)
+}
+
+pub(super) fn json_or_none(value: Option<&impl Serialize>) -> Result<Option<String>, Error> {
+    value.map(json).transpose()
+}
+
+/// How deep JSON text nests.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// A number as SQLite holds it.
+pub(super) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A count or limit as SQLite holds it.
+pub(super) fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What a session's phase is in columns.
+pub(super) struct PhaseColumns {
+    pub(super) turn: Option<Uuid>,
+    pub(super) pending: Option<Vec<u8>>,
+    pub(super) response: Option<String>,
+    pub(super) failure_code: Option<String>,
+    pub(super) failure_message: Option<String>,
+}
+
+impl PhaseColumns {
+    pub(super) fn of(phase: &Phase) -> Result<Self, Error> {
+        let mut columns = Self { turn: None, pending: None, response: None, failure_code: None, failure_message: None };
+        match phase {
+            Phase::Idle { response } => columns.response = json_or_none(response.as_ref())?,
+            Phase::Running { turn } => columns.turn = Some(turn.0),
+            Phase::Interrupted { turn, pending } => {
+                columns.turn = Some(turn.0);
+                columns.pending = Some(pending.iter().flat_map(|id| *id.0.as_bytes()).collect());
+            }
+            Phase::Error { failure } => {
+                columns.failure_code = Some(failure.code.clone());
+                columns.failure_message = Some(failure.message.clone());
+            }
+        }
+        Ok(columns)
+    }
+}
+
+/// A row of `sessions/select.sql`: its place in order, and the session.
+pub(super) fn session(cells: &mut Cells<'_, '_>) -> Result<(u64, Session), Error> {
+    let seq = cells.number()?;
+    let session = Session {
+        id: SessionId(cells.uuid()?),
+        agent: cells.plain()?,
+        created_at: cells.time()?,
+        updated_at: cells.time()?,
+        total_messages: cells.number().map(|total| usize::try_from(total).unwrap_or(usize::MAX))?,
+        phase: phase(cells)?,
+    };
+    Ok((seq, session))
+}
+
+fn phase(cells: &mut Cells<'_, '_>) -> Result<Phase, Error> {
+    let status: String = cells.plain()?;
+    let Some(status) = Status::parse(&status) else {
+        return Err(cells.malformed(format!("unknown status {status:?}")));
+    };
+    let turn = cells.plain::<Option<[u8; 16]>>()?.map(|id| TurnId(Uuid::from_bytes(id)));
+    let open_turn = turn.ok_or_else(|| cells.malformed("an open turn is missing"));
+    let pending = cells.plain::<Option<Vec<u8>>>()?.unwrap_or_default();
+    let (ids, rest) = pending.as_chunks::<16>();
+    if !rest.is_empty() {
+        return Err(cells.malformed("not a list of ids"));
+    }
+    let response = cells.json_or_none()?;
+    let code: Option<String> = cells.plain()?;
+    let message: Option<String> = cells.plain()?;
+    Ok(match status {
+        Status::Idle => Phase::Idle { response },
+        Status::Running => Phase::Running { turn: open_turn? },
+        Status::Interrupted => Phase::Interrupted {
+            turn: open_turn?,
+            pending: ids.iter().map(|id| InterruptId(Uuid::from_bytes(*id))).collect(),
+        },
+        Status::Error => Phase::Error { failure: Failure::new(&code.unwrap_or_default(), message.unwrap_or_default()) },
+    })
+}
+
+/// A row of `turns/select.sql`.
+pub(super) fn turn(cells: &mut Cells<'_, '_>) -> Result<Turn, Error> {
+    Ok(Turn {
+        id: TurnId(cells.uuid()?),
+        session_id: SessionId(cells.uuid()?),
+        message: cells.json()?,
+        webhook: cells.json_or_none()?,
+        epoch: cells.number()?,
+        created_at: cells.time()?,
+        ended_at: cells.time_or_none()?,
+    })
+}
+
+/// A row of `interrupts/select.sql`: its place in order, and the record.
+pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), Error> {
+    let seq = cells.number()?;
+    let interrupt_id = InterruptId(cells.uuid()?);
+    let session_id = SessionId(cells.uuid()?);
+    let turn_id = TurnId(cells.uuid()?);
+    let kind = cells.plain()?;
+    let payload = cells.json()?;
+    let status: String = cells.plain()?;
+    let Some(status) = InterruptStatus::parse(&status) else {
+        return Err(cells.malformed(format!("unknown status {status:?}")));
+    };
+    let message = cells.plain()?;
+    let has_built_in_schema: bool = cells.plain()?;
+    let mut interrupt = Interrupt {
+        interrupt_id,
+        session_id,
+        turn_id,
+        kind,
+        payload,
+        status,
+        message,
+        response_schema: cells.json_or_none()?,
+        allowed_decisions: cells.json_or_none()?,
+        tool_call_id: cells.plain()?,
+        agent: cells.plain()?,
+        rule: cells.plain()?,
+        args_digest: cells.plain()?,
+        created_at: cells.time()?,
+        expires_at: cells.time_or_none()?,
+        value: cells.json_or_none()?,
+        resolved_by: cells.plain()?,
+        resolved_at: cells.time_or_none()?,
+        metadata: cells.json_or_none()?,
+    };
+    if has_built_in_schema {
+        interrupt.response_schema = built_in_schema(&interrupt);
+    }
+    Ok((seq, interrupt))
+}
+
+/// The schema that the interrupt's type brings along.
+pub(super) fn built_in_schema(interrupt: &Interrupt) -> Option<serde_json::Value> {
+    answer::built_in_schema(&interrupt.kind, &interrupt.payload, interrupt.allowed_decisions.as_deref())
+}
+
+/// A row of `replies/select.sql`.
+pub(super) fn reply(cells: &mut Cells<'_, '_>) -> Result<StoredReply, Error> {
+    Ok(StoredReply { request_digest: cells.plain()?, body: cells.json()?, created_at: cells.time()? })
+}
+
+/// A row of `events/after.sql`.
+pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<NumberedEvent, Error> {
+    Ok(NumberedEvent {
+        number: cells.number()?,
+        event: Event { session_id: SessionId(cells.uuid()?), name: cells.plain()?, data: cells.json()? },
+    })
+}

@@ -1,0 +1,4 @@
+SELECT entry
+FROM journal
+WHERE turn = (SELECT seq FROM turns WHERE id = ?1)
+ORDER BY idx

@@ -1,0 +1,1 @@
+DELETE FROM messages WHERE session = ?1 AND idx >= ?2

@@ -1,0 +1,1 @@
+SELECT message FROM messages WHERE session = ?1 ORDER BY idx

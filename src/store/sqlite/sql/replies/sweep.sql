@@ -1,0 +1,1 @@
+DELETE FROM replies WHERE created_at < ?1

@@ -1,0 +1,3 @@
+SELECT seq, id, agent, created_at, updated_at, total_messages,
+       status, turn, pending, response, failure_code, failure_message
+FROM sessions

@@ -1,0 +1,171 @@
+//! The writing thread: group commit.
+//!
+//! It takes the first job in line, begins a transaction, and runs the job in a savepoint; whatever has queued up
+//! meanwhile joins the same transaction, within bounds. One commit makes all of them durable, and only then each
+//! caller is told, in order. With one job in line that is one commit, with nothing added; under load the cost of
+//! syncing the disk is shared.
+
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::{oneshot, watch};
+
+use super::checkpoint::{self, Checkpoints};
+use super::connection::{self, Handle};
+use super::file::StoreFile;
+use super::{Outcome, Queued};
+use crate::domain::Error;
+use crate::store::{WriteJob, guard};
+
+/// How many jobs may share a commit.
+const BATCH_JOBS: usize = 512;
+/// How long a batch may go on taking in jobs before those that wait for the commit get it.
+const BATCH_TIME: Duration = Duration::from_millis(5);
+
+/// Starts the writing thread. It ends when `queue` is closed and empty: then it waits for the other threads, empties the
+/// write-ahead log, lets go of the file and reports through `closing`.
+pub(super) fn start(
+    file: StoreFile,
+    readers: Vec<JoinHandle<()>>,
+    checkpoints: Checkpoints,
+    queue: Receiver<Queued<WriteJob>>,
+    closing: watch::Sender<Option<Outcome>>,
+) -> std::io::Result<()> {
+    let (connection, lock) = file.into_parts();
+    let mut writer = Writer { path: lock.path().to_owned(), connection: Some(connection), checkpoints };
+    Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
+        while let Ok(first) = queue.recv() {
+            writer.batch(first, &queue);
+        }
+        let outcome = writer.close(readers);
+        drop(lock);
+        closing.send_replace(Some(outcome));
+    })?;
+    Ok(())
+}
+
+struct Writer {
+    path: PathBuf,
+    /// `None` after a fault, until it could be opened anew.
+    connection: Option<Connection>,
+    checkpoints: Checkpoints,
+}
+
+/// A job that has run, and what it came to if the commit succeeds.
+struct Ran {
+    reply: oneshot::Sender<Outcome>,
+    outcome: Outcome,
+}
+
+impl Writer {
+    fn batch(&mut self, first: Queued<WriteJob>, queue: &Receiver<Queued<WriteJob>>) {
+        let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
+            Ok(connection) => connection,
+            Err(error) => return drop(first.reply.send(Err(connection::unavailable(&error)))),
+        };
+        let mut ran = Vec::new();
+        match run_batch(&connection, first, queue, &mut ran) {
+            Ok(()) => {
+                self.connection = Some(connection);
+                for Ran { reply, outcome } in ran {
+                    // Whoever asked may be gone; what they asked for is done.
+                    drop(reply.send(outcome));
+                }
+                self.checkpoint();
+            }
+            Err(reason) => {
+                // Nobody knows what of this is on the disk: a sync that failed once may "succeed" the next time
+                // without having written anything. The connection is given up, which also rolls back.
+                drop(connection);
+                for Ran { reply, .. } in ran {
+                    drop(reply.send(Err(Error::StoreUnavailable(reason.clone()))));
+                }
+            }
+        }
+    }
+
+    /// Opens the file anew after a fault. Only once everything in the write-ahead log has been copied into the file and
+    /// synced, is what the file says what is on the disk.
+    fn recover(&self) -> rusqlite::Result<Connection> {
+        let connection = connection::open_writer(&self.path)?;
+        checkpoint::truncate(&connection)?;
+        Ok(connection)
+    }
+
+    fn checkpoint(&mut self) {
+        if let Some(connection) = &self.connection
+            && self.checkpoints.after_commit(connection).is_err()
+        {
+            // What is committed stays committed, but this connection may have met a fault of the disk.
+            self.connection = None;
+        }
+    }
+
+    fn close(mut self, readers: Vec<JoinHandle<()>>) -> Outcome {
+        let mut outcome = Ok(());
+        for thread in readers.into_iter().chain(self.checkpoints.stop()) {
+            if thread.join().is_err() {
+                outcome = Err(Error::Internal("a thread of the store panicked".to_owned()));
+            }
+        }
+        let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
+            Ok(connection) => connection,
+            Err(error) => return Err(connection::unavailable(&error)),
+        };
+        // The last connection to close also removes the log.
+        let closed = checkpoint::truncate(&connection).and_then(|()| connection.close().map_err(|(_, error)| error));
+        closed.map_err(|error| connection::unavailable(&error)).and(outcome)
+    }
+}
+
+/// Runs jobs and commits them. `Err` with the reason when it is not known what is durable; every job of `ran` failed
+/// then.
+fn run_batch(
+    connection: &Connection,
+    first: Queued<WriteJob>,
+    queue: &Receiver<Queued<WriteJob>>,
+    ran: &mut Vec<Ran>,
+) -> Result<(), String> {
+    let began = Instant::now();
+    let mut job = Some(first);
+    let mut failed = connection::run(connection, "BEGIN IMMEDIATE").err().map(|error| error.to_string());
+    while let Some(queued) = job.take() {
+        let mut outcome = Ok(());
+        if failed.is_none() {
+            match run_job(connection, queued.job) {
+                Ok(came_to) => outcome = came_to,
+                Err(reason) => failed = Some(reason),
+            }
+        }
+        ran.push(Ran { reply: queued.reply, outcome });
+        if failed.is_none() && ran.len() < BATCH_JOBS && began.elapsed() < BATCH_TIME {
+            job = queue.try_recv().ok();
+        }
+    }
+    match failed {
+        Some(reason) => Err(reason),
+        None => connection::run(connection, "COMMIT").map_err(|error| error.to_string()),
+    }
+}
+
+/// Runs one job in its savepoint. `Err` when the transaction around it cannot go on.
+fn run_job(connection: &Connection, job: WriteJob) -> Result<Outcome, String> {
+    let text = |error: rusqlite::Error| error.to_string();
+    connection::run(connection, "SAVEPOINT job").map_err(text)?;
+    let mut handle = Handle::new(connection);
+    let outcome = guard(|| job(&mut handle));
+    if handle.is_broken() {
+        return Err(match outcome {
+            Err(Error::StoreUnavailable(reason)) => reason,
+            _ => "the file could not be read or written".to_owned(),
+        });
+    }
+    if outcome.is_err() {
+        connection::run(connection, "ROLLBACK TO job").map_err(text)?;
+    }
+    connection::run(connection, "RELEASE job").map_err(text)?;
+    Ok(outcome)
+}

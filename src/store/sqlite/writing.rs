@@ -1,0 +1,214 @@
+//! What can be written, in SQL.
+
+use rusqlite::{Params, params};
+
+use super::connection::Handle;
+use super::reading::approved_tool;
+use super::rows::{self, PhaseColumns};
+use super::sql;
+use crate::domain::event::Event;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::Entry;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Session;
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::store::record::{StoredReply, Turn};
+use crate::store::{Reader, Transaction};
+
+impl Handle<'_> {
+    /// Runs `sql`: how many rows it changed.
+    fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
+        statement.execute(params).map_err(|error| self.error(&error))
+    }
+
+    fn require_session(&self, id: SessionId) -> Result<i64, Error> {
+        self.session_seq(id)?.map(rows::integer).ok_or(Error::SessionNotFound)
+    }
+
+    fn insert_messages(&self, session: i64, first: usize, messages: &[String]) -> Result<(), Error> {
+        for (index, message) in (first..).zip(messages) {
+            self.execute(sql!("messages/insert"), params![session, rows::count(index), message])?;
+        }
+        Ok(())
+    }
+
+    fn append_entry(&self, turn: i64, entry: &Entry) -> Result<u64, Error> {
+        self.one("journal", sql!("journal/append"), params![turn, rows::json(entry)?], |cells| cells.number())?
+            .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))
+    }
+
+    /// Where the open turn `id` is, and its epoch.
+    fn open_turn(&self, id: TurnId) -> Result<(i64, u64), Error> {
+        self.one("turns", sql!("turns/open_epoch"), [id.0.as_bytes()], |cells| Ok((cells.plain()?, cells.number()?)))?
+            .ok_or(Error::TurnNotOpen)
+    }
+
+    fn write_interrupt(&self, sql: &str, interrupt: &Interrupt) -> Result<usize, Error> {
+        let session = self.require_session(interrupt.session_id)?;
+        let is_built_in =
+            interrupt.response_schema.is_some() && interrupt.response_schema == rows::built_in_schema(interrupt);
+        let schema = interrupt.response_schema.as_ref().filter(|_| !is_built_in);
+        self.execute(
+            sql,
+            params![
+                interrupt.interrupt_id.0.as_bytes(),
+                session,
+                interrupt.turn_id.0.as_bytes(),
+                interrupt.kind,
+                rows::json(&interrupt.payload)?,
+                interrupt.status.as_str(),
+                interrupt.message,
+                is_built_in,
+                rows::json_or_none(schema)?,
+                rows::json_or_none(interrupt.allowed_decisions.as_ref())?,
+                approved_tool(interrupt),
+                interrupt.tool_call_id,
+                interrupt.agent,
+                interrupt.rule,
+                interrupt.args_digest,
+                interrupt.created_at.millis(),
+                interrupt.expires_at.map(Timestamp::millis),
+                rows::json_or_none(interrupt.value.as_ref())?,
+                interrupt.resolved_by,
+                interrupt.resolved_at.map(Timestamp::millis),
+                rows::json_or_none(interrupt.metadata.as_ref())?,
+            ],
+        )
+    }
+
+    fn write_session(&self, sql: &str, session: &Session) -> Result<usize, Error> {
+        let phase = PhaseColumns::of(&session.phase)?;
+        self.execute(
+            sql,
+            params![
+                session.id.0.as_bytes(),
+                session.agent,
+                session.created_at.millis(),
+                session.updated_at.millis(),
+                rows::count(session.total_messages),
+                session.status().as_str(),
+                phase.turn.as_ref().map(|id| id.as_bytes()),
+                phase.pending,
+                phase.response,
+                phase.failure_code,
+                phase.failure_message,
+            ],
+        )
+    }
+}
+
+impl Transaction for Handle<'_> {
+    fn insert_session(&mut self, session: &Session, messages: &[ChatMessage]) -> Result<(), Error> {
+        if self.session_seq(session.id)?.is_some() {
+            return Err(Error::SessionExists);
+        }
+        self.write_session(sql!("sessions/insert"), session)?;
+        self.insert_messages(self.connection.last_insert_rowid(), 0, &texts(messages)?)
+    }
+
+    fn update_session(&mut self, session: &Session) -> Result<(), Error> {
+        match self.write_session(sql!("sessions/update"), session)? {
+            0 => Err(Error::SessionNotFound),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+        let session = self.require_session(id)?;
+        let stored: Vec<String> = self.all("messages", sql!("messages/of_seq"), [session], |cells| cells.plain())?;
+        let wanted = texts(messages)?;
+        let same = stored.iter().zip(&wanted).take_while(|(stored, wanted)| stored == wanted).count();
+        if stored.len() > same {
+            self.execute(sql!("messages/delete_from"), params![session, rows::count(same)])?;
+        }
+        self.insert_messages(session, same, wanted.get(same..).unwrap_or_default())
+    }
+
+    fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {
+        Ok(self.execute(sql!("sessions/delete"), [id.0.as_bytes()])? > 0)
+    }
+
+    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error> {
+        let mut swept = self.all("sessions", sql!("sessions/sweep"), [before.millis()], |cells| {
+            Ok((cells.number()?, SessionId(cells.uuid()?)))
+        })?;
+        swept.sort_unstable();
+        Ok(swept.into_iter().map(|(_, id)| id).collect())
+    }
+
+    fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        if self.interrupt(interrupt.interrupt_id)?.is_some() {
+            return Err(Error::Internal(format!("interrupt {} is stored already", interrupt.interrupt_id)));
+        }
+        self.write_interrupt(sql!("interrupts/insert"), interrupt).map(drop)
+    }
+
+    fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        match self.write_interrupt(sql!("interrupts/update"), interrupt)? {
+            0 => Err(Error::UnknownInterrupt(interrupt.interrupt_id.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
+        if self.turn(turn.id)?.is_some() {
+            return Err(Error::Internal(format!("turn {} is stored already", turn.id)));
+        }
+        let session = self.require_session(turn.session_id)?;
+        let message = rows::json(&turn.message.without_nulls())?;
+        let webhook = rows::json_or_none(turn.webhook.as_ref())?;
+        let params = params![turn.id.0.as_bytes(), session, message, webhook, turn.created_at.millis()];
+        self.execute(sql!("turns/insert"), params).map(drop)
+    }
+
+    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
+        self.one("turns", sql!("turns/claim"), [id.0.as_bytes()], |cells| cells.number())?.ok_or(Error::TurnNotOpen)
+    }
+
+    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry) -> Result<u64, Error> {
+        let (turn, current) = self.open_turn(turn)?;
+        if epoch != current {
+            return Err(Error::StaleEpoch);
+        }
+        self.append_entry(turn, entry)
+    }
+
+    fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error> {
+        let (turn, _) = self.open_turn(turn)?;
+        self.append_entry(turn, entry)
+    }
+
+    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
+        match self.execute(sql!("turns/end"), params![id.0.as_bytes(), now.millis()])? {
+            0 => Err(Error::TurnNotOpen),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
+        let params = params![scope, key, reply.request_digest, rows::json(&reply.body)?, reply.created_at.millis()];
+        self.execute(sql!("replies/upsert"), params).map(drop)
+    }
+
+    fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error> {
+        self.execute(sql!("replies/sweep"), [before.millis()]).map(drop)
+    }
+
+    fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
+        let data = rows::json(&event.data)?;
+        let params = params![event.session_id.0.as_bytes(), event.name, data, now.millis()];
+        self.execute(sql!("events/append"), params)?;
+        u64::try_from(self.connection.last_insert_rowid())
+            .map_err(|_| Error::Internal("an event got a negative number".to_owned()))
+    }
+
+    fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error> {
+        self.execute(sql!("events/sweep"), [before.millis()]).map(drop)
+    }
+}
+
+/// Messages as they are stored: nulls left out.
+fn texts(messages: &[ChatMessage]) -> Result<Vec<String>, Error> {
+    messages.iter().map(|message| rows::json(&message.without_nulls())).collect()
+}

@@ -1,0 +1,341 @@
+//! Workers: Python processes that run turns.
+//!
+//! [`Supervisor`] is the engine's [`Dispatch`]. A turn is a task ([`turn`]) that takes a worker from the [`pool`], gives
+//! it the turn, and carries words between it and the engine. A worker ([`worker`]) is a process behind a [`channel`] of
+//! frames ([`frames`]), forked by a zygote that has the agent imported, or started alone where forking is not safe
+//! ([`spawner`]). Whatever goes wrong with a worker ends its turns and nothing else.
+
+mod channel;
+mod control;
+mod frames;
+mod log;
+mod pool;
+mod process;
+pub mod settings;
+mod spawner;
+mod turn;
+mod worker;
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
+
+use self::channel::{Channel, FrameReader};
+use self::control::Mode;
+use self::frames::ToWorker;
+use self::pool::{Claim, Lease, Pool, Refused};
+use self::settings::{Isolation, STOP_GRACE, StartError, SupervisorSettings};
+use self::spawner::{Body, Spawner};
+use self::turn::{Order, Turn};
+use self::worker::Worker;
+use crate::domain::TurnId;
+use crate::engine::dispatch::{Delivery, Dispatch, TurnInbox, TurnOrder};
+
+/// Idle children that wait with process isolation, where `--workers` is not smaller.
+const MOST_AHEAD: usize = 4;
+
+/// How long what was killed may take to disappear.
+const KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// See the module. It has to be shut down; dropping it does not end its workers.
+pub struct Supervisor {
+    runtime: tokio::runtime::Handle,
+    inbox: OnceLock<Weak<dyn TurnInbox>>,
+    /// None where the worker is a thread of this process.
+    spawner: Option<Spawner>,
+    pool: Arc<Pool>,
+    mode: Mode,
+    turns: Mutex<HashMap<TurnId, OpenTurn>>,
+    /// A turn has ended or waits.
+    eased: Notify,
+    numbers: AtomicU64,
+    stopping: AtomicBool,
+    max_payload: usize,
+    stop_grace: Duration,
+}
+
+struct OpenTurn {
+    epoch: u64,
+    orders: mpsc::UnboundedSender<Order>,
+    waiting: bool,
+}
+
+impl Supervisor {
+    /// Workers for `settings.agent`. Returns when the agent is imported, before a worker is ready.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(settings: SupervisorSettings) -> Result<Arc<Self>, StartError> {
+        let (mode, kept) = match settings.isolation {
+            Isolation::Process => (Mode::Turn, settings.workers.min(MOST_AHEAD)),
+            Isolation::Task { processes } => (Mode::Pool, processes),
+        };
+        let (max_payload, stop_grace) = (settings.max_payload, settings.stop_grace);
+        let spawner = Spawner::start(settings, tokio::runtime::Handle::current()).await?;
+        let forks = spawner.forks();
+        let supervisor = Self::new(Some(spawner), mode, kept, max_payload, stop_grace);
+        if !forks {
+            // Each worker imports the agent itself; the first one tells whether it can be imported.
+            supervisor.pool.claim_starts();
+            for _ in 1..supervisor.pool.kept() {
+                supervisor.runtime.spawn(Arc::clone(&supervisor).start_worker());
+            }
+            let (worker, reader) = supervisor.begin_worker().await?;
+            supervisor.runtime.spawn(Arc::clone(&supervisor).keep(worker, reader));
+        }
+        supervisor.refill();
+        Ok(supervisor)
+    }
+
+    /// One worker, which is a thread of this process at the other end of `stream`. Returns when it has said hello.
+    ///
+    /// # Errors
+    /// [`StartError::Protocol`].
+    pub async fn in_process(stream: UnixStream, max_payload: usize) -> Result<Arc<Self>, StartError> {
+        let broken = |error: std::io::Error| StartError::Protocol(error.to_string());
+        stream.set_nonblocking(true).map_err(broken)?;
+        let stream = tokio::net::UnixStream::from_std(stream).map_err(broken)?;
+        let supervisor = Self::new(None, Mode::Pool, 1, max_payload, STOP_GRACE);
+        let (lives, exit) = watch::channel(None);
+        let (worker, mut reader) = Worker::over(0, true, Channel::new(stream), Body::InProcess(lives), exit);
+        worker.greet(&mut reader).await?;
+        supervisor.pool.claim_starts();
+        supervisor.pool.begun(&worker);
+        supervisor.pool.ready(&worker);
+        supervisor.runtime.spawn(Arc::clone(&supervisor).keep(worker, reader));
+        Ok(supervisor)
+    }
+
+    fn new(
+        spawner: Option<Spawner>,
+        mode: Mode,
+        kept: usize,
+        max_payload: usize,
+        stop_grace: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            runtime: tokio::runtime::Handle::current(),
+            inbox: OnceLock::new(),
+            spawner,
+            pool: Pool::new(kept, mode == Mode::Pool),
+            mode,
+            turns: Mutex::default(),
+            eased: Notify::new(),
+            numbers: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            max_payload,
+            stop_grace,
+        })
+    }
+
+    /// Says where words about turns go; once, before the first turn.
+    pub fn attach<I: TurnInbox>(&self, inbox: &Arc<I>) {
+        let inbox: Weak<I> = Arc::downgrade(inbox);
+        let _ = self.inbox.set(inbox);
+    }
+
+    /// Ends every worker, and returns when no process is left.
+    ///
+    /// Turns at work may end by themselves within `patience`; turns that wait for people are not waited for. What is left
+    /// fails with [`Failure::server_restarted`](crate::domain::session::Failure::server_restarted), unless the engine has
+    /// settled it before.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.stopping.store(true, Ordering::Relaxed);
+        for idle in self.pool.close(Refused::Stopping) {
+            idle.send(&ToWorker::Shutdown {});
+            if !idle.shared {
+                idle.finish();
+            }
+        }
+        if timeout(patience, self.until(|turn| turn.waiting)).await.is_err() {
+            tracing::warn!(turns = self.turns().len(), "turns were still at work at the end of the shutdown time");
+        }
+        for worker in self.pool.alive() {
+            worker.kill();
+        }
+        // Their ends are stored before the store is closed.
+        if timeout(KILL_GRACE, self.until(|_| false)).await.is_err() {
+            tracing::error!("turns could not be ended");
+        }
+        if let Some(spawner) = &self.spawner {
+            spawner.stop().await;
+        }
+        if timeout(KILL_GRACE, self.pool.wait_empty()).await.is_err() {
+            tracing::error!("workers could not be ended");
+        }
+    }
+
+    /// Waits until no turn is left but such as `passes`.
+    async fn until(&self, passes: impl Fn(&OpenTurn) -> bool) {
+        loop {
+            let mut eased = std::pin::pin!(self.eased.notified());
+            eased.as_mut().enable();
+            if self.turns().values().all(&passes) {
+                return;
+            }
+            eased.await;
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn set_waiting(&self, turn: TurnId, waiting: bool) {
+        if let Some(open) = self.turns().get_mut(&turn) {
+            open.waiting = waiting;
+        }
+        if waiting {
+            self.eased.notify_waiters();
+        }
+    }
+
+    /// A worker for one turn.
+    async fn lease(self: &Arc<Self>) -> Result<Lease, Refused> {
+        let claim = self.pool.claim()?;
+        if matches!(claim, Claim::Later(_)) {
+            self.refill();
+        }
+        self.pool.wait(claim).await
+    }
+
+    /// A worker that was leased has gone before the turn began.
+    fn discard(&self, mut lease: Lease) {
+        if let Some(worker) = lease.worker() {
+            self.pool.discard(worker);
+        }
+        lease.mark_used();
+    }
+
+    /// See [`Pool::retire`]; another one takes its place.
+    fn retire(self: &Arc<Self>, worker: &Arc<Worker>) {
+        self.pool.retire(worker);
+        self.refill();
+    }
+
+    /// Starts the workers that are missing.
+    fn refill(self: &Arc<Self>) {
+        if self.spawner.is_some() {
+            for _ in 0..self.pool.claim_starts() {
+                self.runtime.spawn(Arc::clone(self).start_worker());
+            }
+        }
+    }
+
+    async fn start_worker(self: Arc<Self>) {
+        let pause = self.pool.pause();
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        if let Ok((worker, reader)) = self.begin_worker().await {
+            self.keep(worker, reader).await;
+        }
+    }
+
+    /// Starts a worker and waits until it is ready.
+    async fn begin_worker(self: &Arc<Self>) -> Result<(Arc<Worker>, FrameReader), StartError> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let begun = match &self.spawner {
+            Some(spawner) if !self.is_stopping() => match spawner.spawn(number, self.mode).await {
+                Ok(spawned) => {
+                    let (worker, mut reader) = Worker::new(number, self.mode == Mode::Pool, spawned);
+                    self.pool.begun(&worker);
+                    match worker.greet(&mut reader).await {
+                        Ok(_) => Ok((worker, reader)),
+                        Err(error) => {
+                            self.forget(worker);
+                            Err(error)
+                        }
+                    }
+                }
+                Err(error) => Err(error),
+            },
+            _ => Err(StartError::Protocol("the supervisor stops".to_owned())),
+        };
+        match &begun {
+            Ok((worker, _)) => self.pool.ready(worker),
+            Err(error) => {
+                self.pool.not_started();
+                if !self.is_stopping() {
+                    tracing::error!(%error, "a worker could not be started");
+                }
+                self.refill();
+            }
+        }
+        begun
+    }
+
+    /// Stays with a ready worker until its process has ended.
+    async fn keep(self: Arc<Self>, worker: Arc<Worker>, mut reader: FrameReader) {
+        let attending = self.runtime.spawn({
+            let worker = Arc::clone(&worker);
+            async move { worker.attend().await }
+        });
+        worker.listen(&mut reader).await;
+        self.pool.gone(&worker);
+        if self.spawner.is_none() {
+            self.pool.close(Refused::NoWorker);
+        }
+        self.refill();
+        let exit = worker.ended().await;
+        tracing::debug!(worker = worker.number, %exit, "a worker has ended");
+        self.pool.ended(&worker);
+        attending.abort();
+    }
+
+    /// Sees a worker that never was ready to its end.
+    fn forget(self: &Arc<Self>, worker: Arc<Worker>) {
+        let supervisor = Arc::clone(self);
+        self.runtime.spawn(async move {
+            worker.ended().await;
+            supervisor.pool.ended(&worker);
+        });
+    }
+
+    fn turns(&self) -> MutexGuard<'_, HashMap<TurnId, OpenTurn>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn order(&self, turn: TurnId, order: Order) {
+        if let Some(open) = self.turns().get(&turn) {
+            // A turn that has just ended needs it no more.
+            let _ = open.orders.send(order);
+        }
+    }
+}
+
+/// An `Arc` of it is what the engine holds: turns outlive the call that starts them.
+impl Dispatch for Arc<Supervisor> {
+    fn start(&self, order: TurnOrder) {
+        let Some(inbox) = self.inbox.get().and_then(Weak::upgrade) else {
+            tracing::error!(turn = %order.turn, "a turn was started without an engine");
+            return;
+        };
+        let (turn, epoch) = (order.turn, order.epoch);
+        let (orders, receiver) = mpsc::unbounded_channel();
+        self.turns().insert(turn, OpenTurn { epoch, orders, waiting: false });
+        let supervisor = Self::clone(self);
+        self.runtime.spawn(async move {
+            Turn::new(Arc::clone(&supervisor), inbox, order, receiver).run().await;
+            let mut turns = supervisor.turns();
+            if turns.get(&turn).is_some_and(|open| open.epoch == epoch) {
+                turns.remove(&turn);
+            }
+            drop(turns);
+            supervisor.eased.notify_waiters();
+        });
+    }
+
+    fn deliver(&self, turn: TurnId, delivery: Delivery) {
+        self.order(turn, Order::Deliver(delivery));
+    }
+
+    fn stop(&self, turn: TurnId, message: &str) {
+        self.order(turn, Order::Stop(message.to_owned()));
+    }
+}

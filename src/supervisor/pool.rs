@@ -1,0 +1,306 @@
+//! Which worker a turn gets: a ready one at once, else the next that is ready, first come first served.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use super::worker::Worker;
+
+/// After so many failures in a row turns are not kept waiting for a worker.
+const HOPELESS: u32 = 5;
+
+/// The first pause before another attempt, doubled by each failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A shared worker that dies younger than this has failed, whatever it did.
+const YOUNG: Duration = Duration::from_secs(1);
+
+/// Why a turn gets no worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// None can be had.
+    NoWorker,
+    /// The supervisor stops.
+    Stopping,
+}
+
+/// See the module.
+pub struct Pool {
+    state: Mutex<State>,
+    /// Workers that are kept: idle ones for single turns, all of them where they are shared.
+    kept: usize,
+    shared: bool,
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Idle workers, or all shared ones that take turns.
+    ready: VecDeque<Arc<Worker>>,
+    waiting: VecDeque<oneshot::Sender<Lease>>,
+    /// Workers on their way.
+    starting: usize,
+    /// Every worker that has begun and has not ended.
+    alive: Vec<Arc<Worker>>,
+    failures: u32,
+    refused: Option<Refused>,
+}
+
+/// A turn's hold on a worker. Dropped unused, it gives the worker back; dropped after use, a single worker ends.
+pub struct Lease {
+    worker: Option<Arc<Worker>>,
+    used: bool,
+    pool: Arc<Pool>,
+}
+
+/// What a turn gets when it asks for a worker.
+pub enum Claim {
+    /// A worker that was ready.
+    Now(Lease),
+    /// The next one.
+    Later(oneshot::Receiver<Lease>),
+}
+
+impl Lease {
+    /// The worker.
+    pub fn worker(&self) -> Option<&Arc<Worker>> {
+        self.worker.as_ref()
+    }
+
+    /// The worker knows of the turn from now on.
+    pub fn mark_used(&mut self) {
+        self.used = true;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            self.pool.give_back(worker, self.used);
+        }
+    }
+}
+
+impl Pool {
+    /// A pool that keeps `kept` workers.
+    pub fn new(kept: usize, shared: bool) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), kept: kept.max(1), shared, emptied: Notify::new() })
+    }
+
+    /// A worker, or a place in the queue for one; dropping the claim gives both up.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn claim(self: &Arc<Self>) -> Result<Claim, Refused> {
+        let mut state = self.state();
+        if let Some(refused) = state.refused {
+            return Err(refused);
+        }
+        if let Some(worker) = self.pick(&mut state) {
+            drop(state);
+            return Ok(Claim::Now(self.lease(worker)));
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.push_back(sender);
+        Ok(Claim::Later(receiver))
+    }
+
+    /// Waits for a claimed worker.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub async fn wait(&self, claim: Claim) -> Result<Lease, Refused> {
+        match claim {
+            Claim::Now(lease) => Ok(lease),
+            Claim::Later(receiver) => match receiver.await {
+                Ok(lease) => Ok(lease),
+                Err(_) => Err(self.state().refused.unwrap_or(Refused::NoWorker)),
+            },
+        }
+    }
+
+    fn pick(&self, state: &mut State) -> Option<Arc<Worker>> {
+        if !self.shared {
+            return state.ready.pop_front();
+        }
+        state.ready.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)).cloned()
+    }
+
+    fn lease(self: &Arc<Self>, worker: Arc<Worker>) -> Lease {
+        worker.load.fetch_add(1, Ordering::Relaxed);
+        Lease { worker: Some(worker), used: false, pool: Arc::clone(self) }
+    }
+
+    /// How many workers it keeps.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// How many workers to start now. They count as starting.
+    pub fn claim_starts(&self) -> usize {
+        let mut state = self.state();
+        if state.refused.is_some() {
+            return 0;
+        }
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        let wanted = if self.shared { self.kept } else { self.kept + state.waiting.len() };
+        let missing = wanted.saturating_sub(state.ready.len() + state.starting);
+        state.starting += missing;
+        missing
+    }
+
+    /// How long to wait before the next worker is started, because the last ones failed.
+    pub fn pause(&self) -> Duration {
+        match self.state().failures {
+            0 => Duration::ZERO,
+            failures => FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE),
+        }
+    }
+
+    /// A worker has begun.
+    pub fn begun(&self, worker: &Arc<Worker>) {
+        let mut state = self.state();
+        state.alive.push(Arc::clone(worker));
+        if state.refused.is_some() {
+            worker.kill();
+        }
+    }
+
+    /// A worker has said hello: it takes turns.
+    pub fn ready(self: &Arc<Self>, worker: &Arc<Worker>) {
+        self.state().starting -= 1;
+        if self.shared {
+            self.state().ready.push_back(Arc::clone(worker));
+            while let Some(waiting) = self.next_waiting() {
+                // Should the turn have gone meanwhile, the lease goes back.
+                let _ = waiting.send(self.lease(Arc::clone(worker)));
+            }
+        } else {
+            self.offer(Arc::clone(worker));
+        }
+    }
+
+    /// A worker was not started.
+    pub fn not_started(&self) {
+        let mut state = self.state();
+        state.starting -= 1;
+        state.failures += 1;
+        if state.failures >= HOPELESS {
+            // Their turns fail; others may come and try again.
+            state.waiting.clear();
+        }
+    }
+
+    /// A worker takes no turns any more.
+    pub fn gone(&self, worker: &Arc<Worker>) {
+        let mut state = self.state();
+        let before = state.ready.len();
+        state.ready.retain(|other| !Arc::ptr_eq(other, worker));
+        let was_ready = state.ready.len() < before;
+        // A single worker that dies under its turn says nothing about the next one.
+        if was_ready && worker.age() < YOUNG {
+            state.failures += 1;
+        } else if worker.age() >= YOUNG || !self.shared {
+            state.failures = 0;
+        }
+    }
+
+    /// The process of a worker that had begun has ended.
+    pub fn ended(&self, worker: &Arc<Worker>) {
+        let mut state = self.state();
+        state.alive.retain(|other| !Arc::ptr_eq(other, worker));
+        if state.alive.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// No turn gets a worker from now on. The workers that could have taken one.
+    pub fn close(&self, why: Refused) -> Vec<Arc<Worker>> {
+        let mut state = self.state();
+        state.refused = Some(why);
+        state.waiting.clear();
+        state.ready.drain(..).collect()
+    }
+
+    /// Every worker that has not ended.
+    pub fn alive(&self) -> Vec<Arc<Worker>> {
+        self.state().alive.clone()
+    }
+
+    /// Waits until every worker has ended.
+    pub async fn wait_empty(&self) {
+        loop {
+            let mut emptied = std::pin::pin!(self.emptied.notified());
+            emptied.as_mut().enable();
+            if self.state().alive.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Takes a shared worker out of service: it ends when its other turns have.
+    pub fn retire(&self, worker: &Arc<Worker>) {
+        worker.retire();
+        self.discard(worker);
+    }
+
+    /// Gives no more turns to a worker.
+    pub fn discard(&self, worker: &Arc<Worker>) {
+        self.state().ready.retain(|other| !Arc::ptr_eq(other, worker));
+    }
+
+    fn give_back(self: &Arc<Self>, worker: Arc<Worker>, used: bool) {
+        let left = worker.load.fetch_sub(1, Ordering::Relaxed) - 1;
+        if self.shared {
+            if left == 0 && worker.is_retired() {
+                worker.kill();
+            }
+        } else if used {
+            worker.finish();
+        } else {
+            self.offer(worker);
+        }
+    }
+
+    /// Gives a single worker to the first turn that waits, else keeps it.
+    fn offer(self: &Arc<Self>, worker: Arc<Worker>) {
+        let mut lease = self.lease(worker);
+        loop {
+            let waiting = {
+                let mut state = self.state();
+                if state.refused.is_some() {
+                    lease.used = true;
+                    None
+                } else if let Some(waiting) = state.waiting.pop_front() {
+                    Some(waiting)
+                } else {
+                    if let Some(worker) = lease.worker.take() {
+                        worker.load.fetch_sub(1, Ordering::Relaxed);
+                        state.ready.push_back(worker);
+                    }
+                    None
+                }
+            };
+            let Some(waiting) = waiting else { return };
+            match waiting.send(lease) {
+                Ok(()) => return,
+                Err(refused) => lease = refused,
+            }
+        }
+    }
+
+    fn next_waiting(&self) -> Option<oneshot::Sender<Lease>> {
+        self.state().waiting.pop_front()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

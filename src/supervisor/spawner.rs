@@ -1,0 +1,219 @@
+//! Where workers come from: forked by a zygote, or, where forking is not safe, started one by one.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+
+use rustix::pipe::PipeFlags;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use super::control::{Control, FromZygote, Mode};
+use super::frames::Stream;
+use super::log;
+use super::process::{Exit, Output, Process, ended};
+use super::settings::{StartError, SupervisorSettings};
+
+/// A worker that has begun and has not said anything.
+pub struct Spawned {
+    /// Its channel.
+    pub stream: UnixStream,
+    /// Its standard output.
+    pub stdout: pipe::Receiver,
+    /// Its standard error.
+    pub stderr: pipe::Receiver,
+    /// The process.
+    pub body: Body,
+    /// How it ended, once it has.
+    pub exit: watch::Receiver<Option<Exit>>,
+}
+
+/// What a worker runs in.
+pub enum Body {
+    /// A child of the zygote.
+    Forked {
+        /// The way to it.
+        control: Arc<Control>,
+        /// Its number there.
+        child: u64,
+    },
+    /// A process of its own.
+    Started(Process),
+    /// A thread of this process, with what tells that it is given up.
+    InProcess(watch::Sender<Option<Exit>>),
+}
+
+impl Body {
+    /// Ends it at once; a thread cannot be, but notices that its channel is closed.
+    pub fn kill(&self) {
+        match self {
+            Self::Forked { control, child } => control.kill(*child),
+            Self::Started(process) => process.kill(),
+            Self::InProcess(lives) => {
+                lives.send_replace(Some(Exit::default()));
+            }
+        }
+    }
+}
+
+/// See the module.
+pub struct Spawner {
+    settings: SupervisorSettings,
+    runtime: tokio::runtime::Handle,
+    zygote: tokio::sync::Mutex<Option<Zygote>>,
+    /// Why workers are not forked, where they are not.
+    unforkable: OnceLock<String>,
+}
+
+struct Zygote {
+    control: Arc<Control>,
+    process: Process,
+}
+
+impl Spawner {
+    /// A spawner whose zygote, if there is one, has imported the agent.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(settings: SupervisorSettings, runtime: tokio::runtime::Handle) -> Result<Self, StartError> {
+        let spawner =
+            Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new() };
+        if cfg!(target_os = "linux") {
+            let zygote = spawner.start_zygote().await?;
+            *spawner.zygote.lock().await = zygote;
+        } else {
+            let _ = spawner.unforkable.set("this system has no safe fork".to_owned());
+        }
+        Ok(spawner)
+    }
+
+    /// A new worker.
+    ///
+    /// # Errors
+    /// When it cannot be started, or the zygote had to be started again and could not.
+    pub async fn spawn(&self, number: u64, mode: Mode) -> Result<Spawned, StartError> {
+        let control = self.control().await?;
+        let spawned = match control {
+            Some(control) => fork(control, number, mode),
+            None => self.execute(mode).await,
+        };
+        spawned.map_err(|source| self.spawn_error(source))
+    }
+
+    /// Whether workers are forked, and the agent is imported therefore.
+    pub fn forks(&self) -> bool {
+        self.unforkable.get().is_none()
+    }
+
+    /// Ends the zygote and with it every child it has forked. Returns when they are gone.
+    pub async fn stop(&self) {
+        if let Some(Zygote { control, process }) = self.zygote.lock().await.take() {
+            control.close();
+            let exit = ended(process.exit());
+            if tokio::time::timeout(std::time::Duration::from_secs(2), exit).await.is_err() {
+                process.kill();
+                ended(process.exit()).await;
+            }
+        }
+    }
+
+    /// The living zygote's control, of a new one where the last has died; `None` when workers are not forked.
+    async fn control(&self) -> Result<Option<Arc<Control>>, StartError> {
+        if !self.forks() {
+            return Ok(None);
+        }
+        let mut zygote = self.zygote.lock().await;
+        if zygote.as_ref().is_none_or(|zygote| zygote.control.is_gone()) {
+            tracing::warn!("the zygote is gone; starting another");
+            *zygote = self.start_zygote().await?;
+        }
+        Ok(zygote.as_ref().map(|zygote| Arc::clone(&zygote.control)))
+    }
+
+    async fn start_zygote(&self) -> Result<Option<Zygote>, StartError> {
+        let spawn_error = |source| self.spawn_error(source);
+        let (ours, theirs) = Control::pair().map_err(spawn_error)?;
+        let mut command = self.command("hitl.worker.zygote");
+        command.arg(&self.settings.agent).args(&self.settings.paths).stdin(Stdio::from(theirs));
+        let (process, output) = Process::start(command).await.map_err(spawn_error)?;
+        self.pump(output).map_err(spawn_error)?;
+        match ours.next().await.map_err(|error| StartError::Protocol(error.to_string()))? {
+            Some(FromZygote::Ready { fork: true, .. }) => {
+                Ok(Some(Zygote { control: ours.serve(&self.runtime), process }))
+            }
+            Some(FromZygote::Ready { fork: false, reason }) => {
+                let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+                tracing::warn!(reason, "workers cannot be forked and are started one by one, which takes longer");
+                let _ = self.unforkable.set(reason);
+                Ok(None)
+            }
+            Some(FromZygote::Failed { message, hint }) => Err(StartError::AgentImport { message, hint }),
+            None => {
+                let how = ended(process.exit()).await.to_string();
+                Err(StartError::Ended { agent: self.settings.agent.clone(), how })
+            }
+            Some(other) => Err(StartError::Protocol(format!("its first word was {other:?}"))),
+        }
+    }
+
+    async fn execute(&self, mode: Mode) -> io::Result<Spawned> {
+        let (stream, channel) = channel_pair()?;
+        let mut command = self.command("hitl.worker.plain");
+        command.arg(mode.as_str()).arg(&self.settings.agent).args(&self.settings.paths).stdin(Stdio::from(channel));
+        let (process, output) = Process::start(command).await?;
+        Ok(Spawned {
+            stream,
+            stdout: pipe::Receiver::from_owned_fd(output.stdout.into())?,
+            stderr: pipe::Receiver::from_owned_fd(output.stderr.into())?,
+            exit: process.exit(),
+            body: Body::Started(process),
+        })
+    }
+
+    fn spawn_error(&self, source: io::Error) -> StartError {
+        StartError::Spawn { python: self.settings.python.clone(), source }
+    }
+
+    fn command(&self, module: &str) -> Command {
+        let mut command = Command::new(&self.settings.python);
+        command
+            .args(["-m", module])
+            .current_dir(&self.settings.working_dir)
+            .env_clear()
+            .envs(self.settings.environment.iter().map(|(name, value)| (name, value)))
+            // Replay needs sets of strings in one order everywhere (DESIGN section 2).
+            .envs([("PYTHONHASHSEED", "0"), ("PYTHONUNBUFFERED", "1")].map(|(name, value)| {
+                (OsString::from(name), OsString::from(value))
+            }))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn pump(&self, output: Output) -> io::Result<()> {
+        let stdout = pipe::Receiver::from_owned_fd(output.stdout.into())?;
+        let stderr = pipe::Receiver::from_owned_fd(output.stderr.into())?;
+        self.runtime.spawn(log::pump(stdout, Stream::Stdout, || None));
+        self.runtime.spawn(log::pump(stderr, Stream::Stderr, || None));
+        Ok(())
+    }
+}
+
+fn fork(control: Arc<Control>, number: u64, mode: Mode) -> io::Result<Spawned> {
+    let (stream, theirs) = channel_pair()?;
+    let (stdout, child_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, child_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let stdout = pipe::Receiver::from_owned_fd(stdout)?;
+    let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+    let exit = control.fork(number, mode, [theirs, child_stdout, child_stderr])?;
+    Ok(Spawned { stream, stdout, stderr, body: Body::Forked { control, child: number }, exit })
+}
+
+fn channel_pair() -> io::Result<(UnixStream, OwnedFd)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(ours)?, theirs.into()))
+}

@@ -1,0 +1,193 @@
+"""MCP servers as tool sources: real server processes, over stdin and stdout and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl import MCPTools, ReActAgent, tool
+from hitl.mcp_tools import MCPServerError
+from hitl.testing import ScriptedChatClient
+from hitl.testing.local import LocalResult, run_locally
+
+SERVER = Path(__file__).parent.parent / "support" / "mcp_server.py"
+COMMAND = [sys.executable, str(SERVER)]
+APPROVE = {"type": "approve"}
+
+
+async def run(
+    source: MCPTools, *steps: list[tuple[str, Any]], answers: Any = None, more: list[Any] | None = None
+) -> tuple[LocalResult, list[str], ScriptedChatClient]:
+    """One turn in which the model calls these tools, step by step; with what it was told of each call."""
+    script: list[dict[str, Any]] = [{"tool_calls": [{"name": n, "args": a} for n, a in step]} for step in steps]
+    client = ScriptedChatClient([*script, {"content": "done"}])
+    agent = ReActAgent(client=client, tools=[source, *(more or [])])
+    result = await run_locally(agent, "go", answers=answers)
+    return result, [message.content or "" for message in result.state if message.role == "tool"], client
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server over HTTP that wants the token `t`."""
+    place = tmp_path_factory.mktemp("mcp") / "url"
+    environment = {**os.environ, "HITL_TEST_TOKEN": "t"}
+    with subprocess.Popen([*COMMAND, "--http", str(place)], stderr=subprocess.PIPE, env=environment) as process:
+        watch = select.poll()
+        assert process.stderr is not None
+        watch.register(process.stderr, select.POLLHUP)
+        try:
+            while not place.exists():
+                # Ends at once when the server dies; else it looks again a little later.
+                if watch.poll(20):
+                    raise RuntimeError(process.stderr.read().decode())
+            yield place.read_text()
+        finally:
+            process.terminate()
+
+
+def over_http(url: str, **options: Any) -> MCPTools:
+    return MCPTools(url=url, headers={"Authorization": "Bearer t"}, **options)
+
+
+async def test_the_model_sees_the_server_s_tools_and_their_schemas(url: str) -> None:
+    _, _, client = await run(over_http(url))
+    tools = {item["function"]["name"]: item["function"] for item in client.requests[0]["tools"]}
+    # `read.all` is no name that every provider takes.
+    assert list(tools) == ["write", "read_all", "fail", "numbers", "environment", "die"]
+    assert tools["write"]["description"] == "Write a line."
+    assert tools["write"]["parameters"]["properties"]["times"]["type"] == "integer"
+    assert tools["write"]["parameters"]["required"] == ["line"]
+
+
+async def test_calls_of_one_turn_reach_one_server_and_are_steps() -> None:
+    result, told, _ = await run(
+        MCPTools(COMMAND, name="shelf"),
+        [("write", {"line": "a"}), ("write", {"line": "b", "times": 2})],
+        [("read_all", {})],
+    )
+    assert sorted(told[0:2]) in (["wrote 1", "wrote 3"], ["wrote 2", "wrote 3"])
+    assert sorted(told[2].split("\n")) == ["a", "b", "b"]
+    kinds = [(step["kind"], step["name"]) for step, _ in result.port.steps]
+    assert kinds[0] == ("mcp", "shelf.list_tools")
+    assert kinds.count(("tool", "write")) == 2
+    assert kinds.count(("tool", "read_all")) == 1
+
+
+async def test_a_turn_gets_a_server_of_its_own_and_leaves_none_behind() -> None:
+    source = MCPTools(COMMAND)
+    await run(source, [("write", {"line": "a"})])
+    _, told, _ = await run(source, [("read_all", {})])
+    assert told == [""]
+    assert not source._connections
+
+
+async def test_several_blocks_and_errors_come_back_as_they_should() -> None:
+    _, told, _ = await run(MCPTools(COMMAND), [("fail", {}), ("write", {"line": 5}), ("numbers", {})])
+    assert "the shelf is broken" in json.loads(told[0])["error"]
+    assert "line" in json.loads(told[1])["error"]
+    assert told[2] in ("1\n2", "[1,2]")
+
+
+async def test_a_server_that_dies_is_a_tool_error_and_the_next_call_starts_another() -> None:
+    _, told, _ = await run(MCPTools(COMMAND), [("write", {"line": "a"})], [("die", {})], [("write", {"line": "b"})])
+    assert told[0] == "wrote 1"
+    assert "the MCP server" in json.loads(told[1])["error"]
+    assert told[2] == "wrote 1"
+
+
+async def test_a_server_gets_no_secrets_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    source = MCPTools(COMMAND, env={"SHELF": "top"})
+    _, told, _ = await run(source, [("environment", {"name": name}) for name in ("OPENAI_API_KEY", "SHELF")])
+    assert told == ["unset", "top"]
+
+
+async def test_a_server_over_http(url: str) -> None:
+    _, told, _ = await run(over_http(url), [("write", {"line": "over http"})], [("read_all", {})])
+    assert told[0].startswith("wrote ")
+    assert "over http" in told[1].split("\n")
+
+
+async def test_a_server_that_refuses_or_does_not_exist_fails_the_turn_by_name(url: str) -> None:
+    with pytest.raises(MCPServerError, match=r"the MCP server 127\.0\.0\.1 (cannot be reached|refused)"):
+        await run(MCPTools(url=url))
+    with pytest.raises(MCPServerError, match=r"the MCP server no-such-program cannot be reached: FileNotFoundError"):
+        await run(MCPTools("no-such-program --flag"))
+
+
+# -- approvals -------------------------------------------------------------------------------------------------------
+
+
+async def test_all_tools_or_named_ones_need_approval(url: str) -> None:
+    result, told, _ = await run(
+        over_http(url, requires_approval={"write": True, "numbers": False}),
+        [("write", {"line": "never"})],
+        [("numbers", {})],
+        [("read_all", {})],
+        answers=lambda asked: {"type": "reject", "reason": "no"},
+    )
+    assert [asked["payload"]["tool_name"] for asked in result.requests] == ["write"]
+    assert told[0] == json.dumps({"error": "User rejected write: no"})
+    assert "never" not in told[2]
+    result, told, _ = await run(
+        over_http(url, requires_approval=True), [("write", {"line": "a"})], answers=lambda asked: APPROVE
+    )
+    assert result.requests[0]["payload"]["tool_args"] == {"line": "a"}
+    assert told[0].startswith("wrote ")
+
+
+async def test_a_policy_decides_by_the_arguments(url: str) -> None:
+    source = over_http(url, requires_approval=lambda ctx, args: args.get("line") == "danger")
+    result, _, _ = await run(
+        source, [("write", {"line": "fine"}), ("write", {"line": "danger"})], answers=lambda asked: APPROVE
+    )
+    assert [asked["payload"]["tool_args"] for asked in result.requests] == [{"line": "danger"}]
+
+
+async def test_a_gate_for_a_tool_that_does_not_exist_fails_and_guards_nothing_silently(url: str) -> None:
+    with pytest.raises(MCPServerError, match=r"names wirte, which the server does not have \(it has: write, "):
+        await run(over_http(url, requires_approval={"wirte": True}))
+
+
+async def test_a_tool_of_the_agent_s_own_with_a_server_s_name_is_an_error(url: str) -> None:
+    @tool
+    async def write(line: str) -> None: ...
+
+    with pytest.raises(ValueError, match="two tools are called 'write'"):
+        await run(over_http(url), more=[write])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "complaint"),
+    [
+        ({}, TypeError, "a command or a url"),
+        ({"command": "x", "url": "http://x"}, TypeError, "a command or a url"),
+        ({"command": []}, ValueError, "the command is empty"),
+        ({"command": "x", "requires_approval": "yes"}, TypeError, "requires_approval must be a bool or a callable"),
+        ({"command": "x", "requires_approval": {"w": 1}}, TypeError, r"requires_approval\['w'\]"),
+        ({"command": "x", "on_approval": lambda request: None}, TypeError, "on_approval is not supported yet"),
+    ],
+)
+def test_a_wrong_option_is_refused(options: dict[str, Any], error: type[Exception], complaint: str) -> None:
+    with pytest.raises(error, match=complaint):
+        MCPTools(**options)
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(MCPServerError, match=r"hitl-runtime\[mcp\]"):
+        MCPTools("x")
+
+
+def test_a_command_may_be_one_string() -> None:
+    source = MCPTools("uvx 'some server' --flag")
+    assert source._command == ["uvx", "some server", "--flag"]
+    assert (source.name, MCPTools(url="https://user:pw@tools.example/mcp").name) == ("uvx", "tools.example")

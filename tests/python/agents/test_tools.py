@@ -1,0 +1,222 @@
+"""`tool()` itself: options, copies, and calls from Python."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import pytest
+
+from hitl import RunContext, Tool, ToolRejected, tool
+from hitl.testing.local import LocalTurn
+from hitl.tool_schema import InvalidArguments
+
+
+@tool(requires_approval=True, description="old", timeout=3, input_guardrails=[lambda path: None])
+async def delete_file(path: str) -> str:
+    """Delete a file."""
+    return f"Deleted {path}"
+
+
+def test_changing_a_tool_changes_what_is_named_and_makes_a_copy() -> None:
+    changed = tool(delete_file, description="new")
+    assert (changed.description, delete_file.description) == ("new", "old")
+    # Re-decorating must not drop the approval, or anything else.
+    assert changed.requires_approval is True
+    assert changed.timeout == 3
+    assert changed.input_guardrails == delete_file.input_guardrails
+    assert tool(changed, requires_approval=False).requires_approval is False
+    assert changed.requires_approval is True
+
+
+def test_an_option_given_as_none_resets_it() -> None:
+    assert tool(delete_file, description=None).description == "Delete a file."
+    assert tool(delete_file, timeout=None, input_guardrails=None).input_guardrails == ()
+
+
+def test_lists_that_were_passed_in_are_not_kept() -> None:
+    guardrails = [lambda path: None]
+    allowed: list[Any] = ["approve"]
+    made = tool(delete_file, input_guardrails=guardrails, allowed_decisions=allowed)
+    guardrails.clear()
+    allowed.append("reject")
+    assert len(made.input_guardrails) == 1
+    assert made.allowed_decisions == ("approve",)
+
+
+def test_it_keeps_the_function_s_name_and_docstring() -> None:
+    assert (delete_file.__name__, delete_file.__doc__) == ("delete_file", "Delete a file.")
+    assert repr(delete_file) == "<Tool delete_file>"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "complaint"),
+    [
+        ({"requires_approval": "yes"}, TypeError, "must be a bool or a callable"),
+        ({"requires_approval": None}, TypeError, "must be a bool or a callable"),
+        ({"on_approval": lambda request: None}, TypeError, "on_approval is not supported yet"),
+        ({"allowed_decisions": ["maybe"]}, ValueError, "maybe"),
+        ({"allowed_decisions": []}, ValueError, "nothing"),
+        ({"allowed_decisions": ["edit"]}, ValueError, "needs 'approve' or 'reject'"),
+        ({"timeout": 0}, ValueError, "more than 0"),
+        ({"timeout": True}, TypeError, "number of seconds"),
+        ({"once": 1}, TypeError, "once must be"),
+        ({"name": "no spaces"}, ValueError, "1 to 64"),
+        ({"name": "x" * 65}, ValueError, "1 to 64"),
+        ({"description": 5}, TypeError, "description must be a str"),
+        ({"approval_description": 5}, TypeError, "approval_description must be a str"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_at_decoration(
+    options: dict[str, Any], error: type[Exception], complaint: str
+) -> None:
+    with pytest.raises(error, match=complaint):
+        tool(delete_file, **options)
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="needs a function, got int"):
+        tool(5)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="<lambda>"):
+        tool(lambda path: None)
+
+
+class Shelf:
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    @tool
+    def put(self, item: str) -> str:
+        """Put it there."""
+        return f"{item} on {self.place}"
+
+
+def test_a_method_is_a_tool_of_its_object() -> None:
+    left = Shelf("left")
+    assert isinstance(Shelf.put, Tool)
+    assert list(left.put.parameters.json_schema["properties"]) == ["item"]
+    assert left.put(item="book") == "book on left"
+    assert tool(left.put.function, name="put").function("book") == "book on left"
+
+
+def test_a_partial_is_a_tool_with_what_is_left() -> None:
+    def power(base: int, exponent: int) -> int:
+        """Raise it."""
+        return int(base**exponent)
+
+    square = tool(functools.partial(power, exponent=2), name="square")
+    assert square.description == "Raise it."
+    assert square.parameters.json_schema["properties"]["base"] == {"type": "integer"}
+    assert square(3) == 9
+
+
+# -- called from Python, outside a run -------------------------------------------------------------------------------
+
+
+async def test_outside_a_run_a_tool_is_its_function() -> None:
+    @tool
+    def add(a: int, b: int = 2) -> int:
+        return a + b
+
+    @tool
+    async def who(ctx: RunContext[Any]) -> RunContext[Any]:
+        return ctx
+
+    assert add(1) == 3
+    assert await who() == RunContext()
+
+
+async def test_outside_a_run_a_gated_tool_refuses() -> None:
+    with pytest.raises(RuntimeError, match="needs a person's approval, and was called outside a hitl run"):
+        await delete_file(path="/x")
+
+
+def test_outside_a_run_guardrails_hold() -> None:
+    def check(n: int) -> dict[str, Any]:
+        if n < 0:
+            raise ValueError("negative")
+        return {"n": n + 1}
+
+    @tool(input_guardrails=[check], output_guardrails=[lambda result: result * 10])
+    def f(n: int) -> int:
+        return n
+
+    assert f(1) == 20
+    with pytest.raises(ValueError, match="negative"):
+        f(-1)
+
+
+# -- called from Python, inside a run --------------------------------------------------------------------------------
+
+
+async def test_inside_a_run_a_call_is_a_step() -> None:
+    @tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    local = LocalTurn()
+    assert await local.run(lambda: add(1, b=2)) == 3
+    (step, result), *rest = local.port.steps
+    assert (step["kind"], step["name"], list(step["arguments"])) == ("tool", "add", ["a", "b"])
+    assert result == {"value": 3}
+    assert rest == []
+
+
+async def test_inside_a_run_a_gated_tool_asks_whoever_calls_it() -> None:
+    ran = []
+
+    @tool(requires_approval=True)
+    async def drop(path: str) -> None:
+        ran.append(path)
+
+    local = LocalTurn(lambda asked: {"type": "reject", "reason": "no"})
+    with pytest.raises(ToolRejected, match=r"^User rejected drop: no$"):
+        await local.run(lambda: drop("/x"))
+    assert ran == []
+
+
+async def test_wrong_arguments_from_python_are_an_error_before_any_step() -> None:
+    @tool
+    async def f(a: int) -> None: ...
+
+    local = LocalTurn()
+    with pytest.raises(InvalidArguments, match="a: Input should be a valid integer"):
+        await local.run(lambda: f(a="x"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"f\(\) takes 1 arguments, got 2"):
+        await local.run(lambda: f.call(1, 2))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="several values for 'a'"):
+        await local.run(lambda: f.call(1, a=2))  # type: ignore[misc]
+    assert local.port.steps == []
+
+
+async def test_a_plain_tool_blocks_a_sync_agent_s_thread_and_never_the_loop() -> None:
+    threads: set[int] = set()
+
+    @tool(requires_approval=True)
+    def drop(path: str) -> str:
+        threads.add(threading.get_ident())
+        return f"dropped {path}"
+
+    local = LocalTurn(lambda asked: {"type": "approve"})
+
+    async def on_the_loop() -> Any:
+        return drop("/x")
+
+    with pytest.raises(RuntimeError, match=r"would block the event loop; use: await drop\.call"):
+        await local.run(on_the_loop)
+    assert await local.run(lambda: local.turn.run_in_thread(drop, "/x")) == "dropped /x"
+    assert await local.run(lambda: drop.call("/y")) == "dropped /y"
+    assert threading.get_ident() not in threads
+
+
+async def test_a_tool_knows_its_run() -> None:
+    @tool
+    async def who(ctx: RunContext[Any]) -> list[Any]:
+        return [ctx.context, ctx.agent, ctx.session_id, ctx.tool_call_id, ctx.idempotency_key]
+
+    local = LocalTurn(context={"user": 7}, agent="boss")
+    first = await local.run(lambda: who())  # type: ignore[call-arg]
+    second = await local.run(lambda: who())  # type: ignore[call-arg]
+    assert first == [{"user": 7}, "boss", "session-1", None, "session-1/turn-1/0#1"]
+    assert second[-1] == "session-1/turn-1/0#2"

@@ -1,0 +1,73 @@
+"""A pseudo-terminal with `hitl` on it: type keys, wait for what the screen says.
+
+`raw` is everything that was sent to it so far, `seen` the same without colours and cursor movements.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from types import TracebackType
+
+import pexpect
+
+UP, DOWN, ENTER, SPACE, CTRL_C, CTRL_D = "\x1b[A", "\x1b[B", "\r", " ", "\x03", "\x04"
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\x1b\][^\x07]*\x07")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of a child: ours, without what would change how `hitl` behaves."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HITL_", "COLUMNS", "LINES"))}
+    # A pseudo-terminal does not answer where its cursor is.
+    return {**kept, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", **variables}
+
+
+class Terminal:
+    """`hitl` with `arguments` on a terminal of 100 columns."""
+
+    def __init__(self, *arguments: str, columns: int = 100, **variables: str) -> None:
+        self._child = pexpect.spawn(
+            sys.executable,
+            ["-m", "hitl", *arguments],
+            env=environment(**variables),  # type: ignore[arg-type]
+            dimensions=(40, columns),
+            encoding="utf-8",
+            timeout=30,
+            echo=False,
+        )
+        # Pexpect waits before each `send` for programs that switch echo off late; we wait for prompts instead.
+        self._child.delaybeforesend = None
+        self.raw = ""
+        self.seen = ""
+
+    def expect(self, text: str) -> str:
+        """Wait until the screen was sent `text` (colours and cursor movements aside); what came before it."""
+        escape = r"\x1b\[[0-?]*[ -/]*[@-~]"
+        words = (rf"(?:{escape})*".join(map(re.escape, word)) for word in text.split())
+        self._child.expect(rf"(?:\s|{escape})*".join(words))
+        self.raw += (self._child.before or "") + (self._child.after or "")
+        before = _ESCAPES.sub("", self._child.before or "")
+        self.seen += before + text
+        return before
+
+    def send(self, keys: str) -> None:
+        self._child.send(keys)
+
+    def finish(self) -> int:
+        """Wait for the program to end; its exit code."""
+        self._child.expect(pexpect.EOF)
+        self.raw += self._child.before or ""
+        self.seen += _ESCAPES.sub("", self._child.before or "")
+        self._child.close()
+        assert self._child.exitstatus is not None, f"killed by signal {self._child.signalstatus}"
+        return self._child.exitstatus
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._child.close(force=True)

@@ -1,0 +1,71 @@
+"""Event streams: what they give, and that they come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl.client import AsyncClient, ConnectionFailed, NotFound
+from tests.python.client.fake_server import FakeServer
+
+Connect = Callable[..., Any]
+
+
+async def test_after_an_id_come_the_events_that_followed_it(connect: Connect) -> None:
+    async with connect() as client:
+        session = await client.create_session()
+        await client.ask(session.session_id, "hello")
+        events = await client.first_events(1, session_id=session.session_id, after="1")
+    assert [(event.id, event.type, event.session_id) for event in events] == [("2", "session.idle", session.session_id)]
+
+
+async def test_an_unknown_session_is_refused(connect: Connect) -> None:
+    async with connect() as client:
+        with pytest.raises(NotFound):
+            await client.first_events(1, session_id="nobody")
+
+
+async def test_what_happens_after_connecting_is_in_the_stream(server: FakeServer) -> None:
+    async with AsyncClient(server.url) as client, client.events() as events:
+        session = await client.create_session()
+        await client.ask(session.session_id, "ask x")
+        stream = aiter(events)
+        types = [(await anext(stream)).type for _ in range(3)]
+    assert types == ["session.running", "interrupt.created", "session.interrupted"]
+
+
+async def test_a_cut_stream_comes_back_where_it_was(server: FakeServer) -> None:
+    async with AsyncClient(server.url) as client:
+        session = await client.create_session()
+        async with client.events(session.session_id) as events:
+            stream = aiter(events)
+            await client.ask(session.session_id, "one")
+            before = [(await anext(stream)).type for _ in range(2)]
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(server.start)
+            await client.ask(session.session_id, "two")
+            after = [(await anext(stream)).type for _ in range(3)]
+    assert before == ["session.running", "session.idle"]
+    assert after == ["reconnected", "session.running", "session.idle"]
+    assert server.sent("GET", "/events")[-1].headers["last-event-id"] == "2"
+
+
+async def test_patience_ends(server: FakeServer) -> None:
+    async with AsyncClient(server.url) as client, client.events(patience=0.15) as events:
+        stream = aiter(events)
+        await asyncio.to_thread(server.stop)
+        with pytest.raises(ConnectionFailed):
+            await anext(stream)
+
+
+async def test_a_session_deleted_meanwhile_ends_the_stream(server: FakeServer) -> None:
+    async with AsyncClient(server.url) as client:
+        session = await client.create_session()
+        async with client.events(session.session_id) as events:
+            stream = aiter(events)
+            await client.delete_session(session.session_id)
+            with pytest.raises(NotFound):
+                await anext(stream)

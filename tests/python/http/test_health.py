@@ -1,0 +1,59 @@
+"""GET /health, /healthz, /readyz and /metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.python.support.api import Api, ok
+from tests.python.support.gate import Gate
+
+if TYPE_CHECKING:
+    from tests.python.http.conftest import Serve
+
+
+def test_health_says_how_many_turns_work_and_may_work_and_how_many_sessions_there_are(serve: Serve, gate: Gate) -> None:
+    api = serve(workers=3).api
+    health = ok(api.get("/health"))
+    assert health["status"] == "ok"
+    assert (health["max_workers"], health["running_workers"], health["total_sessions"]) == (3, 0, 0)
+    session_id = api.create()
+    api.create()
+    api.play(session_id, "hold", gate.port)
+    gate.wait_for_arrival()
+    health = ok(api.get("/health"))
+    assert (health["max_workers"], health["running_workers"], health["total_sessions"]) == (3, 1, 2)
+    gate.release()
+    assert api.wait(session_id)["status"] == "idle"
+    assert ok(api.get("/health"))["running_workers"] == 0
+
+
+def test_a_turn_that_waits_for_a_person_is_not_at_work(serve: Serve) -> None:
+    api = serve(workers=2).api
+    for _ in range(3):
+        api.ask({"type": "question"})
+    health = ok(api.get("/health"))
+    assert health["running_workers"] == 0
+    assert health["total_sessions"] == 3
+
+
+def test_alive_and_ready(api: Api) -> None:
+    assert api.get("/healthz").status_code == 200
+    assert api.get("/readyz").status_code == 200
+
+
+def test_metrics_are_prometheus_text(api: Api) -> None:
+    api.run(api.create(), "echo", 1)
+    response = api.get("/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain")
+    lines = response.text.splitlines()
+    samples = [line for line in lines if line and not line.startswith("#")]
+    assert samples
+    for sample in samples:
+        name, value = sample.rsplit(" ", 1)
+        assert name.startswith("hitl_"), sample
+        float(value)
+    documented = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+    assert documented
+    # No label may hold what a client or an agent chose: such series never end.
+    assert not any("session_id" in sample for sample in samples)

@@ -1,0 +1,280 @@
+"""What an agent does to its own process hurts its own turn only."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.python.support.api import Api, ok, problem, result, tool_results
+from tests.python.support.gate import Gate
+from tests.python.support.served import Served
+
+if TYPE_CHECKING:
+    from tests.python.http.conftest import Serve, SharedServers
+
+DIED = "Worker process exited unexpectedly"
+SECRETS = {
+    "HITL_API_KEY": "key-5f0c",
+    "HITL_WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+}
+
+
+class TestCrashes:
+    @pytest.mark.parametrize("how", ["segmentation fault", "os._exit", "SIGKILL"])
+    def test_end_that_turn_with_an_error(self, api: Api, gate: Gate, how: str) -> None:
+        neighbour = api.create()
+        api.play(neighbour, "hold", gate.port)
+        gate.wait_for_arrival()
+        session_id = api.create()
+        api.run(session_id, "echo", 1)
+        session = api.run(session_id, "crash", how)
+        assert (session["status"], session["error"]) == ("error", DIED)
+        assert len(ok(api.get(f"/sessions/{session_id}/messages"))) == 2
+        gate.release()
+        assert result(api.wait(neighbour)) == "go"
+        assert result(api.run(session_id, "echo", "alive")) == "alive"
+
+    @pytest.mark.parametrize("how", ["segmentation fault", "os._exit", "SIGKILL"])
+    def test_with_tasks_the_pool_recovers(self, serve: Serve, how: str) -> None:
+        api = serve(isolation="task").api
+        session = api.run(api.create(), "crash", how)
+        assert (session["status"], session["error"]) == ("error", DIED)
+        for number in range(4):
+            assert result(api.run(api.create(), "echo", number)) == number
+
+    def test_sys_exit_is_an_error_of_the_turn(self, either_api: Api) -> None:
+        session = either_api.run(either_api.create(), "crash", "SystemExit")
+        assert session["status"] == "error"
+        assert session["error"] == "SystemExit: 4"
+        assert result(either_api.run(session["session_id"], "echo", 1)) == 1
+
+    def test_many_crashes_in_a_row_wear_nothing_out(self, serve: Serve) -> None:
+        api = serve(workers=2).api
+        for _ in range(20):
+            assert api.run(api.create(), "crash", "os._exit")["error"] == DIED
+        health = ok(api.get("/health"))
+        assert health["running_workers"] == 0
+        assert result(api.run(api.create(), "echo", 1)) == 1
+
+
+class TestProcesses:
+    def test_a_turn_has_a_process_of_its_own(self, api: Api) -> None:
+        session_id = api.create()
+        pids = [result(api.run(session_id, "process")) for _ in range(5)]
+        assert len(set(pids)) == 5
+
+    def test_none_of_them_is_the_server(self, either_server: Served) -> None:
+        api = either_server.api
+        assert result(api.run(api.create(), "process")) != either_server.pid
+
+    def test_a_finished_turns_process_is_gone(self, api: Api) -> None:
+        pid = result(api.run(api.create(), "process"))
+        status = Path(f"/proc/{pid}/stat")
+        # It is reaped soon after its answer; each further turn gives it time.
+        for _ in range(200):
+            if not status.exists():
+                return
+            api.run(api.create(), "echo", 1)
+        pytest.fail(f"process {pid} is still there: {status.read_text()}")
+
+    def test_workers_end_with_their_server(self, serve: Serve, gate: Gate, isolation: str) -> None:
+        server = serve(isolation=isolation)
+        server.api.play(server.api.create(), "hold", gate.port)
+        gate.wait_for_arrival()
+        server.kill()
+        gate.wait_until_gone()
+
+
+class TestEnvironment:
+    @pytest.fixture(params=["process", "task"])
+    def guarded(self, request: pytest.FixtureRequest, serve: Serve, tmp_path: Path) -> Served:
+        environment = SECRETS | {"HITL_STORE": f"sqlite:{tmp_path / 'address-of-the-store.db'}", "HARMLESS": "kept"}
+        # `store` and `api_key` come from the environment, as in a deployment.
+        server: Served = serve("puppet", environment=environment, store=None, isolation=request.param)
+        server.api.http.headers["authorization"] = f"Bearer {SECRETS['HITL_API_KEY']}"
+        return server
+
+    def test_a_tool_does_not_find_keys_secrets_or_the_store(self, guarded: Served, tmp_path: Path) -> None:
+        (environment,) = tool_results(guarded.api.call_tools([{"name": "environment_of_tool"}]))
+        assert (tmp_path / "address-of-the-store.db").exists()
+        assert environment["HARMLESS"] == "kept"
+        text = json.dumps(environment)
+        for secret in (*SECRETS.values(), "address-of-the-store", "HITL_API_KEY", "HITL_WEBHOOK_SECRET", "HITL_STORE"):
+            assert secret not in text
+
+    def test_nor_in_what_the_kernel_shows_of_a_worker(self, shared_servers: SharedServers, serve: Serve) -> None:
+        server = serve(environment=SECRETS)
+        server.api.http.headers["authorization"] = f"Bearer {SECRETS['HITL_API_KEY']}"
+        # An agent may read /proc/self/environ: that shows what the process was started with, not os.environ.
+        api = server.api
+        pid = None
+        with Gate() as gate:
+            session_id = api.create()
+            api.play(session_id, "hold", gate.port)
+            gate.wait_for_arrival()
+            for process in Path("/proc").iterdir():
+                if process.name.isdigit() and _is_descendant(int(process.name), server.pid):
+                    pid = process.name
+                    shown = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+                    for secret in SECRETS.values():
+                        assert secret.encode() not in shown
+            gate.release()
+        assert pid is not None
+
+
+def _is_descendant(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return False
+        pid = int(stat.rpartition(")")[2].split()[1])
+        if pid == ancestor:
+            return True
+    return False
+
+
+class TestQueue:
+    def test_unanswered_people_do_not_stop_a_server(self, serve: Serve, isolation: str) -> None:
+        """The failure of the peer: each of them held one of its two workers for ever."""
+        api = serve(workers=2, isolation=isolation).api
+        waiting = [api.ask({"type": "question", "n": number}) for number in range(6)]
+        assert result(api.run(api.create(), "echo", "served")) == "served"
+        for session_id, interrupt_id in waiting:
+            ok(api.resume(session_id, interrupt_id, "late"))
+            assert result(api.wait(session_id)) == "late"
+
+    def test_more_turns_than_workers_wait_their_turn(self, serve: Serve, gate: Gate, isolation: str) -> None:
+        api = serve(workers=2, isolation=isolation).api
+        sessions = [api.create() for _ in range(5)]
+        for session_id in sessions:
+            api.play(session_id, "hold", gate.port)
+        for _ in range(2):
+            gate.wait_for_arrival()
+        assert ok(api.get("/health"))["running_workers"] == 2
+        assert {api.session(session_id)["status"] for session_id in sessions} == {"running"}
+        for _ in range(3):
+            gate.release()
+            gate.wait_for_arrival()
+        gate.release()
+        gate.release()
+        assert [result(api.wait(session_id)) for session_id in sessions] == ["go"] * 5
+
+    def test_a_full_queue_says_so_and_starts_nothing(self, serve: Serve, gate: Gate) -> None:
+        api = serve(workers=1, queue=2).api
+        sessions = [api.create() for _ in range(4)]
+        api.play(sessions[0], "hold", gate.port)
+        gate.wait_for_arrival()
+        api.play(sessions[1], "echo", 1)
+        api.play(sessions[2], "echo", 2)
+        response = api.send(sessions[3], "echo 3")
+        problem(response, 503)
+        assert int(response.headers["retry-after"]) >= 1
+        assert api.session(sessions[3])["status"] == "idle"
+        assert ok(api.get(f"/sessions/{sessions[3]}/messages")) == []
+        gate.release()
+        assert [result(api.wait(session_id)) for session_id in sessions[:3]] == ["go", 1, 2]
+        assert result(api.run(sessions[3], "echo", 3)) == 3
+
+    def test_answers_go_past_a_full_queue(self, serve: Serve, gate: Gate) -> None:
+        api = serve(workers=1, queue=1).api
+        waiting, interrupt_id = api.ask({"type": "question"})
+        sessions = [api.create() for _ in range(2)]
+        api.play(sessions[0], "hold", gate.port)
+        gate.wait_for_arrival()
+        api.play(sessions[1], "echo", 1)
+        ok(api.resume(waiting, interrupt_id, "first"))
+        assert result(api.wait(waiting)) == "first"
+        assert api.session(sessions[1])["status"] == "running"
+        gate.release()
+        assert result(api.wait(sessions[1])) == 1
+
+    def test_a_turn_that_waits_in_the_queue_can_be_cancelled_and_deleted(self, serve: Serve, gate: Gate) -> None:
+        api = serve(workers=1).api
+        sessions = [api.create() for _ in range(3)]
+        api.play(sessions[0], "hold", gate.port)
+        gate.wait_for_arrival()
+        api.play(sessions[1], "echo", 1)
+        api.play(sessions[2], "echo", 2)
+        ok(api.post(f"/sessions/{sessions[1]}/cancel"))
+        assert api.session(sessions[1])["error"] == "Turn cancelled"
+        assert api.delete(sessions[2]).status_code == 204
+        gate.release()
+        assert result(api.wait(sessions[0])) == "go"
+        assert ok(api.get("/health"))["running_workers"] == 0
+
+    def test_many_turns_at_once_all_end(self, either_api: Api) -> None:
+        sessions = [either_api.create() for _ in range(40)]
+        with ThreadPoolExecutor(16) as threads:
+            outcomes = list(threads.map(lambda pair: either_api.run(pair[1], "echo", pair[0]), enumerate(sessions)))
+        assert [result(session) for session in outcomes] == list(range(40))
+
+
+class TestOutput:
+    def test_goes_to_the_servers_log_with_its_session(self, either_server: Served) -> None:
+        api = either_server.api
+        session_id = api.create()
+        word = f"word-of-{session_id}"
+        assert result(api.run(session_id, "say", word)) == word
+        for stream in ("stdout", "stderr"):
+            line = either_server.wait_for_line(lambda line, stream=stream: f"{word} on {stream}" in line)
+            assert session_id in line.replace(word, "")
+
+    def test_of_turns_side_by_side_is_told_apart(self, either_server: Served) -> None:
+        api = either_server.api
+        sessions = [api.create() for _ in range(6)]
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(lambda session_id: api.run(session_id, "say", f"by-{session_id}"), sessions))
+        for session_id in sessions:
+            line = either_server.wait_for_line(lambda line, wanted=f"by-{session_id} on stdout": wanted in line)
+            assert set(re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", line)) >= {session_id}
+            assert not [other for other in sessions if other != session_id and other in line]
+
+    def test_arguments_and_answers_are_in_no_log(self, serve: Serve, tmp_path: Path) -> None:
+        server = serve("puppet")
+        secret = str(tmp_path / "ledger-of-secrets")
+        session = server.api.call_tools([{"name": "charge", "args": {"ledger": secret, "cents": 1}}])
+        interrupt_id = session["interrupts"][0]["interrupt_id"]
+        answer = {"approved": False, "reason": "because-of-confidential-things"}
+        ok(server.api.resume(session["session_id"], interrupt_id, answer))
+        server.api.wait(session["session_id"])
+        server.signal(signal.SIGTERM)
+        server.wait()
+        assert not [line for line in server.lines if "ledger-of-secrets" in line or "confidential" in line]
+
+
+@pytest.mark.parametrize(
+    ("what", "starts"),
+    [
+        ("none", "TypeError: Agent must return a (response, state) tuple, got NoneType"),
+        ("text", "TypeError: Agent must return a (response, state) tuple, got str"),
+        ("one", "TypeError: Agent must return a (response, state) tuple, got "),
+        ("three", "TypeError: Agent must return a (response, state) tuple, got "),
+        ("response", "TypeError: "),
+        ("state", "TypeError: "),
+        ("entry", "TypeError: "),
+    ],
+)
+def test_a_wrong_result_is_an_error_that_says_what_came(shared_servers: Any, what: str, starts: str) -> None:
+    api = shared_servers.get("wrong_result").api
+    session_id = api.create()
+    assert api.send(session_id, what).status_code == 202
+    session = api.wait(session_id)
+    assert session["status"] == "error"
+    assert session["error"].startswith(starts)
+
+
+def test_a_synchronous_agent_asks_from_its_thread(shared_servers: SharedServers, isolation: str) -> None:
+    api = shared_servers.get("synchronous", isolation).api
+    session_id = api.create()
+    api.send(session_id, "what?")
+    session = api.wait(session_id)
+    assert session["interrupts"][0]["payload"] == {"type": "question", "prompt": "what?"}
+    ok(api.resume(session_id, session["interrupts"][0]["interrupt_id"], None))
+    assert result(api.wait(session_id)) is None

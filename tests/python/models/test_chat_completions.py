@@ -1,0 +1,303 @@
+"""The real `openai` package against a local server that speaks its wire format."""
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from hitl.messages import ChatMessage
+from hitl.models import Delta, ModelRequest, OpenAIChatClient, OpenRouterChatClient, ResponseFormat
+from hitl.models.chat_completions import ModelNotConfigured
+from hitl.models.wire import IncompleteReply
+from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
+
+WEATHER = {
+    "type": "function",
+    "function": {"name": "weather", "description": "", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+@pytest.fixture
+def server() -> Iterator[ChatCompletionsServer]:
+    with ChatCompletionsServer().serving() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def client(server: ChatCompletionsServer) -> AsyncIterator[OpenAIChatClient]:
+    made = OpenAIChatClient(api_key=API_KEY, base_url=server.url)
+    yield made
+    await made.aclose()
+
+
+def request(*messages: ChatMessage, deltas: list[Delta] | None = None, **fields: Any) -> ModelRequest:
+    return ModelRequest(
+        model="test-model",
+        messages=list(messages) or [ChatMessage.user_message(content="hi")],
+        on_delta=None if deltas is None else deltas.append,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_text_and_usage_arrive_streamed_or_not(
+    server: ChatCompletionsServer, client: OpenAIChatClient, streamed: bool
+) -> None:
+    server.replies = [Reply("Hello, wörld")]
+    deltas: list[Delta] = []
+    reply = await client.complete(request(deltas=deltas if streamed else None))
+    assert reply.message == ChatMessage.assistant_message(content="Hello, wörld")
+    assert reply.finish_reason == "stop"
+    assert reply.usage == {
+        "input_tokens": 11,
+        "output_tokens": 7,
+        "total_tokens": 18,
+        "cached_tokens": 4,
+        "reasoning_tokens": 2,
+    }
+    assert deltas == ([{"content": "Hello"}, {"content": ", wör"}, {"content": "ld"}] if streamed else [])
+    assert server.received[0].body.get("stream", False) is streamed
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_parallel_tool_calls_are_put_together_by_index(
+    server: ChatCompletionsServer, client: OpenAIChatClient, streamed: bool
+) -> None:
+    server.replies = [
+        Reply(calls=[("call_a", "weather", '{"city": "Oakland"}'), ("call_b", "delete_file", '{"path": "/tmp/x"}')])
+    ]
+    reply = await client.complete(request(deltas=[] if streamed else None, tools=[WEATHER]))
+    assert reply.message.content is None
+    assert reply.message.tool_calls == [
+        {"id": "call_a", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oakland"}'}},
+        {"id": "call_b", "type": "function", "function": {"name": "delete_file", "arguments": '{"path": "/tmp/x"}'}},
+    ]
+    assert reply.finish_reason == "tool_calls"
+    assert server.received[0].body["tools"] == [WEATHER]
+
+
+async def test_a_whole_conversation_is_sent_as_the_api_takes_it(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    server.replies = [Reply("ok")]
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    await client.complete(
+        request(
+            ChatMessage.system_message(content="Be brief."),
+            ChatMessage.user_message(content="look", base64_image="iVBORw0KGgo=", user_params={"secret": 1}),
+            ChatMessage.assistant_message(tool_calls=[call], reasoning="hm"),
+            ChatMessage.tool_message(content="sunny", tool_call_id="c1", name="weather"),
+        )
+    )
+    assert server.received[0].body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "look"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+            ],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "sunny", "tool_call_id": "c1"},
+    ]
+
+
+async def test_a_rate_limit_is_retried_by_the_package(server: ChatCompletionsServer, client: OpenAIChatClient) -> None:
+    server.replies = [Failure(429, "Rate limit reached", {"retry-after-ms": "1"}), Reply("ok")]
+    reply = await client.complete(request(deltas=[]))
+    assert reply.message.content == "ok"
+    assert len(server.received) == 2
+
+
+async def test_client_options_reach_the_package(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient(API_KEY, server.url, max_retries=0, default_headers={"x-team": "a"})
+    server.replies = [Failure(429, "Rate limit reached")]
+    with pytest.raises(openai.RateLimitError, match="Rate limit reached"):
+        await client.complete(request())
+    assert server.received[0].headers["x-team"] == "a"
+    await client.aclose()
+
+
+async def test_a_wrong_key_is_the_package_s_own_error(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient("sk-wrong", server.url)
+    with pytest.raises(openai.AuthenticationError, match="Incorrect API key"):
+        await client.complete(request())
+    assert "sk-wrong" not in repr(client)
+    await client.aclose()
+
+
+async def test_parameters_are_members_of_every_request(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient(API_KEY, server.url, parameters={"temperature": 0, "provider": {"sort": "price"}})
+    server.replies = [Reply("ok")]
+    await client.complete(request(deltas=[]))
+    body = server.received[0].body
+    assert (body["temperature"], body["provider"]) == (0, {"sort": "price"})
+    await client.aclose()
+
+
+async def test_stream_false_never_streams(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient(API_KEY, server.url, stream=False)
+    server.replies = [Reply("ok")]
+    await client.complete(request(deltas=[]))
+    assert "stream" not in server.received[0].body
+    await client.aclose()
+
+
+async def test_a_stream_that_ends_early_is_no_reply(server: ChatCompletionsServer, client: OpenAIChatClient) -> None:
+    server.replies = [Reply(calls=[("call_a", "delete_file", "{}")], cut=True)]
+    with pytest.raises(IncompleteReply, match="ended before the reply was complete"):
+        await client.complete(request(deltas=[]))
+
+
+async def test_gateways_that_number_every_call_zero_are_understood(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    def part(**fields: Any) -> dict[str, Any]:
+        return {"tool_calls": [{"index": 0, **fields}]}
+
+    server.replies = [
+        Chunks(
+            [
+                part(id="a", function={"name": "weather", "arguments": '{"city":'}),
+                part(id="a", function={"name": "weather", "arguments": ' "Oakland"}'}),
+                part(id="b", function={"name": "weather", "arguments": "{}"}),
+            ]
+        )
+    ]
+    reply = await client.complete(request(deltas=[]))
+    calls = reply.message.tool_calls or []
+    assert [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls] == [
+        ("a", "weather", '{"city": "Oakland"}'),
+        ("b", "weather", "{}"),
+    ]
+
+
+async def test_a_call_without_an_id_gets_one(server: ChatCompletionsServer, client: OpenAIChatClient) -> None:
+    server.replies = [Chunks([{"tool_calls": [{"index": 0, "function": {"name": "weather", "arguments": "{}"}}]}])]
+    reply = await client.complete(request(deltas=[]))
+    assert reply.message.tool_calls
+    assert reply.message.tool_calls[0]["id"].startswith("call_")
+
+
+async def test_a_structured_reply_is_asked_for_strictly_where_its_schema_allows_it(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    closed = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    optional = {**closed, "required": []}
+    server.replies = [Reply("{}"), Reply("{}")]
+    await client.complete(request(response_format=ResponseFormat("Weather", closed)))
+    await client.complete(request(response_format=ResponseFormat("Weather", optional)))
+    first, second = (received.body["response_format"]["json_schema"] for received in server.received)
+    assert first == {"name": "Weather", "strict": True, "schema": {**closed, "additionalProperties": False}}
+    assert second == {"name": "Weather", "strict": False, "schema": optional}
+
+
+async def test_openrouter_reasoning_is_read_and_handed_back(
+    server: ChatCompletionsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", API_KEY)
+    client = OpenRouterChatClient(base_url=server.url)
+    detail = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
+    server.replies = [
+        Reply(
+            "Sunny",
+            extra_deltas=[
+                {"reasoning": "The user ", "reasoning_details": [{**detail, "text": "The user "}]},
+                {"reasoning": "asks.", "reasoning_details": [{**detail, "text": "asks.", "signature": "sig"}]},
+            ],
+        ),
+        Reply("ok"),
+    ]
+    deltas: list[Delta] = []
+    reply = await client.complete(request(deltas=deltas))
+    assert reply.message.reasoning == "The user asks."
+    assert reply.message.reasoning_details == [{**detail, "text": "The user asks.", "signature": "sig"}]
+    assert deltas[:2] == [{"reasoning": "The user "}, {"reasoning": "asks."}]
+    await client.complete(request(ChatMessage.user_message(content="hi"), reply.message))
+    sent = server.received[1].body["messages"][1]
+    assert sent["reasoning_details"] == reply.message.reasoning_details
+    await client.aclose()
+
+
+async def test_key_and_address_come_from_the_environment(
+    server: ChatCompletionsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    client = OpenAIChatClient()
+    server.replies = [Reply("ok")]
+    assert (await client.complete(request())).message.content == "ok"
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable"), [(OpenAIChatClient, "OPENAI_API_KEY"), (OpenRouterChatClient, "OPENROUTER_API_KEY")]
+)
+async def test_a_missing_key_is_an_error_at_the_first_use_that_names_its_variable(
+    kind: type[OpenAIChatClient], variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each reads its own: an OpenAI key must not go to OpenRouter, or the other way round.
+    for name in ("OPENAI_API_KEY", "OPENROUTER_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "other-key")
+    monkeypatch.delenv(variable)
+    client = kind()
+    client.prepare()
+    with pytest.raises(ModelNotConfigured, match=f"(?s)has no API key.*hint: set {variable}"):
+        await client.complete(request())
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ModelNotConfigured, match=r"hitl-runtime\[openai\]"):
+        OpenAIChatClient()
+
+
+def test_one_client_serves_several_event_loops(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient(API_KEY, server.url)
+    client.prepare()
+    server.replies = [Reply(str(number)) for number in range(3)]
+
+    async def once() -> str | None:
+        reply = await client.complete(request(deltas=[]))
+        await client.aclose()
+        return reply.message.content
+
+    assert [asyncio.run(once()) for _ in range(3)] == ["0", "1", "2"]
+
+
+def _child(client: OpenAIChatClient, said: Any) -> None:
+    async def once() -> str | None:
+        return (await client.complete(request(deltas=[]))).message.content
+
+    said.send((os.getpid(), asyncio.run(once())))
+    said.close()
+    os._exit(0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the local server's thread; 3.12 and later warn
+def test_a_client_made_and_prepared_before_a_fork_works_in_the_children(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient(API_KEY, server.url)
+    before = threading.active_count()
+    client.prepare()
+    assert threading.active_count() == before  # the zygote refuses to fork with threads
+    server.replies = [Reply("first"), Reply("second")]
+    context = multiprocessing.get_context("fork")
+    answers = []
+    for _ in range(2):
+        ours, theirs = context.Pipe()
+        child = context.Process(target=_child, args=(client, theirs))
+        child.start()
+        theirs.close()
+        assert ours.poll(30)
+        answers.append(ours.recv())
+        child.join(30)
+        ours.close()
+    assert [text for _, text in answers] == ["first", "second"]
+    assert os.getpid() not in {pid for pid, _ in answers}

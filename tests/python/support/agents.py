@@ -1,0 +1,295 @@
+"""Agents for tests that talk to a server. A message says what the agent does, so that one server serves many tests.
+
+`playbook` is a plain function: a message is `<play> <JSON>`, the response is what the play returned, as JSON.
+`puppet` is a `ReActAgent` whose model calls the tools that the message lists, and then repeats what they returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, tool
+from hitl.models.chat_client import ModelReply, ModelRequest
+
+Play = Callable[[Any], Awaitable[Any]]
+
+
+async def playbook(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    name, _, argument = (message.content or "echo").partition(" ")
+    result = await PLAYS[name](json.loads(argument) if argument else None)
+    reply = ChatMessage.assistant_message(content=json.dumps(result, sort_keys=True))
+    return reply, [*state, message, reply]
+
+
+async def echo(value: Any) -> Any:
+    return value
+
+
+async def ask(payload: dict[str, Any]) -> Any:
+    return await interrupt(payload)
+
+
+async def ask_with(arguments: dict[str, Any]) -> Any:
+    return await interrupt(arguments.pop("payload"), **arguments)
+
+
+async def ask_all(payloads: list[dict[str, Any]]) -> Any:
+    return await asyncio.gather(*(interrupt(payload) for payload in payloads))
+
+
+async def ask_in_turn(payloads: list[dict[str, Any]]) -> Any:
+    return [await interrupt(payload) for payload in payloads]
+
+
+async def ask_whoever_is_first(payloads: list[dict[str, Any]]) -> Any:
+    """The first answer counts, the other questions are withdrawn."""
+    tasks = [asyncio.ensure_future(interrupt(payload)) for payload in payloads]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    return done.pop().result()
+
+
+async def ask_and_hold(argument: dict[str, Any]) -> Any:
+    """A question and work at the same time."""
+    return await asyncio.gather(interrupt(argument["payload"]), hold(argument["gate"]))
+
+
+async def effect_then_ask(argument: dict[str, Any]) -> Any:
+    """A side effect, and only then the questions."""
+    with Path(argument["ledger"]).open("a") as ledger:
+        ledger.write("effect\n")
+    return [await interrupt(payload) for payload in argument["payloads"]]
+
+
+async def fail(text: str) -> Any:
+    raise ValueError(text)
+
+
+async def fail_after_asking(payload: dict[str, Any]) -> Any:
+    raise ValueError(f"answered {await interrupt(payload)}")
+
+
+async def hold(port: int) -> Any:
+    """Be at work until the test's `Gate` on that port lets go; returns what it says."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        return (await reader.readline()).decode().strip()
+    finally:
+        writer.close()
+
+
+async def hold_stubbornly(port: int) -> Any:
+    """The same, and cancelling it does not help."""
+    while True:
+        try:
+            return await hold(port)
+        except asyncio.CancelledError:
+            continue
+
+
+async def crash(how: str) -> Any:
+    match how:
+        case "segmentation fault":
+            ctypes.string_at(0)
+        case "os._exit":
+            os._exit(3)
+        case "SIGKILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "SystemExit":
+            sys.exit(4)
+
+
+async def environment(_: None) -> dict[str, str]:
+    return dict(os.environ)
+
+
+async def process(_: None) -> int:
+    return os.getpid()
+
+
+async def say(text: str) -> str:
+    """Text on both outputs, the second without an end of line."""
+    print(f"{text} on stdout")
+    print(f"{text} on stderr", end="", file=sys.stderr)
+    return text
+
+
+async def ask_badly(what: str) -> dict[str, str]:
+    """A payload that cannot be asked, and what `interrupt()` says about it. A valid one of the limit is asked."""
+    try:
+        return {"answer": await interrupt(BAD_PAYLOADS[what]())}
+    except (TypeError, ValueError) as error:
+        return {"type": type(error).__name__, "bases": [c.__name__ for c in type(error).__mro__], "message": str(error)}
+
+
+def payload_of(size: int) -> dict[str, Any]:
+    """A payload that takes `size` bytes as compact JSON; most characters take two, so that bytes are what counts."""
+    payload = {"type": "big", "text": ""}
+    room = size - len(json.dumps(payload, separators=(",", ":")))
+    payload["text"] = "é" * (room // 2) + "x" * (room % 2)
+    return payload
+
+
+def _cycle() -> dict[str, Any]:
+    payload: dict[str, Any] = {"type": "cycle"}
+    payload["self"] = payload
+    return payload
+
+
+LARGEST_PAYLOAD = 16_384
+
+BAD_PAYLOADS: dict[str, Callable[[], Any]] = {
+    "a list": lambda: ["type", "no dict"],
+    "a string": lambda: "no dict",
+    "None": lambda: None,
+    "a type that is no string": lambda: {"type": 7},
+    "a type that is null": lambda: {"type": None},
+    "NaN": lambda: {"type": "number", "value": float("nan")},
+    "infinity": lambda: {"type": "number", "value": [float("inf")]},
+    "bytes": lambda: {"type": "bytes", "value": b"raw"},
+    "a set": lambda: {"type": "set", "value": {1}},
+    "an object": lambda: {"type": "object", "value": object()},
+    "a key that is no string": lambda: {"type": "key", "value": {1: "one"}},
+    "a lone surrogate": lambda: {"type": "text", "value": "\ud800"},
+    "a cycle": _cycle,
+    "one byte too large": lambda: payload_of(LARGEST_PAYLOAD + 1),
+    "as large as may be": lambda: payload_of(LARGEST_PAYLOAD),
+}
+
+PLAYS: dict[str, Play] = {
+    play.__name__: play
+    for play in (
+        echo,
+        ask,
+        ask_with,
+        ask_all,
+        ask_in_turn,
+        ask_whoever_is_first,
+        ask_and_hold,
+        effect_then_ask,
+        fail,
+        fail_after_asking,
+        hold,
+        hold_stubbornly,
+        crash,
+        environment,
+        process,
+        say,
+        ask_badly,
+    )
+}
+
+
+async def wrong_result(message: ChatMessage, state: list[ChatMessage]) -> Any:
+    """Not what an agent must return; the message says how."""
+    return {
+        "none": None,
+        "text": "just text",
+        "one": (message,),
+        "three": (message, state, 1),
+        "response": ("text", state),
+        "state": (message, "text"),
+        "entry": (message, ["text"]),
+    }[message.content or ""]
+
+
+def synchronous(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    """A plain function: runs in a thread and asks with the synchronous twin."""
+    answer = interrupt.sync({"type": "question", "prompt": message.content})
+    reply = ChatMessage.assistant_message(content=json.dumps(answer))
+    return reply, [*state, message, reply]
+
+
+class PuppetModel:
+    """A model without a mind: the user's message is `[[{"name", "args"}, ...], ...]`, one list for each reply."""
+
+    def prepare(self) -> None:
+        """Nothing to prepare."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        last_user = max(index for index, message in enumerate(request.messages) if message.role == "user")
+        since = request.messages[last_user + 1 :]
+        rounds: list[list[dict[str, Any]]] = json.loads(request.messages[last_user].content or "[]")
+        replied = sum(message.role == "assistant" for message in since)
+        if replied < len(rounds):
+            calls = [
+                {
+                    "id": call.get("id", f"call_{replied}_{position}"),
+                    "type": "function",
+                    "function": {"name": call["name"], "arguments": json.dumps(call.get("args", {}))},
+                }
+                for position, call in enumerate(rounds[replied])
+            ]
+            return ModelReply(ChatMessage.assistant_message(tool_calls=calls), finish_reason="tool_calls")
+        text = json.dumps([message.content for message in since if message.role == "tool"])
+        if request.on_delta is not None:
+            for start in range(0, len(text), 8):
+                request.on_delta({"content": text[start : start + 8]})
+        return ModelReply(ChatMessage.assistant_message(content=text), finish_reason="stop")
+
+
+@tool(requires_approval=True)
+def delete_file(path: str) -> str:
+    """Delete a file."""
+    Path(path).unlink()
+    return f"deleted {path}"
+
+
+@tool(requires_approval=True)
+async def charge(ledger: str, cents: int) -> str:
+    """Charge a card; every charge is a line in the ledger."""
+    with Path(ledger).open("a") as lines:
+        lines.write(f"charged {cents}\n")
+    return f"charged {cents}"
+
+
+@tool
+async def note(ledger: str, text: str) -> str:
+    """Write a line; needs no approval."""
+    with Path(ledger).open("a") as lines:
+        lines.write(f"{text}\n")
+    return text
+
+
+@tool
+async def environment_of_tool() -> dict[str, str]:
+    """What a shell would see."""
+    return dict(os.environ)
+
+
+@tool
+async def ask_three_times(ledger: str) -> str:
+    """An effect, then three questions."""
+    with Path(ledger).open("a") as lines:
+        lines.write("started\n")
+    answers = [await interrupt({"type": "question", "number": number}) for number in range(3)]
+    return json.dumps(answers)
+
+
+def _below_rewritten(path: str) -> dict[str, str]:
+    return {"path": str(Path(path).parent / "rewritten" / Path(path).name)}
+
+
+@tool(requires_approval=True, input_guardrails=[_below_rewritten])
+def delete_rewritten(path: str) -> str:
+    """Delete a file; a guardrail moves the path."""
+    Path(path).unlink()
+    return f"deleted {path}"
+
+
+puppet = ReActAgent(
+    client=PuppetModel(),
+    model_name="puppet",
+    name="puppet",
+    tools=[delete_file, charge, note, environment_of_tool, ask_three_times, delete_rewritten, ask_user_question],
+)

@@ -1,0 +1,169 @@
+"""A server in a process of its own, as `hitl serve` starts it, which a test may also kill."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.python.support.api import Api
+
+ROOT = Path(__file__).resolve().parents[3]
+AGENTS = "tests.python.support.agents"
+START = 30.0
+"""Seconds a start may take on a busy machine."""
+
+_URL = re.compile(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]|localhost):\d+")
+
+
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options of `hitl.Server` as flags of `hitl serve`."""
+    arguments = []
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            arguments.append(flag)
+        elif value is not False and value is not None:
+            arguments += [flag, str(value)]
+    return arguments
+
+
+class Served:
+    """One `hitl serve`, from its start until `stop` or `kill`. `api` talks to it."""
+
+    def __init__(self, agent: str, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
+        self._condition = threading.Condition()
+        self._lines: list[str] = []
+        self._ended = False
+        self._api: Api | None = None
+        command = [sys.executable, "-m", "hitl", "serve", agent if ":" in agent else f"{AGENTS}:{agent}"]
+        self._process = subprocess.Popen(
+            [*command, *flags({"port": 0, "store": "memory", "log_format": "json", **options})],
+            cwd=ROOT,
+            env=clean_environment() | dict(environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._api_key: str | None = options.get("api_key")
+        try:
+            line = self.wait_for_line(lambda line: _URL.search(line) is not None, START)
+        except BaseException:
+            self.kill()
+            raise
+        found = _URL.search(line)
+        assert found is not None
+        self.url = found.group(0)
+
+    @property
+    def api(self) -> Api:
+        """A connection pool of its own, with the server's key."""
+        if self._api is None:
+            self._api = Api(self.url, api_key=self._api_key)
+        return self._api
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def lines(self) -> list[str]:
+        """What it wrote so far, both outputs together."""
+        with self._condition:
+            return list(self._lines)
+
+    def wait_for_line(self, wanted: Callable[[str], bool], timeout: float = 20.0) -> str:
+        """The first line that `wanted` accepts, written already or still to come."""
+        deadline = time.monotonic() + timeout
+        with self._condition:
+            seen = 0
+            while True:
+                for line in self._lines[seen:]:
+                    if wanted(line):
+                        return line
+                seen = len(self._lines)
+                left = deadline - time.monotonic()
+                if self._ended or left <= 0:
+                    reason = "the server ended" if self._ended else f"no such line in {timeout:g} s"
+                    raise AssertionError(f"{reason}; it wrote:\n" + "\n".join(self._lines))
+                self._condition.wait(left)
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, timeout: float = 30.0) -> int:
+        """Its exit code, once it has ended."""
+        return self._process.wait(timeout)
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would: nothing is flushed, nobody is told."""
+        self._close()
+        self._process.kill()
+        self._reap()
+
+    def stop(self) -> None:
+        """End it as Ctrl-C would."""
+        self._close()
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._reap()
+            raise AssertionError("SIGTERM did not end the server; it wrote:\n" + "\n".join(self.lines)) from None
+        self._reap()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_running:
+            self.stop()
+        else:
+            self._close()
+            self._reap()
+
+    def _close(self) -> None:
+        api, self._api = self._api, None
+        if api is not None:
+            api.close()
+
+    def _reap(self) -> None:
+        self._process.wait(20)
+        self._reader.join(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._condition:
+                self._lines.append(line.rstrip("\n"))
+                self._condition.notify_all()
+        with self._condition:
+            self._ended = True
+            self._condition.notify_all()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what would configure a server, or a model."""
+    secret = ("HITL_", "OPENAI_", "OPENROUTER_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(secret)}

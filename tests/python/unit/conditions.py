@@ -1,0 +1,17 @@
+"""Waiting for what has no event of its own."""
+
+import asyncio
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop go round until the condition holds; TimeoutError after five seconds."""
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def rounds(count: int = 50) -> None:
+    """Let the loop go round often enough for everything that is ready to have run."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -1,0 +1,419 @@
+"""worker/child.py: real processes, a real socket, real frames."""
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hitl
+from tests.python.unit.server_end import ServerEnd
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = """
+import sys
+from hitl.worker.child import run_child
+from hitl.worker.loading import load_agent
+run_child(int(sys.argv[1]), load_agent(sys.argv[2]), sys.argv[3])
+"""
+
+
+class Child(ServerEnd):
+    """A worker process and the server's end of its channel."""
+
+    def __init__(self, agent: str, mode: str = "turn") -> None:
+        super().__init__()
+        fd = self.worker.fileno()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(fd), f"{__package__}.worker_agents:{agent}", mode],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(ROOT)])},
+            pass_fds=[fd],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.worker.close()
+        self.stdout = self.stderr = ""
+
+    def exit_code(self) -> int:
+        """Wait for the process; its output is in ``stdout`` and ``stderr`` then."""
+        self.stdout, self.stderr = self.process.communicate(timeout=20)
+        return self.process.returncode
+
+    def __exit__(self, *exc_info: object) -> None:
+        super().__exit__(*exc_info)
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[..., Child]]:
+    """Starts a worker process and takes its hello."""
+    started: list[Child] = []
+
+    def start(agent: str, mode: str = "turn") -> Child:
+        started.append(Child(agent, mode))
+        started[-1].expect("hello")
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.__exit__()
+
+
+def test_it_says_hello_first() -> None:
+    with Child("echo") as child:
+        child.expect(
+            "hello", protocol=1, pid=child.process.pid, python=platform.python_version(), library=hitl.__version__
+        )
+
+
+def test_a_turn_ends_with_response_and_state_and_then_the_process(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.turn(content="hé", state=[{"role": "system", "content": "be brief"}])
+    response = {"role": "assistant", "content": "hé after 1"}
+    assert worker.end() == {
+        "response": response,
+        "state": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hé"}, response],
+    }
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+    assert worker.stderr == ""
+
+
+def test_steps_and_questions_in_order(child: Callable[..., Child]) -> None:
+    worker = child("painter")
+    worker.turn(content="Which?")
+    step = worker.expect("step", turn="t1", result={"value": "dark"})
+    assert step["step"]["path"] == "0#1"
+    worker.ack(step)
+    ask = worker.open_interrupt("i1")
+    assert ask["step"]["path"] == "0#2"
+    assert ask["interrupt"]["type"] == "color_picker"
+    assert ask["interrupt"]["payload"] == {"type": "color_picker", "prompt": "Which?"}
+    assert ask["interrupt"]["agent"] == "painter"
+    assert ask["call"] != step["call"]
+    worker.expect("waiting", turn="t1")
+    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#fff"})
+    assert worker.end()["response"]["content"] == "dark #fff"
+    assert worker.exit_code() == 0
+
+
+@pytest.mark.parametrize("agent", ["sync_painter", "greeter"])
+def test_every_shape_of_agent_can_ask(child: Callable[..., Child], agent: str) -> None:
+    worker = child(agent)
+    worker.turn()
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#000"})
+    assert "#000" in worker.end()["response"]["content"]
+    assert worker.exit_code() == 0
+
+
+def test_the_loser_of_a_race_is_withdrawn(child: Callable[..., Child]) -> None:
+    worker = child("racer")
+    worker.turn()
+    worker.open_interrupt("left")
+    worker.open_interrupt("right")
+    worker.expect("waiting")
+    worker.send("answer", turn="t1", interrupt_id="right", value="right won")
+    worker.expect("withdraw", turn="t1", interrupt_id="left")
+    assert worker.end()["response"]["content"] == "right won"
+
+
+def test_a_question_withdrawn_before_it_is_committed_is_withdrawn_after(child: Callable[..., Child]) -> None:
+    worker = child("racer")
+    worker.turn()
+    left, right = worker.expect("ask"), worker.expect("ask")
+    worker.ack(left, interrupt_id="left")
+    worker.send("answer", turn="t1", interrupt_id="left", value="left won")
+    end = worker.expect("end")
+    worker.ack(right, interrupt_id="right")
+    worker.expect("withdraw", turn="t1", interrupt_id="right")
+    worker.ack(end)
+    assert worker.exit_code() == 0
+
+
+def test_an_expired_question_gives_its_default(child: Callable[..., Child]) -> None:
+    worker = child("expiring")
+    worker.turn()
+    ask = worker.open_interrupt()
+    assert (ask["interrupt"]["expires_in"], ask["interrupt"]["has_default"]) == (5.0, True)
+    worker.expect("waiting")
+    worker.send("expired", turn="t1", interrupt_id="i1")
+    assert worker.end()["response"]["content"] == "too late"
+
+
+def test_deltas_come_before_the_step_they_belong_to(child: Callable[..., Child]) -> None:
+    worker = child("streamer")
+    worker.turn()
+    worker.expect("delta", step_id="0#1", attempt=1, delta={"content": "Hel"})
+    worker.expect("delta", delta={"content": "lo"})
+    worker.ack(worker.expect("step"))
+    assert worker.end()["response"]["content"] == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("raise", {"type": "ValueError", "message": "no such city"}),
+        ("exit", {"type": "SystemExit", "message": "bye"}),
+        ("exit in a child task", {"type": "SystemExit", "message": "4"}),
+        ("interrupt the keyboard", {"type": "KeyboardInterrupt", "message": ""}),
+        ("cancel itself", {"type": "CancelledError", "message": ""}),
+        ("task group", {"type": "LookupError", "message": "inner"}),
+        ("group", {"type": "ExceptionGroup", "message": "two (2 sub-exceptions): ValueError: a; KeyError: 'b'"}),
+        (
+            "wrong shape",
+            {"type": "TypeError", "message": "Agent must return a (response, state) tuple, got str"},
+        ),
+        ("nothing", {"type": "TypeError", "message": "Agent must return a (response, state) tuple, got NoneType"}),
+    ],
+)
+def test_a_failing_agent_ends_its_turn_and_leaves_its_traceback_in_the_log(
+    child: Callable[..., Child], content: str, error: dict[str, str]
+) -> None:
+    worker = child("misbehaving")
+    worker.turn(content=content)
+    assert worker.end() == {"error": error}
+    assert worker.exit_code() == 0
+    assert "Traceback" in worker.stderr
+    assert error["message"].splitlines()[-1:] == [] or error["message"] in worker.stderr or content == "group"
+
+
+@pytest.mark.parametrize(("content", "kind"), [("surrogate", "UnicodeEncodeError"), ("not JSON", "ValueError")])
+def test_a_response_that_cannot_be_sent_is_an_error_of_the_turn(
+    child: Callable[..., Child], content: str, kind: str
+) -> None:
+    worker = child("misbehaving")
+    worker.turn(content=content)
+    assert worker.end()["error"]["type"] == kind
+
+
+def test_a_payload_that_cannot_be_asked_raises_in_the_agent(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving")
+    worker.turn(content="bad payload")
+    assert worker.end()["error"]["type"] == "TypeError"
+
+
+def test_a_refused_question_raises_in_the_agent(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving")
+    worker.turn(content="refused")
+    ask = worker.expect("ask")
+    worker.send("refused", turn="t1", call=ask["call"], code="payload_too_large", message="too large")
+    assert worker.end() == {"error": {"type": "PayloadTooLarge", "message": "too large", "code": "payload_too_large"}}
+
+
+def test_a_refused_end_becomes_the_error_of_the_turn(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.turn()
+    end = worker.expect("end")
+    worker.send("refused", turn="t1", call=end["call"], code="state_too_large", message="too many messages")
+    assert worker.end() == {"error": {"type": "HitlError", "message": "too many messages", "code": "state_too_large"}}
+    assert worker.exit_code() == 0
+
+
+def test_a_turn_that_has_a_journal_is_refused_clearly(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.send("turn", turn="t1", session_id="s1", message={"role": "user"}, state=[], journal=[{}])
+    assert worker.end()["error"]["code"] == "replay_unsupported"
+
+
+def test_leftovers_are_cancelled_and_a_blocked_thread_does_not_keep_the_process(child: Callable[..., Child]) -> None:
+    worker = child("untidy")
+    worker.turn()
+    worker.open_interrupt("i1")
+    worker.expect("withdraw", interrupt_id="i1")
+    assert worker.end()["response"]["content"] == "done"
+    assert worker.exit_code() == 0
+
+
+def test_cancel_stops_the_agent_and_nothing_more_is_sent(child: Callable[..., Child]) -> None:
+    worker = child("stubborn")
+    worker.turn()
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.send("cancel", turn="t1", message="Turn cancelled")
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+    assert worker.stderr == "cleaning up\n"
+
+
+def test_cancel_ends_a_process_whose_agent_blocks_a_thread(child: Callable[..., Child]) -> None:
+    worker = child("blocked")
+    worker.turn()
+    worker.ack(worker.expect("step"))
+    worker.send("cancel", turn="t1", message="Turn cancelled")
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+
+
+def test_the_end_of_the_channel_is_the_end_of_the_process(child: Callable[..., Child]) -> None:
+    worker = child("stubborn")
+    worker.turn()
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.socket.close()
+    assert worker.exit_code() == 0
+    assert worker.stderr == ""  # not even a finally ran: the turn is not this process's any more
+
+
+def test_a_child_without_a_turn_ends_at_shutdown(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.send("shutdown")
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+
+
+def test_ctrl_c_is_the_servers_business(child: Callable[..., Child]) -> None:
+    worker = child("painter")
+    worker.turn()
+    worker.ack(worker.expect("step"))
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.process.send_signal(signal.SIGINT)
+    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#fff"})
+    assert worker.end()["response"]["content"] == "dark #fff"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "a frame is no JSON"),
+        (b"[1]", "a frame is a JSON list, not an object"),
+        (b'{"frame": "dance"}', "unknown frame 'dance'"),
+        (b'{"frame": "answer", "turn": "t1"}', "frame 'answer' lacks 'interrupt_id'"),
+        (b"\xff", "a frame is no JSON"),
+    ],
+)
+def test_a_bad_frame_ends_the_worker_and_says_why(child: Callable[..., Child], body: bytes, reason: str) -> None:
+    worker = child("stubborn", "pool")
+    worker.send_bytes(body)
+    assert worker.exit_code() == 70
+    assert f"WorkerProtocolError: {reason}" in worker.stderr
+
+
+def test_a_frame_above_the_limit_is_not_read(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.socket.sendall((64 * 1024 * 1024 + 1).to_bytes(4, "big"))
+    assert worker.exit_code() == 70
+    assert "above the limit of 67,108,864" in worker.stderr
+
+
+def test_large_frames_in_pieces(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.turn(content="x" * 3_000_000)
+    assert len(worker.end()["response"]["content"]) == 3_000_008
+
+
+# -- pool -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pool_worker_runs_many_turns_at_once(child: Callable[..., Child]) -> None:
+    worker = child("painter", "pool")
+    for number in range(20):
+        worker.turn(f"t{number}", f"message {number}")
+    asked: dict[str, Any] = {}
+    waiting: set[str] = set()
+    while len(waiting) < 20:
+        frame = worker.receive()
+        assert frame is not None
+        if frame["frame"] == "step":
+            worker.ack(frame)
+        elif frame["frame"] == "ask":
+            asked[frame["turn"]] = frame["interrupt"]["payload"]["prompt"]
+            worker.ack(frame, interrupt_id=f"i-{frame['turn']}")
+        else:
+            assert frame["frame"] == "waiting"
+            waiting.add(frame["turn"])
+    assert asked == {f"t{number}": f"message {number}" for number in range(20)}
+    for number in reversed(range(20)):
+        worker.send("answer", turn=f"t{number}", interrupt_id=f"i-t{number}", value={"hex": f"#{number}"})
+        assert worker.end(f"t{number}")["response"]["content"] == f"dark #{number}"
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+
+
+def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t0", "refused")
+    ask = worker.expect("ask")
+    for number, content in enumerate(["exit", "exit in a child task", "interrupt the keyboard", "raise"], 1):
+        worker.turn(f"t{number}", content)
+        while (frame := worker.receive()) and frame["frame"] == "log":
+            assert (frame["turn"], frame["stream"]) == (f"t{number}", "stderr")
+        assert frame is not None
+        assert frame["frame"] == "end"
+        assert "error" in frame["result"]
+        worker.ack(frame)
+    worker.ack(ask, interrupt_id="i1")
+    worker.expect("waiting", turn="t0")
+
+
+def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Callable[..., Child]) -> None:
+    worker = child("greeter", "pool")
+    worker.turn()
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.send("shutdown")
+    worker.send("answer", turn="t1", interrupt_id="i1", value="Ada")
+    assert worker.end()["response"]["content"] == "Ada"
+    assert worker.exit_code() == 0
+
+
+def test_a_cancelled_turn_of_a_pool_leaves_no_trace(child: Callable[..., Child]) -> None:
+    worker = child("greeter", "pool")
+    worker.turn("t1")
+    worker.open_interrupt("i1")
+    worker.expect("waiting")
+    worker.send("cancel", turn="t1", message="Turn cancelled")
+    worker.send("answer", turn="t1", interrupt_id="i1", value="late")
+    worker.turn("t2")
+    worker.open_interrupt("i2", turn="t2")
+
+
+def test_what_turns_print_carries_their_id(child: Callable[..., Child]) -> None:
+    worker = child("printer", "pool")
+    worker.turn("t1", "one")
+    logs = []
+    while (frame := worker.receive()) and frame["frame"] == "log":
+        assert frame["turn"] == "t1"
+        logs.append((frame["stream"], frame["text"]))
+    assert frame is not None
+    assert frame["frame"] == "end"
+    assert "".join(text for stream, text in logs if stream == "stdout") == "to one\nhalf a line\nfrom a thread\n"
+    assert "".join(text for stream, text in logs if stream == "stderr") == "warn\nunfinished\n"
+    assert all(text.endswith("\n") for _, text in logs)
+    worker.ack(frame)
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+    assert (worker.stdout, worker.stderr) == ("", "")
+
+
+def test_a_child_prints_to_its_own_output(child: Callable[..., Child]) -> None:
+    worker = child("printer")
+    worker.turn(content="one")
+    worker.end()
+    worker.exit_code()
+    assert worker.stdout == "to one\nhalf a line\nfrom a thread\n"
+
+
+def test_an_agent_that_kills_its_process_says_nothing_more(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving")
+    worker.turn(content="os._exit")
+    assert worker.receive() is None
+    assert worker.exit_code() == 9
+
+
+def test_the_child_imports_nothing_heavy() -> None:
+    code = "import json, sys, hitl.worker.child, hitl.worker.loading; print(json.dumps(list(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not {"pydantic", "openai", "httpx2", "typer", "mcp"} & set(json.loads(found.stdout))

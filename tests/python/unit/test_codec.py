@@ -1,0 +1,331 @@
+import collections
+import dataclasses
+import enum
+import json
+import pathlib
+import sys
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from ipaddress import IPv4Address
+from typing import Any, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+
+from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
+from hitl.errors import StepError
+from hitl.messages import ChatMessage
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = "b"
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclasses.dataclass
+class Order:
+    id: UUID
+    lines: list["Order"] = dataclasses.field(default_factory=list)
+    total: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        self.total += 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    name: str
+
+
+class City(BaseModel):
+    name: str
+    founded: date | None = None
+
+
+class Trip(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    cities: list[City]
+    code: str = Field(alias="tripCode")
+    _secret: int = PrivateAttr(default=1)
+
+    @field_validator("code", mode="after")
+    @classmethod
+    def mark(cls, value: str) -> str:
+        return f"{value}!"
+
+
+class Host(BaseModel):
+    address: IPv4Address
+
+
+def through_json(value: Any) -> Any:
+    text = json.dumps(encode(value), ensure_ascii=False, allow_nan=False)
+    text.encode()
+    return decode(json.loads(text))
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(alphabet=st.characters())
+    | st.text(alphabet=st.characters(categories=["Cs"]))
+    | st.binary()
+    | st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-3, seconds=7)), None]))
+    | st.dates()
+    | st.times()
+    | st.timedeltas()
+    | st.uuids()
+    | st.decimals(allow_nan=False)
+    | st.sampled_from([*Color, *Access, Access.READ | Access.WRITE, Access(0), Level.LOW, Point(1, 2), Frozen("x")])
+)
+hashables = st.recursive(
+    scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=5
+)
+values = st.recursive(
+    hashables,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text() | st.just("$hitl") | st.integers(), inner, max_size=4)
+        | st.sets(hashables, max_size=3)
+        | st.tuples(inner)
+    ),
+    max_leaves=20,
+)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal, and of the same types all the way down: 1, 1.0 and True are different answers."""
+    if type(left) is not type(right) or left != right:
+        return False
+    if isinstance(left, list | tuple):
+        return all(map(same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    return True
+
+
+@given(values)
+def test_what_comes_back_is_what_went_in(value: Any) -> None:
+    assert same(through_json(value), value)
+
+
+@given(values)
+def test_equal_values_have_equal_fingerprints(value: Any) -> None:
+    assert fingerprint(value) == fingerprint(through_json(value))
+
+
+def test_plain_json_stands_for_itself() -> None:
+    value = {"a": [1, 2.5, "x", None, True], "b": {}}
+    assert encode(value) == value
+
+
+def test_the_copy_shares_nothing() -> None:
+    value = {"list": [1]}
+    encoded = encode(value)
+    copy = decode(encoded)
+    value["list"].append(2)
+    assert encoded == copy == {"list": [1]}
+    copy["list"].append(3)
+    assert encoded == {"list": [1]}
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), 2**63, -(2**63) - 1, 10**400, "\ud800", {"$hitl": "x"}])
+def test_what_other_readers_of_json_would_damage_is_tagged(value: Any) -> None:
+    assert encode(value) != value
+    assert through_json(value) == value
+
+
+def test_nan_comes_back_as_nan() -> None:
+    back = through_json(float("nan"))
+    assert back != back
+
+
+def test_named_zones_and_fold_are_kept() -> None:
+    moment = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1)
+    back = through_json(moment)
+    assert back.tzinfo is moment.tzinfo
+    assert (back.fold, back.utcoffset()) == (1, moment.utcoffset())
+    assert through_json(time(1, 2, tzinfo=UTC)) == time(1, 2, tzinfo=UTC)
+
+
+def test_a_dataclass_is_rebuilt_field_by_field() -> None:
+    order = Order(UUID(int=1), [Order(UUID(int=2))])
+    assert through_json(order) == order  # __post_init__ did not add to the total again
+    assert through_json(Frozen("n")) == Frozen("n")
+    assert through_json(ChatMessage.user_message(content="x")) == ChatMessage.user_message(content="x")
+
+
+def test_a_dataclass_field_that_was_added_later_gets_its_default() -> None:
+    encoded = encode(Order(UUID(int=1)))
+    del encoded["value"]["lines"]
+    assert decode(encoded).lines == []
+    del encoded["value"]["id"]
+    with pytest.raises(ValueError, match="has no field 'id'"):
+        decode(encoded)
+
+
+def test_a_pydantic_model_is_rebuilt_without_validating_twice() -> None:
+    trip = Trip(tripCode="a", cities=[City(name="Rome")], mood="good")
+    trip._secret = 7
+    back = through_json(trip)
+    assert back == trip
+    assert back.code == "a!"
+    assert back.mood == "good"
+    assert back._secret == 7
+    assert back.model_fields_set == {"code", "cities", "mood"}
+    assert type(back.cities[0]) is City
+
+
+def test_a_pydantic_field_type_that_only_pydantic_knows_goes_through_its_json() -> None:
+    assert through_json(Host(address=IPv4Address("127.0.0.1"))) == Host(address=IPv4Address("127.0.0.1"))
+
+
+def test_paths_are_kept() -> None:
+    assert through_json({"p": pathlib.PurePosixPath("/a")}) == {"p": pathlib.PurePosixPath("/a")}
+    assert through_json(pathlib.Path("/a")) == pathlib.Path("/a")
+
+
+class Plain:
+    pass
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, Plain()]}, r"^value\.a\[1\] is a .*\.Plain, which cannot be stored$"),
+        ((object(),), r"^value\[0\] is a object"),
+        ({1: {2: print}}, r"^value\[1\]\[2\] is a builtin_function_or_method"),
+        (collections.OrderedDict(), r"is a collections.OrderedDict, .* make it a plain dict\(\.\.\.\)"),
+        (Text("x"), r"make it a plain str"),
+        (Order(UUID(int=1), [Plain()]), r"^value\.lines\[0\]"),
+        ({Plain(): 1}, r"^key <.*> of value is a"),
+        (
+            datetime(2024, 1, 1, tzinfo=type("Odd", (type(UTC).__base__,), {"utcoffset": lambda *_: timedelta(0)})()),
+            "tzinfo",
+        ),
+        (City, "cannot be stored"),
+        (iter([]), "list_iterator"),
+        (Host.model_construct(address=Plain()), "value.address"),
+    ],
+)
+def test_everything_else_is_a_type_error_that_names_the_path(value: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        encode(value)
+
+
+def test_a_class_that_cannot_be_found_again_is_refused() -> None:
+    @dataclasses.dataclass
+    class Local:
+        x: int
+
+    with pytest.raises(TypeError, match="define it at the top level"):
+        encode(Local(1))
+
+
+def test_a_cycle_is_a_value_error() -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    with pytest.raises(ValueError, match="contains itself"):
+        encode(cycle)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"$hitl": "spaceship", "value": 1},
+        {"$hitl": "dataclass", "type": "os:getcwd", "value": {}},
+        {"$hitl": "dataclass", "type": "no_such_module:Thing", "value": {}},
+        {"$hitl": "dataclass", "type": f"{__name__}:Gone", "value": {}},
+        {"$hitl": "enum", "type": f"{__name__}:Plain", "value": "A"},
+        {"$hitl": "enum", "type": f"{__name__}:Color", "value": "GREEN"},
+        {"$hitl": "path", "type": "builtins:exec", "value": "1"},
+    ],
+)
+def test_what_it_cannot_have_written_is_refused(stored: Any) -> None:
+    with pytest.raises(ValueError, match="stored value"):
+        decode(stored)
+
+
+# -- errors ---------------------------------------------------------------------------------------------------------
+
+
+class Custom(Exception):
+    def __init__(self, code: int, *, where: str) -> None:
+        super().__init__(f"{code} in {where}")
+
+
+class Shouting(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("x", 1),
+        KeyError("k"),
+        OSError(2, "No such file"),
+        SystemExit(3),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    ],
+)
+def test_an_error_is_rebuilt_by_its_class(error: BaseException) -> None:
+    back = decode_error(json.loads(json.dumps(encode_error(error))))
+    assert type(back) is type(error)
+    assert str(back) == str(error)
+    assert back.args == error.args
+
+
+@pytest.mark.parametrize("error", [Custom(4, where="Rome"), ValueError(object()), type("Local", (Exception,), {})("x")])
+def test_an_error_that_cannot_be_rebuilt_is_a_step_error(error: Exception) -> None:
+    back = decode_error(encode_error(error))
+    assert type(back) is StepError
+    assert back.type == type(error).__name__
+    assert back.message == str(error)
+
+
+def test_an_error_that_cannot_even_be_printed() -> None:
+    assert encode_error(Shouting())["message"] == "<RuntimeError in Shouting.__str__>"
+
+
+def test_a_stored_error_can_only_name_an_exception() -> None:
+    back = decode_error({"type": "getcwd", "module": "os", "message": "x", "args": []})
+    assert type(back) is StepError
+
+
+# -- fingerprints ---------------------------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
+    assert fingerprint({"a": 1, "b": (1, 2)}) == fingerprint({"b": (1, 2), "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert len(fingerprint(None)) == 64
+
+
+def test_what_has_no_json_is_known_by_its_class() -> None:
+    assert fingerprint(Plain()) == fingerprint(Plain()) != fingerprint(object())
+    assert fingerprint(sys) == fingerprint(json)

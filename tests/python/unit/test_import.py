@@ -1,0 +1,47 @@
+"""What `import hitl` costs, and that every public name is there."""
+
+import importlib
+import json
+import pkgutil
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+import hitl
+
+HEAVY = {"pydantic", "openai", "httpx2", "typer", "rich", "mcp", "asyncio"}
+
+
+def in_a_new_interpreter(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_hitl_takes_less_than_100_ms() -> None:
+    code = "import time; start = time.perf_counter(); import hitl; print(time.perf_counter() - start)"
+    assert statistics.median(float(in_a_new_interpreter(code)) for _ in range(3)) < 0.1
+
+
+def test_importing_hitl_imports_nothing_that_is_not_used() -> None:
+    loaded = json.loads(in_a_new_interpreter("import json, sys, hitl; print(json.dumps(list(sys.modules)))"))
+    assert not HEAVY & set(loaded)
+
+
+def test_every_public_name_is_there_after_every_module_was_imported() -> None:
+    """A submodule with the name of a public object would hide it once it is imported."""
+    for module in pkgutil.walk_packages(hitl.__path__, "hitl."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in hitl.__all__:
+        value = getattr(hitl, name)
+        assert type(value).__name__ != "module", f"hitl.{name} is a module"
+
+
+def test_dir_shows_the_public_names_before_they_are_imported() -> None:
+    assert set(hitl.__all__) <= set(dir(hitl))
+
+
+def test_a_wrong_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'hitl' has no attribute 'intrrupt'"):
+        hitl.intrrupt  # noqa: B018

@@ -1,0 +1,173 @@
+"""worker/inprocess.py and worker/output.py: turns in a thread of somebody's program."""
+
+import asyncio
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from hitl import ChatMessage, interrupt
+from hitl.errors import AgentLoadError
+from hitl.worker import output
+from hitl.worker.inprocess import InProcessWorker
+from tests.python.unit.server_end import ServerEnd
+from tests.python.unit.worker_agents import State, greeter, printer, reply, stubborn
+
+
+class Served(ServerEnd):
+    """A worker in a thread, and the server's end of its channel."""
+
+    def __init__(self, agent: Any) -> None:
+        super().__init__()
+        self.thread = InProcessWorker(agent, self.worker.detach())
+        self.thread.start()
+        self.expect("hello")
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.thread.stop(10)
+        super().__exit__(*exc_info)
+
+
+@contextmanager
+def own_streams() -> Iterator[dict[str, io.StringIO]]:
+    """The program's own output, inside the test: pytest puts its own streams in place after the fixtures ran."""
+    own = {"stdout": io.StringIO(), "stderr": io.StringIO()}
+    before = {name: getattr(sys, name) for name in own}
+    try:
+        for name, stream in own.items():
+            setattr(sys, name, stream)
+        yield own
+        assert {name: getattr(sys, name) for name in own} == own, "the streams were not put back"
+    finally:
+        for name, stream in before.items():
+            setattr(sys, name, stream)
+
+
+def test_it_serves_a_live_object() -> None:
+    with Served(greeter) as server:
+        server.turn()
+        server.open_interrupt()
+        server.expect("waiting")
+        server.send("answer", turn="t1", interrupt_id="i1", value="Ada")
+        assert server.end()["response"]["content"] == "Ada"
+
+
+def test_the_agent_is_the_callers_object_not_a_copy() -> None:
+    seen = []
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        seen.append(threading.current_thread())
+        return reply(message, state, "ok")
+
+    with Served(agent) as server:
+        server.turn()
+        server.end()
+    assert seen[0] is not threading.current_thread()
+
+
+def test_a_wrong_agent_is_an_error_at_once() -> None:
+    with pytest.raises(AgentLoadError, match="is a int"):
+        InProcessWorker(42, 0)
+
+
+def test_stop_cancels_what_runs_and_ends_the_thread() -> None:
+    cancelled = threading.Event()
+
+    async def agent(message: ChatMessage, state: State) -> Any:
+        try:
+            await interrupt({"type": "q"})
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    server = Served(agent)
+    server.turn()
+    server.open_interrupt()
+    server.expect("waiting")
+    server.thread.stop(10)
+    assert cancelled.is_set()
+    assert server.receive() is None
+    server.thread.stop()  # again: nothing
+    server.socket.close()
+
+
+def test_the_end_of_the_channel_ends_the_thread_not_the_program() -> None:
+    with own_streams():
+        server = Served(stubborn)
+        server.turn()
+        server.open_interrupt()
+        server.expect("waiting")
+        server.socket.close()
+        server.thread.stop(10)
+    assert not [thread for thread in threading.enumerate() if thread.name == "hitl worker"]
+
+
+def test_a_turn_that_exits_does_not_end_the_program() -> None:
+    def agent(message: ChatMessage, state: State) -> Any:
+        raise SystemExit(3)
+
+    with Served(agent) as server:
+        server.turn()
+        while (frame := server.receive()) and frame["frame"] == "log":
+            pass
+        assert frame is not None
+        assert frame["result"] == {"error": {"type": "SystemExit", "message": "3"}}
+        server.ack(frame)
+        server.turn("t2")
+
+
+def test_turns_print_to_the_server_and_the_program_to_its_own_output() -> None:
+    with own_streams() as streams, Served(printer) as server:
+        print("before")
+        server.turn(content="you")
+        text = {"stdout": "", "stderr": ""}
+        while (frame := server.receive()) and frame["frame"] == "log":
+            text[frame["stream"]] += frame["text"]
+        assert frame is not None
+        server.ack(frame)
+        print("after")
+        sys.stderr.write("own error\n")
+    assert text == {"stdout": "to you\nhalf a line\nfrom a thread\n", "stderr": "warn\nunfinished\n"}
+    assert streams["stdout"].getvalue() == "before\nafter\n"
+    assert streams["stderr"].getvalue() == "own error\n"
+
+
+def test_a_program_that_replaced_a_stream_meanwhile_keeps_it() -> None:
+    with own_streams() as streams:
+        output.install()
+        sys.stdout = other = io.StringIO()
+        output.uninstall()
+        assert sys.stdout is other
+        assert sys.stderr is streams["stderr"]
+        sys.stdout = streams["stdout"]
+
+
+def test_two_workers_share_one_router() -> None:
+    with own_streams() as streams:
+        output.install()
+        router = sys.stdout
+        output.install()
+        assert sys.stdout is router
+        output.uninstall()
+        assert sys.stdout is router
+        output.uninstall()
+        assert sys.stdout is streams["stdout"]
+
+
+def test_the_router_is_a_stream_like_the_one_it_stands_for(capfd: pytest.CaptureFixture[str]) -> None:
+    own = sys.stdout
+    output.install()
+    try:
+        assert sys.stdout.encoding == own.encoding
+        assert sys.stdout.fileno() == own.fileno()
+        assert sys.stdout.isatty() == own.isatty()
+        assert sys.stdout.writable()
+        sys.stdout.buffer.write(b"bytes\n")
+        print("text", flush=True)
+    finally:
+        output.uninstall()
+    assert capfd.readouterr().out == "bytes\ntext\n"

@@ -1,0 +1,257 @@
+"""hitl.interrupt: what may be asked, and what comes back."""
+
+import asyncio
+import inspect
+from datetime import date, timedelta
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from hitl import interrupt
+from hitl.errors import InterruptExpired, InvalidAnswer, PayloadTooLarge
+from hitl.testing.local import PENDING, LocalTurn
+from tests.python.unit.conditions import until
+
+
+async def ask(answer: Any, payload: Any = None, **options: Any) -> tuple[Any, Any]:
+    """What the interrupt returned, and the request that was sent."""
+    local = LocalTurn(lambda request: answer)
+    value = await local.run(interrupt, {"type": "q"} if payload is None else payload, **options)
+    return value, local.port.interrupts[0].request
+
+
+def test_outside_a_run_it_is_a_runtime_error() -> None:
+    with pytest.raises(RuntimeError, match=r"^interrupt\(\) called outside a hitl run$"):
+        interrupt({"type": "q"})
+    with pytest.raises(RuntimeError, match=r"^interrupt\(\) called outside a hitl run$"):
+        interrupt.sync({"type": "q"})
+
+
+@pytest.mark.parametrize("answer", [False, 0, "", None, [], {}, {"hex": "#000"}, "é", 1.5])
+async def test_any_json_value_is_an_answer(answer: Any) -> None:
+    value, _ = await ask(answer)
+    assert value == answer
+    assert type(value) is type(answer)
+
+
+async def test_the_request_carries_what_was_given() -> None:
+    _, request = await ask(
+        1, {"type": "color", "prompt": "Pick"}, message="Pick a color", expires_in=60, metadata={"ticket": 7}
+    )
+    assert request == {
+        "type": "color",
+        "payload": {"type": "color", "prompt": "Pick"},
+        "message": "Pick a color",
+        "response_schema": None,
+        "allowed_decisions": None,
+        "tool_call_id": None,
+        "agent": None,
+        "args_digest": None,
+        "expires_in": 60.0,
+        "has_default": False,
+        "metadata": {"ticket": 7},
+    }
+
+
+async def test_a_payload_without_a_type_is_unknown() -> None:
+    _, request = await ask(1, {"prompt": "?"})
+    assert (request["type"], request["payload"]) == ("unknown", {"prompt": "?"})
+
+
+async def test_the_type_argument_wins_and_the_callers_payload_is_not_changed() -> None:
+    payload = {"type": "a", "prompt": "?"}
+    _, request = await ask(1, payload, type="b")
+    assert (request["type"], request["payload"]) == ("b", {"type": "b", "prompt": "?"})
+    assert payload == {"type": "a", "prompt": "?"}
+
+
+async def test_the_record_says_where_in_the_code_it_was_asked() -> None:
+    local = LocalTurn(lambda request: 1)
+    lines = []
+
+    async def agent() -> None:
+        lines.append(inspect.currentframe().f_lineno + 1)  # type: ignore[union-attr]
+        await interrupt({"type": "q"}, key="color")
+
+    await local.run(agent)
+    step = local.port.interrupts[0].step
+    assert step["location"] == f"test_interrupts.py:{lines[0]}"
+    assert (step["kind"], step["name"], step["key"], step["path"]) == ("interrupt", "q", "color", "0#1")
+
+
+CYCLE: dict[str, Any] = {}
+CYCLE["self"] = CYCLE
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        ("text", TypeError),
+        (None, TypeError),
+        ([1], TypeError),
+        ({"type": 3}, TypeError),
+        ({1: 2}, TypeError),
+        ({"data": b"x"}, TypeError),
+        ({"data": object()}, TypeError),
+        ({"data": float("nan")}, ValueError),
+        (CYCLE, ValueError),
+        ({"data": "x" * 16_384}, ValueError),
+        ({"data": "\ud800"}, ValueError),
+    ],
+)
+async def test_a_payload_that_cannot_be_asked_raises_and_asks_nothing(payload: Any, error: type[Exception]) -> None:
+    local = LocalTurn(lambda request: 1)
+    with pytest.raises(error):
+        await local.run(interrupt, payload)
+    assert local.port.interrupts == []
+
+
+async def test_the_limit_is_the_servers() -> None:
+    local = LocalTurn(lambda request: 1)
+    local.turn.max_payload = 40_000
+    assert await local.run(interrupt, {"data": "x" * 16_384}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"type": 3}, TypeError, "type must be a str or None, got int"),
+        ({"key": b"k"}, TypeError, "key must be a str"),
+        ({"message": 1}, TypeError, "message must be a str"),
+        ({"metadata": []}, TypeError, "metadata must be a dict or None, got list"),
+        ({"metadata": {"a": b""}}, TypeError, None),
+        ({"expires_in": "1h"}, TypeError, "expires_in must be seconds"),
+        ({"expires_in": True}, TypeError, "expires_in must be seconds"),
+        ({"expires_in": 0}, ValueError, "positive number of seconds"),
+        ({"expires_in": float("nan")}, ValueError, "positive number of seconds"),
+        ({"response_schema": {"type": "colour"}}, ValueError, None),
+        ({"response_schema": 42}, ValueError, "no type that has one"),
+    ],
+)
+async def test_a_wrong_option_is_named_and_asks_nothing(options: Any, error: type[Exception], text: str | None) -> None:
+    local = LocalTurn(lambda request: 1)
+    with pytest.raises(error, match=text):
+        await local.run(interrupt, {"type": "q"}, **options)
+    assert local.port.interrupts == []
+
+
+async def test_a_timedelta_is_seconds() -> None:
+    _, request = await ask(1, expires_in=timedelta(minutes=2))
+    assert request["expires_in"] == 120.0
+
+
+# -- response schemas -----------------------------------------------------------------------------------------------
+
+
+class Choice(BaseModel):
+    hex: str
+    until: date | None = None
+
+    @field_validator("hex")
+    @classmethod
+    def known(cls, value: str) -> str:
+        if value == "#bad":
+            raise ValueError("not this one")
+        return value
+
+
+async def test_a_json_schema_goes_along_and_the_answer_stays_json() -> None:
+    schema = {"type": "object", "required": ["hex"]}
+    value, request = await ask({"hex": "#000"}, response_schema=schema)
+    assert request["response_schema"] == schema
+    assert value == {"hex": "#000"}
+
+
+async def test_a_pydantic_model_gives_the_schema_and_types_the_answer() -> None:
+    value, request = await ask({"hex": "#000", "until": "2024-02-01"}, response_schema=Choice)
+    assert value == Choice(hex="#000", until=date(2024, 2, 1))
+    assert request["response_schema"]["properties"]["hex"] == {"title": "Hex", "type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "typed"),
+    [
+        (bool, True, True),
+        (int | None, None, None),
+        (list[date], ["2024-02-01"], [date(2024, 2, 1)]),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (Literal["yes", "no"], "no", "no"),
+    ],
+)
+async def test_any_type_that_pydantic_knows_will_do(schema: Any, answer: Any, typed: Any) -> None:
+    value, request = await ask(answer, response_schema=schema)
+    assert value == typed
+    assert isinstance(request["response_schema"], dict)
+
+
+async def test_a_validator_that_no_schema_can_express_raises_in_the_agent() -> None:
+    with pytest.raises(InvalidAnswer, match=r"^hex: Value error, not this one$"):
+        await ask({"hex": "#bad"}, response_schema=Choice)
+
+
+# -- expiry, refusal, withdrawal ------------------------------------------------------------------------------------
+
+
+def expire(request: Any) -> Any:
+    raise InterruptExpired("nobody answered in time")
+
+
+async def test_an_expired_interrupt_raises() -> None:
+    local = LocalTurn(expire)
+    with pytest.raises(InterruptExpired):
+        await local.run(interrupt, {"type": "q"}, expires_in=1)
+    assert local.port.interrupts[0].request["has_default"] is False
+
+
+@pytest.mark.parametrize("default", [None, False, "later", object()])
+async def test_or_returns_the_default_even_none(default: Any) -> None:
+    local = LocalTurn(expire)
+    assert await local.run(interrupt, {"type": "q"}, expires_in=1, on_expire=default) is default
+    assert local.port.interrupts[0].request["has_default"] is True
+
+
+async def test_a_refused_question_raises_the_matching_error() -> None:
+    def refuse(request: Any) -> Any:
+        raise PayloadTooLarge("17,000 bytes, the limit is 16,384")
+
+    with pytest.raises(ValueError, match="17,000 bytes"):
+        await LocalTurn(refuse).run(interrupt, {"type": "q"})
+
+
+async def test_a_cancelled_waiter_withdraws_its_question() -> None:
+    local = LocalTurn(lambda request: PENDING)
+    task = local.start(interrupt, {"type": "q"})
+    await until(lambda: local.port.interrupts and local.port.interrupts[0].opened.done())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert local.port.interrupts[0].withdrawn
+
+
+async def test_the_losers_of_a_race_are_withdrawn_and_only_they() -> None:
+    local = LocalTurn(lambda request: "first" if request["type"] == "fast" else PENDING)
+
+    async def agent() -> Any:
+        asks = [asyncio.ensure_future(interrupt({"type": name})) for name in ("fast", "slow")]
+        done, rest = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+        for other in rest:
+            other.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        return done.pop().result()
+
+    assert await local.run(agent) == "first"
+    assert [asked.withdrawn for asked in local.port.interrupts] == [False, True]
+
+
+async def test_several_at_once_each_get_their_own_answer() -> None:
+    local = LocalTurn(lambda request: PENDING)
+
+    async def agent() -> Any:
+        return await asyncio.gather(*(interrupt({"type": "q", "n": n}) for n in range(3)))
+
+    task = local.start(agent)
+    await until(lambda: sum(asked.opened.done() for asked in local.port.interrupts) == 3)
+    for asked in reversed(local.port.interrupts):
+        asked.give(asked.request["payload"]["n"] * 10)
+    assert await task == [0, 10, 20]

@@ -1,0 +1,61 @@
+import pytest
+
+from hitl.messages import FIELDS, ChatMessage
+
+
+def test_it_has_the_nine_fields_of_the_contract() -> None:
+    assert FIELDS == (
+        "role",
+        "content",
+        "reasoning",
+        "reasoning_details",
+        "tool_calls",
+        "tool_call_id",
+        "name",
+        "base64_image",
+        "user_params",
+    )
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "tool"])
+def test_each_role_has_a_constructor(role: str) -> None:
+    message = getattr(ChatMessage, f"{role}_message")(content="hello", name="n")
+    assert message == ChatMessage(role=role, content="hello", name="n")
+
+
+def test_to_dict_leaves_out_what_is_none_and_keeps_what_is_empty() -> None:
+    message = ChatMessage.assistant_message(content="", tool_calls=[])
+    assert message.to_dict() == {"role": "assistant", "content": "", "tool_calls": []}
+
+
+def test_from_dict_reads_what_to_dict_wrote() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    message = ChatMessage(role="assistant", tool_calls=[call], reasoning="because", user_params={"a": 1})
+    assert ChatMessage.from_dict(message.to_dict()) == message
+
+
+def test_a_message_without_a_role_is_the_users() -> None:
+    assert ChatMessage.from_dict({}) == ChatMessage(role="user")
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "text"),
+    [
+        ({"role": "robot"}, ValueError, "ChatMessage.role must be one of"),
+        ({"role": None}, ValueError, "ChatMessage.role"),
+        ({"content": 3}, TypeError, "ChatMessage.content must be a str or None, got int"),
+        ({"tool_calls": {}}, TypeError, "ChatMessage.tool_calls must be a list or None, got dict"),
+        ({"user_params": []}, TypeError, "ChatMessage.user_params must be a dict or None, got list"),
+        ({"contents": "x"}, TypeError, "ChatMessage has no field 'contents'"),
+    ],
+)
+def test_a_wrong_field_is_named(data: dict, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        ChatMessage.from_dict(data)
+
+
+def test_check_sees_what_was_assigned_later() -> None:
+    message = ChatMessage.user_message(content="x")
+    message.content = b"x"  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="content"):
+        message.check()

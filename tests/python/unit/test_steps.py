@@ -1,0 +1,152 @@
+"""hitl.step, now, uuid, random and patched."""
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import hitl
+from hitl import step
+from hitl.runtime import current_turn
+from hitl.testing.local import LocalTurn
+
+
+async def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+async def test_it_passes_everything_to_the_function() -> None:
+    async def takes(*args: Any, **kwargs: Any) -> Any:
+        return [list(args), kwargs]
+
+    assert await LocalTurn().run(step, takes, 1, key="mine", once=True) == [[1], {"key": "mine", "once": True}]
+
+
+async def test_the_record_names_function_place_and_arguments() -> None:
+    local = LocalTurn()
+    lines = []
+
+    async def agent() -> None:
+        lines.append(inspect.currentframe().f_lineno + 1)  # type: ignore[union-attr]
+        await step(add, 1, b=2)
+
+    await local.run(agent)
+    [(identity, result)] = local.port.steps
+    assert (identity["kind"], identity["name"]) == ("step", "add")
+    assert identity["location"] == f"test_steps.py:{lines[0]}"
+    assert list(identity["arguments"]) == ["a", "b"]
+    assert result == {"value": 3}
+
+
+async def test_a_plain_function_runs_in_a_thread() -> None:
+    assert await LocalTurn().run(step, threading.get_ident) != threading.get_ident()
+
+
+@pytest.mark.parametrize("function", [lambda a: add(a, 1), functools.partial(add, b=1)])
+async def test_whatever_turns_out_to_be_async_is_awaited(function: Callable[[int], Any]) -> None:
+    assert await LocalTurn().run(step, function, 2) == 3
+
+
+async def test_as_a_decorator_every_call_is_a_step() -> None:
+    local = LocalTurn()
+
+    @step()
+    async def double(n: int) -> int:
+        """Twice n."""
+        return n * 2
+
+    @step(key="half", once=True)
+    def half(n: int) -> float:
+        return n / 2
+
+    async def agent() -> Any:
+        return await asyncio.gather(double(2), half(3))
+
+    assert await local.run(agent) == [4, 1.5]
+    assert double.__doc__ == "Twice n."
+    assert {identity["name"].rpartition(".")[2]: identity["key"] for identity, _ in local.port.steps} == {
+        "double": None,
+        "half": "half",
+    }
+
+
+def test_outside_a_run_it_says_so() -> None:
+    with pytest.raises(RuntimeError, match=r"^step\(\) called outside a hitl run") as caught:
+        step(add, 1)
+    assert "@hitl.step() with parentheses" in caught.value.__notes__[0]
+
+    @step()
+    async def later() -> None: ...
+
+    with pytest.raises(RuntimeError, match=r"^step .*later\(\) called outside a hitl run$"):
+        later()
+
+
+def test_what_is_no_function_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="step\\(\\) takes a function first, got int"):
+        step(3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="decorates a function, got int"):
+        step()(3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="retries"):
+        step(retries=3)  # type: ignore[call-overload]
+
+
+async def test_a_wrong_call_is_the_functions_own_type_error() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        await LocalTurn().run(step, add)
+
+
+async def test_the_clock_is_recorded() -> None:
+    local = LocalTurn()
+
+    async def agent() -> tuple[datetime, UUID, float]:
+        return await hitl.now(), await hitl.uuid(), await hitl.random()
+
+    now, uuid, number = await local.run(agent)
+    assert now.tzinfo is UTC
+    assert abs((datetime.now(UTC) - now).total_seconds()) < 60
+    assert uuid.version == 4
+    assert 0 <= number < 1
+    assert [(identity["kind"], identity["name"]) for identity, _ in local.port.steps] == [
+        ("clock", "now"),
+        ("clock", "uuid"),
+        ("clock", "random"),
+    ]
+
+
+async def test_the_clock_has_sync_twins_for_threads() -> None:
+    def work() -> list[str]:
+        values = hitl.now.sync(), hitl.uuid.sync(), hitl.random.sync(), hitl.patched.sync("x")
+        return [type(value).__name__ for value in values]
+
+    async def agent() -> Any:
+        return await current_turn().run_in_thread(work)
+
+    assert await LocalTurn().run(agent) == ["datetime", "UUID", "float", "bool"]
+
+
+@pytest.mark.parametrize("name", ["now", "uuid", "random"])
+def test_the_clock_outside_a_run(name: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"^{name}\(\) called outside a hitl run$"):
+        getattr(hitl, name)()
+
+
+async def test_an_edit_is_marked_once_per_turn() -> None:
+    local = LocalTurn()
+
+    async def agent() -> list[bool]:
+        return [await hitl.patched("new-prompt"), await hitl.patched("new-prompt"), await hitl.patched("other")]
+
+    assert await local.run(agent) == [True, True, True]
+    assert [identity["key"] for identity, _ in local.port.steps] == ["patched:new-prompt", "patched:other"]
+
+
+async def test_an_edit_needs_an_id() -> None:
+    with pytest.raises(TypeError, match="non-empty string"):
+        await LocalTurn().run(hitl.patched, "")

@@ -1,0 +1,131 @@
+"""Agents that the worker's tests serve in other processes."""
+
+import asyncio
+import os
+import sys
+import threading
+from typing import Any
+
+import hitl
+from hitl import ChatMessage, interrupt, step
+from hitl.runtime import current_turn
+from tests.python.unit.conditions import until
+
+State = list[ChatMessage]
+
+
+def reply(message: ChatMessage, state: State, content: str) -> tuple[ChatMessage, State]:
+    response = ChatMessage.assistant_message(content=content)
+    return response, [*state, message, response]
+
+
+async def echo(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    return reply(message, state, f"{message.content} after {len(state)}")
+
+
+async def painter(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    shade = await step(lambda: "dark")
+    choice = await interrupt({"type": "color_picker", "prompt": message.content})
+    return reply(message, state, f"{shade} {choice['hex']}")
+
+
+def sync_painter(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    return reply(message, state, interrupt.sync({"type": "color_picker"})["hex"])
+
+
+async def racer(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    asks = [asyncio.ensure_future(interrupt({"type": name})) for name in ("left", "right")]
+    done, rest = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    return reply(message, state, done.pop().result())
+
+
+async def expiring(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    return reply(message, state, await interrupt({"type": "q"}, expires_in=5, on_expire="too late"))
+
+
+async def streamer(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    async def body() -> str:
+        current_turn().delta({"content": "Hel"})
+        current_turn().delta({"content": "lo"})
+        return "Hello"
+
+    return reply(message, state, await current_turn().run_step("model", "complete", body))
+
+
+async def misbehaving(message: ChatMessage, state: State) -> Any:  # noqa: RET503 - returning nothing is one way
+    """Does what the message names."""
+
+    async def child(error: BaseException) -> None:
+        raise error
+
+    match message.content:
+        case "raise":
+            raise ValueError("no such city")
+        case "exit":
+            sys.exit("bye")
+        case "exit in a child task":
+            await asyncio.create_task(child(SystemExit(4)))
+        case "interrupt the keyboard":
+            raise KeyboardInterrupt
+        case "cancel itself":
+            raise asyncio.CancelledError
+        case "task group":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(child(LookupError("inner")))
+        case "group":
+            raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])
+        case "wrong shape":
+            return "just text"
+        case "surrogate":
+            return reply(message, state, "\ud800")
+        case "not JSON":
+            return ChatMessage.assistant_message(user_params={"f": float("nan")}), state
+        case "bad payload":
+            await interrupt({"type": "q", "data": b"x"})
+        case "refused":
+            await interrupt({"type": "q"})
+        case "os._exit":
+            os._exit(9)
+
+
+async def untidy(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    """Leaves a task with an open question, and a blocked thread, behind."""
+    asking = asyncio.create_task(interrupt({"type": "left behind"}))
+    threading.Thread(target=threading.Event().wait).start()
+    await until(lambda: asking in current_turn().tasks and getattr(current_turn().port, "_asked", None))
+    return reply(message, state, "done")
+
+
+async def printer(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    print(f"to {message.content}")
+    print("half", end="")
+    print(" a line")
+    sys.stderr.write("warn\nunfinished")
+    await current_turn().run_in_thread(print, "from a thread")
+    return reply(message, state, "printed")
+
+
+async def stubborn(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    try:
+        await interrupt({"type": "q"})
+    finally:
+        print("cleaning up", file=sys.stderr, flush=True)
+    return reply(message, state, "never")
+
+
+def blocked(message: ChatMessage, state: State) -> Any:
+    step.sync(lambda: None)
+    threading.Event().wait()
+
+
+class Greeter:
+    name = "greeter"
+
+    async def run_turn(self, message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        return reply(message, state, f"{await interrupt({'type': 'name'})}")
+
+
+greeter = Greeter()
+named = hitl.agent(name="painter-2", replay=False)(painter)
