@@ -46,7 +46,7 @@ function members(root, schema, seen) {
   const inside = name ? [...seen, name] : seen;
   const target = resolve(root, schema);
   const parts = [...(target.allOf || []), ...(target.oneOf || []), ...(target.anyOf || [])];
-  const own = Object.entries(target.properties || {}).map(([key, value]) => ({
+  const own = Object.entries(target.properties || {}).filter(([, value]) => value !== false).map(([key, value]) => ({
     key, value, required: (target.required || []).includes(key), seen: inside,
   }));
   const deeper = parts.concat(target.items || []).flatMap((part) => members(root, part, inside));

@@ -45,7 +45,7 @@ impl Server {
     }
 
     async fn stop(self) {
-        drop(self.stop.send(()));
+        assert!(self.stop.send(()).is_ok(), "the server stopped by itself");
         within(self.running).await.unwrap().unwrap();
     }
 }
