@@ -95,6 +95,7 @@ def test_two_at_once_and_an_answer_the_schema_refuses(terminal: Open) -> None:
         chat.expect('color_picker: {"hex": "#1d3557"}')
         chat.expect("Answer as JSON:")
         chat.send('{"hex": "#e63946"}' + ENTER)
+        chat.expect('color_picker: {"hex": "#e63946"}')
         chat.expect("#e63946")
         assert leave(chat) == 0
         (session,) = server.api.get("/sessions").json()
