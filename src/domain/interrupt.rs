@@ -163,6 +163,9 @@ impl Interrupt {
         if let Some(author) = &ask.response_schema {
             schema::compile(author)?;
         }
+        if ask.allowed_decisions.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Error::InvalidPayload("allowed_decisions must allow something".to_owned()));
+        }
         let ttl = match ask.expires_in {
             Some(seconds) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
             Some(seconds) => {
@@ -255,3 +258,6 @@ impl Interrupt {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

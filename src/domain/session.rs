@@ -90,6 +90,7 @@ impl Failure {
 }
 
 /// Where a session stands.
+#[allow(clippy::large_enum_variant, reason = "a session is one of few, and a box would be in everybody's way")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "lowercase")]
 pub enum Phase {
@@ -135,6 +136,7 @@ pub struct Session {
 }
 
 /// What can happen to a session.
+#[allow(clippy::large_enum_variant, reason = "an event lives for one transition")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A client sent a message; `turn` is the id of the turn it starts.
@@ -292,3 +294,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
