@@ -16,8 +16,19 @@ const MAY_IMPORT: [(&str, &[&str]); 7] = [
 
 /// The domain has no I/O, no clock and no chance: time and ids are arguments.
 const NOT_IN_DOMAIN: [&str; 13] = [
-    "tokio", "pyo3", "rusqlite", "axum", "hyper", "reqwest", "SystemTime", "Instant", "std::fs", "std::net::Tcp",
-    "std::env", "now_v7", "new_v4",
+    "tokio",
+    "pyo3",
+    "rusqlite",
+    "axum",
+    "hyper",
+    "reqwest",
+    "SystemTime",
+    "Instant",
+    "std::fs",
+    "std::net::Tcp",
+    "std::env",
+    "now_v7",
+    "new_v4",
 ];
 
 fn source() -> PathBuf {

@@ -66,11 +66,7 @@ impl Decision {
         let Value::Object(members) = value else {
             return Err(vec![wrong_type(&[], "an object such as {\"approved\": true}", value)]);
         };
-        let decision = if members.contains_key("type") {
-            read_typed(members)?
-        } else {
-            read_approved(members)?
-        };
+        let decision = if members.contains_key("type") { read_typed(members)? } else { read_approved(members)? };
         if allowed.contains(&decision.kind()) {
             return Ok(decision);
         }

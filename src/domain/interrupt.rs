@@ -169,7 +169,9 @@ impl Interrupt {
         let ttl = match ask.expires_in {
             Some(seconds) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
             Some(seconds) => {
-                return Err(Error::InvalidPayload(format!("expires_in must be a positive number of seconds, got {seconds}")));
+                return Err(Error::InvalidPayload(format!(
+                    "expires_in must be a positive number of seconds, got {seconds}"
+                )));
             }
             None if opening.default_ttl > 0.0 => Some(opening.default_ttl),
             None => None,

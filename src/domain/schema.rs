@@ -30,7 +30,11 @@ pub fn validate(schema: &Value, value: &Value) -> Vec<FieldError> {
         Ok(validator) => validator
             .iter_errors(value)
             .map(|error| {
-                FieldError::new(places(error.instance_path().as_str(), value), error.kind().keyword(), error.to_string())
+                FieldError::new(
+                    places(error.instance_path().as_str(), value),
+                    error.kind().keyword(),
+                    error.to_string(),
+                )
             })
             .collect(),
         Err(error) => vec![FieldError::new(Vec::<Place>::new(), "invalid_schema", error.to_string())],
@@ -66,9 +70,10 @@ fn external_reference(schema: &Value) -> Option<&str> {
                 (!target.starts_with('#')).then_some(target.as_str())
             }
             ("const" | "enum" | "default" | "examples", _) => None,
-            ("properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions", Value::Object(named)) => {
-                named.values().find_map(external_reference)
-            }
+            (
+                "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
+                Value::Object(named),
+            ) => named.values().find_map(external_reference),
             (_, other) => external_reference(other),
         }),
         Value::Array(items) => items.iter().find_map(external_reference),

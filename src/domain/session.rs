@@ -41,9 +41,7 @@ impl Status {
 
     /// Reads the wire form.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Idle, Self::Running, Self::Interrupted, Self::Error]
-            .into_iter()
-            .find(|status| status.as_str() == text)
+        [Self::Idle, Self::Running, Self::Interrupted, Self::Error].into_iter().find(|status| status.as_str() == text)
     }
 }
 
@@ -260,11 +258,8 @@ impl Session {
                     .position(|id| *id == interrupt)
                     .ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?;
                 pending.remove(position);
-                next.phase = if pending.is_empty() {
-                    Phase::Running { turn }
-                } else {
-                    Phase::Interrupted { turn, pending }
-                };
+                next.phase =
+                    if pending.is_empty() { Phase::Running { turn } } else { Phase::Interrupted { turn, pending } };
             }
             Event::TurnEnded { turn, response, total_messages } => {
                 self.require_open(turn)?;

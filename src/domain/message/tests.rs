@@ -43,6 +43,7 @@ fn wrong_types_and_roles_are_refused() {
 
 #[test]
 fn a_tool_call_without_a_type_is_a_function() {
-    let call: ToolCall = serde_json::from_value(json!({"id": "1", "function": {"name": "f", "arguments": "{"}})).unwrap();
+    let call: ToolCall =
+        serde_json::from_value(json!({"id": "1", "function": {"name": "f", "arguments": "{"}})).unwrap();
     assert_eq!(serde_json::to_value(call).unwrap()["type"], "function");
 }

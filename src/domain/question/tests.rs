@@ -101,9 +101,13 @@ fn each_wrong_field_is_named() {
         assert!(errors.contains(&(place.to_owned(), kind.to_owned())), "{pointer} {value:?}: {errors:?}");
     }
     assert_eq!(errors(&json!(["How?"])), [(String::new(), "wrong_type".to_owned())]);
-    let five: Vec<Value> = (0..5).map(|number| json!({
-        "question": number.to_string(), "header": "H", "options": [option("A"), option("B")],
-    })).collect();
+    let five: Vec<Value> = (0..5)
+        .map(|number| {
+            json!({
+                "question": number.to_string(), "header": "H", "options": [option("A"), option("B")],
+            })
+        })
+        .collect();
     assert_eq!(errors(&json!({"questions": five})), [("questions".to_owned(), "wrong_length".to_owned())]);
 }
 
@@ -159,9 +163,8 @@ fn near_answer() -> impl Strategy<Value = Value> {
     let leaf = || prop::sample::select(vec![json!("A"), json!("Here"), json!(""), json!(1), json!(null), json!(true)]);
     let answer = prop_oneof![leaf(), prop::collection::vec(leaf(), 0..3).prop_map(Value::from)];
     let name = prop::sample::select(vec!["How?", "Where?", "Why?"]);
-    let answers = prop::collection::btree_map(name, answer, 0..4).prop_map(|members| {
-        Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-    });
+    let answers = prop::collection::btree_map(name, answer, 0..4)
+        .prop_map(|members| Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()));
     prop_oneof![
         1 => leaf(),
         8 => answers.clone().prop_map(|answers| json!({"answers": answers})),

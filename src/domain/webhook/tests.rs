@@ -101,7 +101,8 @@ fn private_ipv6_addresses_are_refused_with_what_is_inside_them() {
 
 #[test]
 fn other_schemes_and_what_is_no_url_are_refused_even_where_private_is_allowed() {
-    for url in ["ftp://example.com/", "file:///etc/passwd", "javascript:alert(1)", "example.com", "", "http://", "//x"] {
+    for url in ["ftp://example.com/", "file:///etc/passwd", "javascript:alert(1)", "example.com", "", "http://", "//x"]
+    {
         assert!(matches!(check(url, true), Err(Error::WebhookRefused(_))), "{url}");
     }
 }
