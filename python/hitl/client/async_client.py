@@ -165,7 +165,9 @@ class AsyncEventStream:
         assert self._response is not None
         with failures_of(self._http.base_url):
             async for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
-                yield self._feed.read(sent)
+                event = self._feed.read(sent)
+                if event is not None:
+                    yield event
 
     async def _connect_again(self, failure: ConnectionFailed) -> None:
         while self._response is None:

@@ -166,7 +166,10 @@ class EventFeed:
         self._delay = min(self.LONGEST_DELAY, delay * 2)
         return delay
 
-    def read(self, sent: httpx2.ServerSentEvent) -> Event:
+    def read(self, sent: httpx2.ServerSentEvent) -> Event | None:
+        """What was sent; None where a block has no data (one with `retry:` alone), which is no event."""
+        if not sent.data:
+            return None
         try:
             data = sent.json()
         except ValueError as error:

@@ -167,7 +167,9 @@ class EventStream:
         assert self._response is not None
         with failures_of(self._http.base_url):
             for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
-                yield self._feed.read(sent)
+                event = self._feed.read(sent)
+                if event is not None:
+                    yield event
 
     def _connect_again(self, failure: ConnectionFailed) -> None:
         while self._response is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,6 +120,58 @@ def test_the_module_and_the_working_directory(tmp_path: Path) -> None:
         )
         assert (finished.returncode, finished.stderr) == (0, "")
         assert "Ask a server how it is" in finished.stdout
+
+
+AGENT = "async def agent(message, state):\n    return message, state\n"
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "message"),
+    [
+        ("no_module:agent", 3, "there is no module 'no_module'"),
+        ("my_agent:nothing", 3, "my_agent has no attribute 'nothing'"),
+        ("my_agent:__name__", 3, "not an agent"),
+    ],
+)
+def test_an_agent_that_cannot_be_served_exits_with_3(tmp_path: Path, agent: str, code: int, message: str) -> None:
+    finished = serve_to_the_end(tmp_path, agent, "--store", "hitl.db")
+    assert finished.returncode == code
+    assert finished.stderr.startswith("error: ")
+    assert message in finished.stderr
+    assert "\nhint: " in finished.stderr
+    assert not (tmp_path / "hitl.db").exists()
+
+
+def test_a_port_in_use_is_told_and_nothing_is_created(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        finished = serve_to_the_end(
+            tmp_path, "my_agent:agent", "--port", str(taken.getsockname()[1]), "--store", "hitl.db"
+        )
+    assert (finished.returncode, finished.stderr.count("hint: ")) == (1, 1)
+    assert not (tmp_path / "hitl.db").exists()
+
+
+def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    finished = serve_to_the_end(tmp_path, "my_agent:agent", "--store", "notes.txt")
+    assert finished.returncode == 2
+    assert "is not a database" in finished.stderr
+    assert (tmp_path / "notes.txt").read_text() == "hello\n"
+
+
+def serve_to_the_end(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (directory / "my_agent.py").write_text(AGENT)
+    return subprocess.run(
+        [sys.executable, "-m", "hitl", "serve", "--port", "0", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+        timeout=50,
+        check=False,
+    )
 
 
 # A stand-in for `hitl.serving`, so that reloading is tested by itself: "serves" by printing what the agent says.

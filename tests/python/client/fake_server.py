@@ -258,7 +258,9 @@ class FakeServer:
         if session_id is not None and session_id not in self.sessions:
             _write(writer, problem(404, "Session not found", "session_not_found"))
             return
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n: hello\n\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nretry: 1000\n\n: hello\n\n"
+        )
         events: asyncio.Queue[tuple[int | None, str, dict[str, Any]] | None] = asyncio.Queue()
         if "last-event-id" in request.headers:
             for event in self._events[int(request.headers["last-event-id"]) :]:
