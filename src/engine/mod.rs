@@ -130,6 +130,7 @@ impl Engine {
         }
         self.stopped.cancel();
         fail_open_turns(&self.store).await?;
+        self.live.clear();
         self.store.close().await
     }
 

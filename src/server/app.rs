@@ -32,7 +32,6 @@ pub struct App {
     pub telemetry: Telemetry,
     /// Cancelled when the server begins to stop: polls answer and event streams end.
     pub stopping: CancellationToken,
-    document: utoipa::openapi::OpenApi,
     document_json: OnceLock<Bytes>,
 }
 
@@ -45,15 +44,14 @@ const ENVELOPE: usize = 64 * 1024;
 impl App {
     /// An app for a server that listens on `bound`.
     pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr) -> Arc<Self> {
-        let document = openapi::complete(routes().into_openapi());
+        let documented = routes().into_openapi().paths.paths;
         Arc::new(Self {
             keys: Keys::new(&settings.api_keys),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
-            telemetry: Telemetry::new(document.paths.paths.keys().map(String::as_str)),
+            telemetry: Telemetry::new(documented.keys().map(String::as_str)),
             stopping: CancellationToken::new(),
             engine,
             settings,
-            document,
             document_json: OnceLock::new(),
         })
     }
@@ -77,7 +75,8 @@ impl App {
         if let Some(json) = self.document_json.get() {
             return Ok(json.clone());
         }
-        let json = serde_json::to_vec(&self.document)
+        let json = document()
+            .and_then(|document| serde_json::to_vec(&document))
             .map_err(|error| crate::domain::Error::Internal(format!("the OpenAPI document: {error}")))?;
         Ok(self.document_json.get_or_init(|| Bytes::from(json)).clone())
     }
@@ -110,6 +109,9 @@ fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
 }
 
 /// The OpenAPI document, for tools and tests.
-pub fn document() -> utoipa::openapi::OpenApi {
+///
+/// # Errors
+/// Where it cannot be written as JSON.
+pub fn document() -> Result<serde_json::Value, serde_json::Error> {
     openapi::complete(routes().into_openapi())
 }

@@ -146,32 +146,19 @@ pub struct NewMessage {
 /// One answer.
 #[derive(Debug, ToSchema)]
 #[allow(dead_code)]
-#[schema(examples(json!({"interrupt_id": "f47ac10b-58cc-4372-a567-0e02b2c3d479", "value": {"approved": true}})))]
-pub struct OneAnswer {
+pub struct Answer {
     /// Which interrupt.
     pub interrupt_id: String,
-    /// The answer; any JSON value that fits the interrupt's `response_schema`, null included.
+    /// Any JSON value that fits the interrupt's `response_schema`, null included.
     pub value: serde_json::Value,
 }
 
-/// Several answers, all taken or none.
+/// One answer, or several in `resume`; [`super::openapi`] writes its schema out.
 #[derive(Debug, ToSchema)]
 #[allow(dead_code)]
-pub struct SeveralAnswers {
-    /// One for each of some interrupts of the session.
-    #[schema(min_items = 1)]
-    pub resume: Vec<OneAnswer>,
-}
-
-/// One answer, or several: exactly one of the two forms.
-#[derive(Debug, ToSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-pub enum Answers {
-    /// One.
-    One(OneAnswer),
+pub struct Answers {
     /// Several.
-    Several(SeveralAnswers),
+    pub resume: Vec<Answer>,
 }
 
 /// The answer to the interrupt in the path.

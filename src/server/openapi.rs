@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, InfoBuilder, License, OpenApi, OpenApiBuilder};
@@ -27,8 +28,12 @@ pub fn router() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
 }
 
-/// Adds what every operation has: the refusals before a handler is reached, the scheme of keys, and shared schemas.
-pub fn complete(mut document: OpenApi) -> OpenApi {
+/// The document as JSON, with what every operation has: the refusals before a handler is reached, the scheme of keys, and
+/// shared schemas.
+///
+/// # Errors
+/// Where it cannot be written as JSON.
+pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
     for (path, item) in &mut document.paths.paths {
         let open = [HEALTHZ, READYZ].contains(&path.as_str());
         for operation in operations(item) {
@@ -51,7 +56,37 @@ pub fn complete(mut document: OpenApi) -> OpenApi {
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);
     components.schemas.extend(schemas);
-    document
+    let mut document = serde_json::to_value(document)?;
+    document["components"]["schemas"]["Answers"] = answers();
+    Ok(document)
+}
+
+/// One answer or several, never both: `false` refuses a member, which derived schemas cannot say.
+fn answers() -> Value {
+    json!({
+        "description": "One answer, or several that are taken all or none.",
+        "oneOf": [
+            {
+                "type": "object", "required": ["interrupt_id", "value"],
+                "properties": {
+                    "interrupt_id": {"type": "string", "description": "Which interrupt."},
+                    "value": {"description": "The answer; any JSON value that fits the interrupt's `response_schema`, null included."},
+                    "resume": false,
+                },
+            },
+            {
+                "type": "object", "required": ["resume"],
+                "properties": {
+                    "resume": {
+                        "type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Answer"},
+                        "description": "One for each of some interrupts of the session.",
+                    },
+                    "interrupt_id": false, "value": false,
+                },
+            },
+        ],
+        "examples": [{"interrupt_id": "f47ac10b-58cc-4372-a567-0e02b2c3d479", "value": {"approved": true}}],
+    })
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

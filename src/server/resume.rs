@@ -135,7 +135,10 @@ mod tests {
     use crate::domain::Error;
     use serde_json::json;
 
-    fn read(body: Value) -> Result<Vec<(String, Value)>, Vec<(Value, String)>> {
+    type Pairs = Vec<(String, Value)>;
+    type Places = Vec<(Value, String)>;
+
+    fn read(body: Value) -> Result<Pairs, Places> {
         match read_answers(body) {
             Ok(answers) => Ok(answers.into_iter().map(|answer| (answer.interrupt_id, answer.value)).collect()),
             Err(ServerError::Domain(Error::InvalidRequest(errors))) => {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 
 def _method(
     plan_for: Callable[Parameters, Plan[Result]],
-) -> Callable[Concatenate[AsyncClient, Parameters], Awaitable[Result]]:
-    async def method(self: AsyncClient, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+) -> Callable[Concatenate[AsyncClient, Parameters], Coroutine[Any, Any, Result]]:
+    async def method(self: AsyncClient, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return await self._carry_out(plan_for(*args, **kwargs))
 
     look_like(plan_for, method)

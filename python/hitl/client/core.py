@@ -30,7 +30,7 @@ LARGEST_EVENT = 8 * 1024 * 1024
 def look_like(plan_for: Callable[..., object], method: Callable[..., object]) -> None:
     """Give a client's method the name, the documentation and, after `self`, the parameters of what makes its plan."""
     functools.update_wrapper(method, plan_for)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     taken = inspect.signature(plan_for).parameters.values()
     method.__signature__ = inspect.Signature([own, *taken])  # type: ignore[attr-defined]
 

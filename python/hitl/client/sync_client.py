@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def _method(plan_for: Callable[Parameters, Plan[Result]]) -> Callable[Concatenate[Client, Parameters], Result]:
-    def method(self: Client, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def method(self: Client, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return self._carry_out(plan_for(*args, **kwargs))
 
     look_like(plan_for, method)

@@ -1,1 +1,11 @@
+//! Tests of the server as a client sees it: in process through the router, and over real connections.
 
+mod answers;
+mod catalogue;
+mod connections;
+mod document;
+mod events;
+mod guards;
+mod lists;
+mod sessions;
+mod support;

@@ -43,9 +43,8 @@ class Served:
         self._lines: list[str] = []
         self._ended = False
         self._api: Api | None = None
-        command = [sys.executable, "-m", "hitl", "serve", agent if ":" in agent else f"{AGENTS}:{agent}"]
         self._process = subprocess.Popen(
-            [*command, *flags({"port": 0, "store": "memory", "log_format": "json", **options})],
+            self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options}),
             cwd=ROOT,
             env=clean_environment() | dict(environment or {}),
             stdin=subprocess.DEVNULL,
@@ -66,6 +65,12 @@ class Served:
         found = _URL.search(line)
         assert found is not None
         self.url = found.group(0)
+
+    @staticmethod
+    def command(agent: str, options: Mapping[str, Any]) -> list[str]:
+        """What starts it."""
+        agent = agent if ":" in agent else f"{AGENTS}:{agent}"
+        return [sys.executable, "-m", "hitl", "serve", agent, *flags(options)]
 
     @property
     def api(self) -> Api:

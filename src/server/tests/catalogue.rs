@@ -1,0 +1,109 @@
+//! The catalogue agrees with the domain, and docs/errors.md with the catalogue.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use crate::domain::session::Status;
+use crate::domain::{Error, Timestamp};
+use crate::server::catalogue::{ALL, cause_of};
+
+fn every_domain_error() -> Vec<Error> {
+    let text = || "x".to_owned();
+    let time = Timestamp::from_millis(0);
+    vec![
+        Error::SessionNotFound,
+        Error::SessionDeleted,
+        Error::SessionExists,
+        Error::InvalidSessionId,
+        Error::CustomIdsDisabled,
+        Error::TooManySessions,
+        Error::SessionBusy(Status::Running),
+        Error::NotInterrupted(Status::Idle),
+        Error::NothingToCancel,
+        Error::OtherAgent(text()),
+        Error::QueueFull,
+        Error::ShuttingDown,
+        Error::UnknownInterrupt(text()),
+        Error::AlreadyResolved { resolved_by: None, resolved_at: time },
+        Error::InterruptCancelled,
+        Error::InterruptExpired(time),
+        Error::DuplicateAnswer(text()),
+        Error::InvalidAnswer(Vec::new()),
+        Error::InvalidRequest(Vec::new()),
+        Error::IdempotencyKeyReused,
+        Error::ValueTooLarge { size: 2, limit: 1 },
+        Error::PayloadTooLarge { size: 2, limit: 1 },
+        Error::InvalidPayload(text()),
+        Error::InvalidSchema(text()),
+        Error::WebhookRefused(text()),
+        Error::StaleEpoch,
+        Error::TurnNotOpen,
+        Error::StoreUnavailable(text()),
+        Error::Internal(text()),
+    ]
+}
+
+#[test]
+fn every_domain_error_has_the_entry_of_its_code() {
+    for error in every_domain_error() {
+        assert_eq!(cause_of(&error).code, error.code());
+    }
+}
+
+#[test]
+fn a_detail_without_blanks_is_the_text_of_the_error() {
+    for error in every_domain_error() {
+        let cause = cause_of(&error);
+        if !cause.detail.contains('<') && !matches!(error, Error::Internal(_) | Error::StoreUnavailable(_)) {
+            assert_eq!(error.to_string(), cause.detail);
+        }
+    }
+}
+
+#[test]
+fn codes_are_unique_and_only_503_says_when_to_come_back() {
+    let codes: HashSet<_> = ALL.iter().map(|cause| cause.code).collect();
+    assert_eq!(codes.len(), ALL.len());
+    for cause in ALL {
+        assert!(cause.code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", cause.code);
+        assert_eq!(cause.retry_after.is_some(), cause.status.as_u16() == 503, "{}", cause.code);
+    }
+}
+
+fn rendered() -> String {
+    let mut text = String::from(
+        "# Errors\n\n\
+        <!-- Made from src/server/catalogue.rs: HITL_WRITE_DOCS=1 cargo test --no-default-features errors_md -->\n\n\
+        Every refusal is `application/problem+json` (RFC 9457): `type` (`urn:hitl:error:<code>`), `title`, `status`, `detail`\n\
+        and `code`. The code is stable; Python raises errors with the same `.code`. A 422 also has\n\
+        `errors: [{\"loc\", \"msg\", \"type\"}]` with every place that is wrong, `already_resolved` has `resolved_by` and\n\
+        `resolved_at`, a 503 has `Retry-After`. Requests that are no HTTP at all, or whose head is too large, are answered\n\
+        by the HTTP parser with a bare 400 or 431.\n",
+    );
+    for cause in ALL {
+        let reason = cause.status.canonical_reason().unwrap_or_default();
+        write!(
+            text,
+            "\n## {}\n\n**{} {reason}**: {}\n\n> {}\n\n{}\n",
+            cause.code,
+            cause.status.as_u16(),
+            cause.title,
+            cause.detail.replace('<', "&lt;"),
+            cause.advice
+        )
+        .unwrap();
+    }
+    text
+}
+
+#[test]
+fn errors_md_is_what_the_catalogue_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md");
+    if std::env::var_os("HITL_WRITE_DOCS").is_some() {
+        std::fs::write(path, rendered()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).is_ok_and(|text| text == rendered()),
+        "docs/errors.md is out of date; write it with HITL_WRITE_DOCS=1"
+    );
+}

@@ -1,0 +1,172 @@
+//! Over real connections: time-outs, limits, hanging up, stopping.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::support::engine;
+use crate::engine::settings::Settings;
+use crate::server::settings::HttpSettings;
+use crate::server::{ServeError, run};
+
+struct Server {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Server {
+    async fn start(settings: HttpSettings) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let engine = engine(Settings::default()).await;
+        let running = tokio::spawn(run(listener, engine, settings, async move { drop(stopped.await) }));
+        Self { address, stop, running }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Everything that comes back on a connection of its own until the server closes it.
+    async fn exchange(&self, request: &[u8]) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request).await.unwrap();
+        rest(&mut stream).await
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    async fn stop(self) {
+        assert!(self.stop.send(()).is_ok(), "the server stopped by itself");
+        within(self.running).await.unwrap().unwrap();
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future).await.expect("it took too long")
+}
+
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset after the answer is an end, too.
+    drop(within(stream.read_to_end(&mut bytes)).await);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A session with a turn that never ends.
+async fn hanging(server: &Server, client: &reqwest::Client) -> String {
+    let created = client.post(server.url("/sessions")).send().await.unwrap();
+    let session = created.headers()["location"].to_str().unwrap().to_owned();
+    let message = serde_json::json!({"content": "hang"});
+    let sent = client.post(server.url(&format!("{session}/messages"))).json(&message).send().await.unwrap();
+    assert_eq!(sent.status(), 202);
+    session
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_closes_the_connection() {
+    let server =
+        Server::start(HttpSettings { head_timeout: Duration::from_millis(50), ..HttpSettings::default() }).await;
+    assert_eq!(server.exchange(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await, "");
+    assert_eq!(server.exchange(b"").await, "", "an idle connection is closed as well");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_a_408() {
+    let server =
+        Server::start(HttpSettings { body_timeout: Duration::from_millis(50), ..HttpSettings::default() }).await;
+    let head =
+        b"POST /sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{";
+    let answer = server.exchange(head).await;
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains("\"code\":\"request_timeout\""), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_a_413_that_arrives() {
+    let server = Server::start(HttpSettings { max_body: 1024 * 1024, ..HttpSettings::default() }).await;
+    let body = serde_json::json!({"state": [{"content": "x".repeat(4 * 1024 * 1024)}]});
+    let refused = reqwest::Client::new().post(server.url("/sessions")).json(&body).send().await.unwrap();
+    assert_eq!(refused.status(), 413);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_a_431() {
+    let server = Server::start(HttpSettings { max_head: 4096, ..HttpSettings::default() }).await;
+    let answer = server
+        .exchange(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "y".repeat(5000)).as_bytes())
+        .await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_a_400() {
+    let server = Server::start(HttpSettings::default()).await;
+    let answer = server.exchange(b"\x16\x03\x01 hello\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    let answer = server.exchange(b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.contains("\"code\":\"invalid_host\""), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_poll_ends_when_its_client_hangs_up() {
+    // With room for one connection the next client is served only once the first is gone.
+    let server = Server::start(HttpSettings { max_connections: 1, ..HttpSettings::default() }).await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let session = hanging(&server, &client).await;
+    let mut poll = server.connect().await;
+    poll.write_all(format!("GET {session}?wait=1 HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    drop(poll);
+    let alive = within(client.get(server.url("/healthz")).send()).await.unwrap();
+    assert_eq!(alive.status(), 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_answers_polls_ends_streams_and_closes_idle_connections() {
+    let server = Server::start(HttpSettings::default()).await;
+    let client = reqwest::Client::new();
+    let session = hanging(&server, &client).await;
+    let idle = server.connect().await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut head = [0; 15];
+    within(stream.read_exact(&mut head)).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
+    let mut poll = server.connect().await;
+    poll.write_all(format!("GET {session}?wait=1 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /").as_bytes()).await.unwrap();
+    // Another connection after it has been answered: the poll has been read by then.
+    within(client.get(server.url("/healthz")).send()).await.unwrap();
+    let address = server.address;
+    let (poll, stream, ()) = tokio::join!(rest(&mut poll), rest(&mut stream), server.stop());
+    assert!(poll.is_empty() || poll.contains("\"status\":\"running\""), "{poll}");
+    assert!(stream.contains("listening"), "{stream}");
+    assert!(TcpStream::connect(address).await.is_err(), "nothing is accepted any more");
+    drop(idle);
+}
+
+#[tokio::test]
+async fn connections_that_do_not_finish_are_cut() {
+    let settings = HttpSettings { shutdown_timeout: Duration::from_millis(50), ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    let mut stream = server.connect().await;
+    let head =
+        b"POST /sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{";
+    stream.write_all(head).await.unwrap();
+    within(reqwest::get(server.url("/healthz"))).await.unwrap();
+    server.stop().await;
+    assert_eq!(rest(&mut stream).await, "");
+}

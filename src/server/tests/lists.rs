@@ -1,0 +1,78 @@
+//! Lists: pages, filters, and filters with typing errors.
+
+use serde_json::{Value, json};
+
+use super::support::Client;
+
+/// The pages from `path` on, by following `Link`.
+async fn pages(client: &Client, path: &str) -> Vec<Vec<Value>> {
+    let mut pages = Vec::new();
+    let mut next = Some(path.to_owned());
+    while let Some(path) = next {
+        let reply = client.get(&path).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        next = reply
+            .header("link")
+            .map(|link| link.strip_prefix('<').unwrap().strip_suffix(">; rel=\"next\"").unwrap().to_owned());
+        pages.push(reply.json().as_array().unwrap().clone());
+    }
+    pages
+}
+
+#[tokio::test]
+async fn sessions_come_oldest_first_in_pages() {
+    let client = Client::new().await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(client.session().await.trim_start_matches("/sessions/").to_owned());
+    }
+    let pages = pages(&client, "/sessions?limit=2&status=idle&harmless=1").await;
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    let listed: Vec<Value> = pages.concat();
+    assert_eq!(listed.iter().map(|session| session["session_id"].as_str().unwrap()).collect::<Vec<_>>(), made);
+    assert_eq!((&listed[0]["status"], &listed[0]["total_messages"]), (&json!("idle"), &json!(0)));
+    assert_eq!(client.get("/sessions?status=running").await.json(), json!([]));
+}
+
+#[tokio::test]
+async fn interrupts_come_newest_first_with_filters() {
+    let client = Client::new().await;
+    let (session, ids) = client.asking(&["first", "second"]).await;
+    let id = session.trim_start_matches("/sessions/");
+    let pages = pages(&client, "/interrupts?limit=1&status=pending").await;
+    let listed: Vec<_> = pages.concat().iter().map(|interrupt| interrupt["interrupt_id"].clone()).collect();
+    assert_eq!(listed, [json!(ids[1]), json!(ids[0])]);
+    for (query, count) in [
+        ("tool=first".to_owned(), 1),
+        ("type=tool_approval".to_owned(), 2),
+        ("type=user_input".to_owned(), 0),
+        (format!("session_id={id}"), 2),
+        ("agent=assistant".to_owned(), 2),
+        ("agent=other".to_owned(), 0),
+        ("created_after=2000-01-01T00:00:00Z".to_owned(), 2),
+        ("created_after=2999-01-01T00:00:00Z".to_owned(), 0),
+    ] {
+        let listed = client.get(&format!("/interrupts?{query}")).await.json();
+        assert_eq!(listed.as_array().map(Vec::len), Some(count), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_value_is_refused_by_name() {
+    let client = Client::new().await;
+    for (path, name) in [
+        ("/sessions?limit=0", "limit"),
+        ("/sessions?limit=1001", "limit"),
+        ("/sessions?cursor=x", "cursor"),
+        ("/sessions?status=gone", "status"),
+        ("/interrupts?status=gone", "status"),
+        ("/interrupts?stauts=pending", "stauts"),
+        ("/interrupts?session_id=x", "session_id"),
+        ("/interrupts?created_after=yesterday", "created_after"),
+        ("/interrupts?type=", "type"),
+        ("/interrupts?limit=1&limit=2", "limit"),
+        ("/events?session=x", "session"),
+    ] {
+        assert_eq!(client.get(path).await.places()[0].0, json!(["query", name]), "{path}");
+    }
+}

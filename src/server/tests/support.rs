@@ -1,0 +1,258 @@
+//! A server in process over the memory store, with workers that act as the message says.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+
+use crate::domain::journal::StepIdentity;
+use crate::domain::message::{ChatMessage, Role};
+use crate::domain::session::Failure;
+use crate::domain::{InterruptId, TurnId};
+use crate::engine::Engine;
+use crate::engine::dispatch::{Delivery, Dispatch, TurnOrder};
+use crate::engine::settings::Settings;
+use crate::server::app::App;
+use crate::server::settings::{ApiKey, HttpSettings};
+use crate::store::memory::MemoryStore;
+
+/// Where the server in process believes to listen.
+pub const HOST: &str = "127.0.0.1:8000";
+
+/// Workers that act as the message says: `echo`, `fail`, `panic`, `hang`, `ask NAME...` (one interrupt each, then the
+/// answers as response), `delta`.
+pub struct Actors {
+    engine: Weak<Engine>,
+    turns: std::sync::Mutex<std::collections::HashMap<TurnId, mpsc::UnboundedSender<Delivery>>>,
+}
+
+impl Dispatch for Actors {
+    fn start(&self, order: TurnOrder) {
+        let Some(engine) = self.engine.upgrade() else { return };
+        let (sender, deliveries) = mpsc::unbounded_channel();
+        self.turns.lock().unwrap().insert(order.turn, sender);
+        tokio::spawn(act(engine, order, deliveries));
+    }
+
+    fn deliver(&self, turn: TurnId, delivery: Delivery) {
+        if let Some(sender) = self.turns.lock().unwrap().get(&turn) {
+            drop(sender.send(delivery));
+        }
+    }
+
+    fn stop(&self, turn: TurnId, _message: &str) {
+        self.turns.lock().unwrap().remove(&turn);
+    }
+}
+
+async fn act(engine: Arc<Engine>, order: TurnOrder, deliveries: mpsc::UnboundedReceiver<Delivery>) {
+    let content = order.message.content.clone().unwrap_or_default();
+    let (what, rest) = content.split_once(' ').unwrap_or((&content, ""));
+    let said = match what {
+        "hang" => return,
+        "fail" => {
+            let failure = Failure::new("agent_error", "ValueError: it went wrong");
+            engine.turn_failed(order.turn, order.epoch, failure).await.unwrap();
+            return;
+        }
+        "ask" => ask(&engine, &order, rest.split(' '), deliveries).await,
+        "delta" => {
+            engine.turn_delta(order.turn, "0#1", 1, json!({"content": "hel"}));
+            content.clone()
+        }
+        _ => content.clone(),
+    };
+    let response = ChatMessage { role: Role::Assistant, content: Some(said), ..ChatMessage::default() };
+    let state = [order.state, vec![(*order.message).clone(), response.clone()]].concat();
+    // The turn may have been cancelled meanwhile.
+    drop(engine.turn_ended(order.turn, order.epoch, response, state).await);
+}
+
+async fn ask(
+    engine: &Arc<Engine>,
+    order: &TurnOrder,
+    names: impl Iterator<Item = &str>,
+    mut deliveries: mpsc::UnboundedReceiver<Delivery>,
+) -> String {
+    let mut open: Vec<InterruptId> = Vec::new();
+    let mut seen = None;
+    for (number, name) in names.enumerate() {
+        let ask = serde_json::from_value(json!({
+            "type": "tool_approval", "tool_call_id": format!("call-{number}"), "agent": "assistant", "args_digest": "sha256:0",
+            "payload": {"type": "tool_approval", "tool_name": name, "tool_args": {"path": "/tmp/x"}},
+        }))
+        .unwrap();
+        let step = StepIdentity {
+            path: format!("0#{number}"),
+            key: None,
+            kind: "interrupt".to_owned(),
+            name: name.to_owned(),
+            location: None,
+            arguments: crate::domain::JsonObject::new(),
+        };
+        let (index, id) = engine.turn_ask(order.turn, order.epoch, step, ask).await.unwrap();
+        seen = Some(index);
+        open.push(id);
+    }
+    engine.turn_waiting(order.turn, order.epoch, seen);
+    let mut values = Vec::new();
+    while !open.is_empty() {
+        let Some(Delivery::Answer { interrupt, value, .. }) = deliveries.recv().await else { break };
+        open.retain(|id| *id != interrupt);
+        values.push(value.to_string());
+    }
+    values.join(",")
+}
+
+/// An engine over a new memory store.
+pub async fn engine(settings: Settings) -> Arc<Engine> {
+    let engine = Engine::start(settings, Arc::new(MemoryStore::default())).await.unwrap();
+    engine.attach(Arc::new(Actors { engine: Arc::downgrade(&engine), turns: std::sync::Mutex::default() }));
+    engine
+}
+
+/// A client of a server in process.
+#[derive(Clone)]
+pub struct Client {
+    pub engine: Arc<Engine>,
+    router: Router,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The code of a problem, after checking that it is a complete one.
+    pub fn code(&self) -> String {
+        let problem = self.json();
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(problem["status"], self.status.as_u16());
+        assert_eq!(problem["type"], format!("urn:hitl:error:{}", problem["code"].as_str().unwrap()));
+        assert!(problem["title"].is_string() && problem["detail"].is_string());
+        problem["code"].as_str().unwrap().to_owned()
+    }
+
+    /// Places and kinds of a 422.
+    pub fn places(&self) -> Vec<(Value, String)> {
+        assert_eq!(self.status, StatusCode::UNPROCESSABLE_ENTITY, "{self:?}");
+        let problem = self.json();
+        let errors = problem["errors"].as_array().unwrap();
+        errors.iter().map(|error| (error["loc"].clone(), error["type"].as_str().unwrap().to_owned())).collect()
+    }
+}
+
+impl Client {
+    pub async fn new() -> Self {
+        Self::with(Settings::default(), HttpSettings::default()).await
+    }
+
+    pub async fn with(settings: Settings, http: HttpSettings) -> Self {
+        Self::of(&App::new(engine(settings).await, http, HOST.parse().unwrap()))
+    }
+
+    pub fn of(app: &Arc<App>) -> Self {
+        Self { engine: app.engine.clone(), router: app.router() }
+    }
+
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    pub async fn with_keys() -> Self {
+        let key = |name: &str| ApiKey { name: name.to_owned(), key: format!("{name}-key") };
+        let http = HttpSettings { api_keys: vec![key("ada"), key("bob")], ..HttpSettings::default() };
+        Self::with(Settings::default(), http).await
+    }
+
+    pub async fn request(&self, mut request: Request<Body>) -> Reply {
+        request.headers_mut().entry("host").or_insert(HOST.parse().unwrap());
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        Reply { status: parts.status, headers: parts.headers, text }
+    }
+
+    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = match body {
+            Some(body) => {
+                request = request.header("content-type", "application/json");
+                Body::from(body.to_string())
+            }
+            None => Body::empty(),
+        };
+        self.request(request.body(body).unwrap()).await
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path, &[], None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::POST, path, &[], Some(&body)).await
+    }
+
+    /// A new session's path.
+    pub async fn session(&self) -> String {
+        let created = self.send(Method::POST, "/sessions", &[], None).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+        created.header("location").unwrap().to_owned()
+    }
+
+    /// A new session that was sent `content`.
+    pub async fn told(&self, content: &str) -> String {
+        let session = self.session().await;
+        let sent = self.post(&format!("{session}/messages"), json!({"content": content})).await;
+        assert_eq!(sent.status, StatusCode::ACCEPTED, "{sent:?}");
+        session
+    }
+
+    /// The session as soon as its status is `status`.
+    pub async fn until(&self, session: &str, status: &str) -> Value {
+        let waited = tokio::time::timeout(Duration::from_secs(10), async {
+            loop {
+                let view = self.get(&format!("{session}?wait=1&timeout=5")).await.json();
+                if view["status"] == status {
+                    return view;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("{session} did not become {status}"))
+    }
+
+    /// A new session that asks for `names`, and the ids of its interrupts.
+    pub async fn asking(&self, names: &[&str]) -> (String, Vec<String>) {
+        let session = self.told(&format!("ask {}", names.join(" "))).await;
+        loop {
+            let view = self.until(&session, "interrupted").await;
+            let interrupts = view["interrupts"].as_array().unwrap();
+            if interrupts.len() == names.len() {
+                let ids = interrupts.iter().map(|interrupt| interrupt["interrupt_id"].as_str().unwrap().to_owned());
+                return (session, ids.collect());
+            }
+        }
+    }
+}
