@@ -76,6 +76,8 @@ impl Webhooks {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .user_agent(concat!("hitl/", env!("CARGO_PKG_VERSION")));
+        // Without this there is no default among TLS implementations; another call may have been first.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let builder = if allow_private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)) };
         let client = builder.build().map_err(|error| WebhooksError::Client(error.to_string()))?;
         Ok(Self { client, secret, allow_private, places: Arc::new(Semaphore::new(AT_ONCE)), stopping })
