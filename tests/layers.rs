@@ -1,5 +1,7 @@
 //! The layers of the core: each module may import only what is below it (see the crate's documentation).
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -35,8 +35,8 @@ impl Default for Batches {
     }
 }
 
-/// Starts the writing thread. It ends when `queue` is closed and empty: then it waits for the other threads, empties the
-/// write-ahead log, lets go of the file and reports through `closing`.
+/// Starts the writing thread. It ends when `queue` is closed and empty: then it waits for the other threads, closes the
+/// file, gives up the right to it and reports through `closing`.
 pub(super) fn start(
     file: StoreFile,
     batches: Batches,
@@ -123,12 +123,10 @@ impl Writer {
                 outcome = Err(Error::Internal("a thread of the store panicked".to_owned()));
             }
         }
-        let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
-            Ok(connection) => connection,
-            Err(error) => return Err(connection::unavailable(&error)),
-        };
-        // The last connection to close also removes the log.
-        let closed = checkpoint::truncate(&connection).and_then(|()| connection.close().map_err(|(_, error)| error));
+        let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
+        // The last connection to close empties the write-ahead log and removes it. If another process is just reading,
+        // the log stays; what is in it is as durable there.
+        let closed = connection.and_then(|connection| connection.close().map_err(|(_, error)| error));
         closed.map_err(|error| connection::unavailable(&error)).and(outcome)
     }
 }

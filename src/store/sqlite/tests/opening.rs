@@ -48,6 +48,22 @@ async fn closing_leaves_one_file() {
 }
 
 #[tokio::test]
+async fn closing_does_not_wait_for_whoever_reads_the_file() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("BEGIN").unwrap();
+    let count = || connection.query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0));
+    assert_eq!(count(), Ok(1));
+    store.transact(|transaction| transaction.insert_session(&session(2), &[])).await.unwrap();
+    assert_eq!(store.close().await, Ok(()));
+    assert_eq!(count(), Ok(1));
+    drop(connection);
+    assert_eq!(open(&path).query(|reader| reader.count_sessions()).await, Ok(2));
+}
+
+#[tokio::test]
 async fn only_the_owner_may_read_the_files() {
     let (directory, path) = place();
     let store = open(&path);
