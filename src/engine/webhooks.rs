@@ -170,12 +170,8 @@ mod tests {
     fn signs_as_standard_webhooks_does() {
         // The example of the Standard Webhooks reference libraries.
         let secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-        let signed = sign(
-            &secret.unwrap_or_default(),
-            "msg_p5jXN8AQM9LWM0D4loKWxJek",
-            "1614265330",
-            r#"{"test": 2432232314}"#,
-        );
+        let signed =
+            sign(&secret.unwrap_or_default(), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", r#"{"test": 2432232314}"#);
         assert_eq!(signed.as_deref(), Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
     }
 
