@@ -68,7 +68,7 @@ async def perform(action: str, *arguments: str):
             os.close(raw_channel())
             await asyncio.sleep(1e9)
         case "block":
-            print("blocking", flush=True)
+            current_turn().port.waiting()
             time.sleep(1e9)
         case "sleep":
             current_turn().port.waiting()
@@ -86,8 +86,13 @@ async def perform(action: str, *arguments: str):
         case "pid":
             return str(os.getpid())
         case "descriptors":
-            return "\n".join(sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-                                    if os.path.exists(f"/proc/self/fd/{fd}")))
+            return "\n".join(
+                sorted(
+                    os.readlink(f"/proc/self/fd/{fd}")
+                    for fd in os.listdir("/proc/self/fd")
+                    if os.path.exists(f"/proc/self/fd/{fd}")
+                )
+            )
         case "environment":
             return " ".join(sorted(os.environ))
         case "subprocess":
