@@ -290,7 +290,9 @@ async fn take(supervisor: &Arc<Supervisor>, order: &TurnOrder) -> Result<(Seat, 
         journal: [],
         max_payload: supervisor.max_payload,
     })
-    .map_err(|violation| Failure::new("turn_too_large", format!("The session is too large for a worker: {violation}")))?;
+    .map_err(|violation| {
+        Failure::new("turn_too_large", format!("The session is too large for a worker: {violation}"))
+    })?;
     loop {
         let mut lease = supervisor.lease().await.map_err(|refused| match refused {
             Refused::NoWorker => Failure::worker_exited(),

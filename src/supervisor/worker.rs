@@ -12,8 +12,8 @@ use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation, Word};
 use super::log;
 use super::process::{Exit, ended};
-use super::spawner::{Body, Spawned};
 use super::settings::StartError;
+use super::spawner::{Body, Spawned};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, TurnId};
 

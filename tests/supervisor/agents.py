@@ -1,11 +1,15 @@
 """An agent that does whatever the message says, most of it bad."""
 
+# ruff: noqa: ASYNC220, ASYNC251, RET503 - it misbehaves on purpose
+
 import asyncio
+import contextlib
 import ctypes
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import hitl
 from hitl.messages import ChatMessage
@@ -35,6 +39,14 @@ async def stubborn() -> None:
 
 async def ask(kind: str):
     return await current_turn().ask(kind, {"type": kind})
+
+
+def descriptors() -> list[str]:
+    names = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that lists them
+            names.append(str(entry.readlink()))
+    return names
 
 
 async def perform(action: str, *arguments: str):
@@ -68,7 +80,7 @@ async def perform(action: str, *arguments: str):
             os.close(raw_channel())
             await asyncio.sleep(1e9)
         case "block":
-            print("blocking", flush=True)
+            current_turn().port.waiting()
             time.sleep(1e9)
         case "sleep":
             current_turn().port.waiting()
@@ -86,18 +98,16 @@ async def perform(action: str, *arguments: str):
         case "pid":
             return str(os.getpid())
         case "descriptors":
-            return "\n".join(sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-                                    if os.path.exists(f"/proc/self/fd/{fd}")))
+            return "\n".join(sorted(descriptors()))
         case "environment":
             return " ".join(sorted(os.environ))
         case "subprocess":
             child = subprocess.Popen(["sleep", "1000000"], close_fds=False)
             return str(child.pid)
         case "subprocess_and_die":
-            child = subprocess.Popen(["sleep", "1000000"], close_fds=False, start_new_session=True)
-            print("left", child.pid, flush=True)
+            # In a session of its own it is not killed with the turn. It ends soon, but later than the test waits.
             os.set_inheritable(raw_channel(), True)
-            child = subprocess.Popen(["sleep", "1000000"], close_fds=False)
+            subprocess.Popen(["sleep", "90"], close_fds=False, start_new_session=True)
             os._exit(9)
         case "deep":
             value = []

@@ -75,9 +75,7 @@ async fn a_lost_worker_is_logged_with_its_session_and_how_it_ended() {
     let turn = world.start("segfault");
     let session = turn.session.to_string();
     assert_eq!(turn.outcome().await.unwrap_err().code, "worker_exited");
-    until("the log line", || {
-        captured_log().lines().any(|line| line.contains(&session) && line.contains("SIGSEGV"))
-    })
-    .await;
+    until("the log line", || captured_log().lines().any(|line| line.contains(&session) && line.contains("SIGSEGV")))
+        .await;
     world.shut_down().await;
 }

@@ -35,7 +35,8 @@ async fn an_import_that_ends_the_process_is_told_with_how() {
     assert!(error.is_agents());
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("dies.py"), "import os\nos._exit(4)\n").unwrap();
-    let error = failure(SupervisorSettings { paths: vec![directory.path().to_owned()], ..settings("dies:agent") }).await;
+    let error =
+        failure(SupervisorSettings { paths: vec![directory.path().to_owned()], ..settings("dies:agent") }).await;
     assert!(error.is_agents());
     assert_eq!(error.to_string(), "importing dies:agent ended the worker process: exit code 4");
 }

@@ -303,20 +303,27 @@ impl Write for Captured {
 
 /// Runs a test in a process of its own, because it looks at what the whole process has. `name` is the test's path.
 pub fn alone(name: &str, body: impl Future<Output = ()>) {
-    if std::env::var_os(ALONE).is_some_and(|alone| alone == name) {
+    if !only_again(name, body) {
+        let output = again(name).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+    }
+}
+
+/// Runs `body` in the process that [`again`] started for it; whether this is it.
+pub fn only_again(name: &str, body: impl Future<Output = ()>) -> bool {
+    let is_it = std::env::var_os(ALONE).is_some_and(|alone| alone == name);
+    if is_it {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(body);
-        return;
     }
-    let output = again(name).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
+    is_it
 }
 
 /// The command that runs the test `name`, and only it, in this executable.
 pub fn again(name: &str) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args([name, "--exact", "--nocapture", "--include-ignored"]).env(ALONE, name);
+    command.args([name, "--exact", "--nocapture"]).env(ALONE, name);
     command
 }
 
