@@ -103,7 +103,7 @@ def test_the_database_is_its_owners_alone(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_a_bare_path_is_a_database_and_its_folder_is_made(serve: Serve, tmp_path: Path) -> None:
-    path = tmp_path / "deep" / ".hitl" / "hitl.db"
+    path = tmp_path / ".hitl" / "hitl.db"
     first = serve(store=str(path))
     session_id = first.api.create()
     assert path.exists()
@@ -112,7 +112,7 @@ def test_a_bare_path_is_a_database_and_its_folder_is_made(serve: Serve, tmp_path
 
 
 def test_two_servers_in_turn_use_one_database(serve: Serve, store: str) -> None:
-    ids = []
+    ids: list[str] = []
     for _ in range(3):
         server = serve(store=store, allow_custom_ids=True)
         for session_id in ids:

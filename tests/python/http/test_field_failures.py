@@ -21,7 +21,9 @@ def test_a_thousand_questions_do_not_stop_a_small_server(serve: Serve) -> None:
         asked = list(threads.map(lambda _: api.ask({"type": "question"}), range(200)))
         assert len(ok(api.get("/sessions", status="interrupted", limit=1000))) == 200
         assert result(api.run(api.create(), "echo", "alive")) == "alive"
-        assert {answer.status_code for answer in threads.map(lambda pair: api.resume(*pair, 1), asked)} == {200}
+        assert {answer.status_code for answer in threads.map(lambda pair: api.resume(pair[0], pair[1], 1), asked)} == {
+            200
+        }
         assert {result(api.wait(session_id)) for session_id, _ in asked} == {1}
 
 
@@ -74,7 +76,7 @@ def test_too_few_answers_are_no_approvals(puppet: Api, tmp_path: Path) -> None:
     """There the calls without a decision counted as approved."""
     ledger = tmp_path / "ledger"
     session = puppet.call_tools(
-        [{"name": "charge", "args": {"ledger": str(ledger), "cents": cents}} for cents in (1, 2, 3)]
+        [{"name": "charge", "args": {"ledger": str(ledger), "cents": cents}} for cents in (1, 2, 3)], questions=3
     )
     session_id, ids = session["session_id"], [entry["interrupt_id"] for entry in session["interrupts"]]
     ok(puppet.resume_all(session_id, {ids[1]: {"approved": True}}))
@@ -103,8 +105,7 @@ def test_a_second_parallel_question_is_not_lost(either_api: Api) -> None:
 def test_the_loser_of_a_race_does_not_swallow_the_next_answer(either_api: Api) -> None:
     payload = {"type": "question"}
     session_id, interrupts = either_api.asked("ask_whoever_is_first", [payload, payload])
-    ok(either_api.resume(session_id, interrupts[1]["interrupt_id"], "first"))
-    assert result(either_api.wait(session_id)) == "first"
+    assert result(either_api.resume_to_the_end(session_id, interrupts[1]["interrupt_id"], "first")) == "first"
     asking = either_api.run(session_id, "ask", payload)
     ok(either_api.resume(session_id, asking["interrupts"][0]["interrupt_id"], "second"))
     assert result(either_api.wait(session_id)) == "second"

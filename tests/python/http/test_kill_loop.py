@@ -6,6 +6,9 @@ the kill hits some of them half way.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import sys
 import threading
 import uuid
@@ -13,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from tests.python.support.api import Api, ok
@@ -34,19 +36,22 @@ class Crowd:
 
     def __init__(self, url: str, size: int = 3) -> None:
         self.acknowledged: list[str] = []
-        self._threads = [threading.Thread(target=self._create, args=(url,)) for _ in range(size)]
+        address = url.removeprefix("http://")
+        self._threads = [threading.Thread(target=self._create, args=(address,)) for _ in range(size)]
         for thread in self._threads:
             thread.start()
 
-    def _create(self, url: str) -> None:
-        with httpx2.Client(base_url=url, timeout=30, trust_env=False) as http:
+    def _create(self, address: str) -> None:
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=30)) as connection:
             while True:
                 try:
-                    response = http.post("/sessions")
-                except httpx2.TransportError:
+                    connection.request("POST", "/sessions")
+                    response = connection.getresponse()
+                    status, body = response.status, response.read()
+                except (OSError, http.client.HTTPException):
                     return
-                if response.status_code == 201:
-                    self.acknowledged.append(response.json()["session_id"])
+                if status == 201:
+                    self.acknowledged.append(json.loads(body)["session_id"])
 
     def join(self) -> list[str]:
         for thread in self._threads:
@@ -150,8 +155,7 @@ def prepare_idle(api: Api) -> tuple[str, list[str]]:
 
 def prepare_interrupted(api: Api) -> tuple[str, list[str]]:
     session_id = api.create()
-    api.send(session_id, "2")
-    return session_id, [entry["interrupt_id"] for entry in api.wait(session_id)["interrupts"]]
+    return session_id, [entry["interrupt_id"] for entry in api.settled(session_id, "2", 2)["interrupts"]]
 
 
 PREPARE: dict[Callable[..., Check], Callable[[Api], tuple[str, list[str]]]] = {
@@ -165,6 +169,7 @@ PREPARE: dict[Callable[..., Check], Callable[[Api], tuple[str, list[str]]]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "change", [create_session, create_session_of_that_id, *PREPARE], ids=lambda change: change.__name__
 )

@@ -13,16 +13,15 @@ import pytest
 from tests.python.support.api import Api, ok, problem, result
 from tests.python.support.event_stream import listen
 from tests.python.support.gate import Gate
+from tests.python.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.python.http.conftest import Serve
 
 
 def wait_until_gone(api: Api, session_id: str) -> None:
-    """Return when the session is not found any more. The server promises no event for it, so each look is a request."""
-    deadline = time.monotonic() + 30
-    while api.get(f"/sessions/{session_id}").status_code != 404:
-        assert time.monotonic() < deadline, "the session is still there"
+    """Return when the session is not found any more. No event is promised for it."""
+    eventually(lambda: api.get(f"/sessions/{session_id}").status_code, 404)
 
 
 class TestTimeout:

@@ -150,7 +150,7 @@ def test_a_private_address_is_refused(api: Api, url: str) -> None:
     assert api.session(session_id)["status"] == "idle"
 
 
-@pytest.mark.parametrize("events", ["interrupted", [], ["interupted"], [1], ["idle", "idle", None]])
+@pytest.mark.parametrize("events", ["interrupted", ["interupted"], [1], ["idle", "idle", None]])
 def test_events_that_are_none_are_refused(server: Served, receiver: Receiver, events: Any) -> None:
     session_id = server.api.create()
     problem(server.api.send(session_id, "echo 1", webhook={"url": receiver.url, "events": events}), 422)
