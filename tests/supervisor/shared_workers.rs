@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use hitl::supervisor::Supervisor;
 
-use crate::support::{Said, Turn, World, captured_log, settings, within};
+use crate::support::{Said, Turn, World, captured_log, settings, until, within};
 
 #[tokio::test]
 async fn turns_run_side_by_side_in_one_process() {
@@ -70,6 +70,39 @@ async fn a_stopped_turn_leaves_the_others_alone() {
     assert!(neighbour.is_quiet());
     world.shut_down().await;
     assert!(turn.is_quiet());
+}
+
+#[tokio::test]
+async fn a_stopped_turn_that_goes_on_costs_its_worker_new_turns_but_not_its_other_ones() {
+    let world = World::tasks(1).await;
+    let pid = world.run("pid").await.unwrap();
+    let mut neighbour = world.start("sleep");
+    assert!(matches!(neighbour.next().await, Said::Waiting(_)));
+    let mut stubborn = world.start("stubborn");
+    assert!(matches!(stubborn.next().await, Said::Waiting(_)));
+    world.cancel(&stubborn);
+    let session = stubborn.session.to_string();
+    until("the retirement", || {
+        captured_log().lines().any(|line| line.contains(&session) && line.contains("tasks of a stopped turn go on"))
+    })
+    .await;
+    assert_ne!(world.run("pid").await.unwrap(), pid);
+    assert!(neighbour.is_quiet());
+    world.cancel(&neighbour);
+    until("the end of the retired worker", || !crate::support::exists(&pid)).await;
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_worker_whose_loop_is_blocked_is_replaced_when_a_turn_is_stopped() {
+    let world = World::tasks(1).await;
+    let pid = world.run("pid").await.unwrap();
+    let mut blocked = world.start("block");
+    assert!(matches!(blocked.next().await, Said::Waiting(_)));
+    world.cancel(&blocked);
+    until("the end of the blocked worker", || !crate::support::exists(&pid)).await;
+    assert_ne!(world.run("pid").await.unwrap(), pid);
+    world.shut_down().await;
 }
 
 /// What a program that serves a live object does, with a process in the place of its thread.
