@@ -26,7 +26,7 @@ def test_a_session_starts_idle(api: Api, content: bytes | None) -> None:
     body = response.json()
     assert {name: body[name] for name in IDLE} == IDLE
     assert response.headers["location"] == f"/sessions/{body['session_id']}"
-    assert uuid.UUID(body["session_id"])
+    assert str(uuid.UUID(body["session_id"])) == body["session_id"]
     assert api.session(body["session_id"]) == body
 
 

@@ -107,8 +107,23 @@ def test_a_bare_path_is_a_database_and_its_folder_is_made(serve: Serve, tmp_path
     first = serve(store=str(path))
     session_id = first.api.create()
     assert path.exists()
+    assert (path.parent / ".gitignore").read_text().split() == ["*"]
     first.stop()
     assert serve(store=f"sqlite:{path}").api.session(session_id)["status"] == "idle"
+
+
+def test_sessions_of_another_agent_are_shown_and_never_run(serve: Serve, store: str) -> None:
+    first = serve("playbook", store=store)
+    session_id = first.api.create()
+    first.api.run(session_id, "echo", 1)
+    first.stop()
+    api = serve("puppet", store=store).api
+    assert api.session(session_id)["response"]["content"] == "1"
+    assert [entry["session_id"] for entry in ok(api.get("/sessions"))] == [session_id]
+    refusal = problem(api.send(session_id, "[]"), 409)
+    assert "playbook" in refusal["detail"]
+    assert len(ok(api.get(f"/sessions/{session_id}/messages"))) == 2
+    assert api.delete(session_id).status_code == 204
 
 
 def test_two_servers_in_turn_use_one_database(serve: Serve, store: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from tests.python.support.api import Api, ok, problem, result
+from tests.python.support.api import Api, Json, ok, problem, result
 from tests.python.support.event_stream import listen
 from tests.python.support.gate import Gate
 from tests.python.support.waiting import eventually
@@ -46,6 +46,7 @@ class TestTimeout:
     def test_does_not_count_the_time_a_person_thinks(self, serve: Serve, isolation: str) -> None:
         api = serve(timeout=0.6, isolation=isolation).api
         session_id, interrupts = api.asked("ask_in_turn", [{"type": "question"}] * 3)
+        session: Json = {}
         for number in range(3):
             # Three times 0.3 s is more than the time-out, and no poll ends early: nothing is to be seen meanwhile.
             deadline = time.monotonic() + 0.3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.support.api import Api, ok, problem, result
+from tests.python.support.api import Api, Json, ok, problem, result
 from tests.python.support.gate import Gate
 
 
@@ -33,7 +33,7 @@ def test_messages_are_what_was_said_without_what_is_null(api: Api) -> None:
 
 
 def test_every_field_of_a_message_reaches_the_agent(api: Api) -> None:
-    message = {
+    message: Json = {
         "role": "assistant",
         "content": "echo 1",
         "reasoning": "because",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.support.api import Api, ok, problem, result
+from tests.python.support.api import Api, Json, ok, problem, result
 from tests.python.support.gate import Gate
 
 QUESTION = {"type": "question", "prompt": "Which?"}
@@ -72,6 +72,7 @@ def test_the_session_runs_on_after_the_last_answer_only(either_api: Api) -> None
 def test_a_turn_may_ask_again_and_again(either_api: Api) -> None:
     session_id, interrupts = either_api.asked("ask_in_turn", [{"type": "question", "n": n} for n in range(4)])
     seen = set()
+    session: Json = {}
     for number in range(4):
         (interrupt,) = interrupts
         assert interrupt["payload"]["n"] == number

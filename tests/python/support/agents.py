@@ -124,7 +124,7 @@ async def say(text: str) -> str:
     return text
 
 
-async def ask_badly(what: str) -> dict[str, str]:
+async def ask_badly(what: str) -> dict[str, Any]:
     """A payload that cannot be asked, and what `interrupt()` says about it. A valid one of the limit is asked."""
     try:
         return {"answer": await interrupt(BAD_PAYLOADS[what]())}

@@ -57,11 +57,12 @@ class Api:
         assert response.status_code == 202, response.text
 
     def session(self, session_id: str) -> Json:
-        return ok(self.get(f"/sessions/{session_id}"))
+        session: Json = ok(self.get(f"/sessions/{session_id}"))
+        return session
 
     def wait(self, session_id: str, timeout: float = PATIENCE) -> Json:
         """The session once it does not run any more; fails if it still does."""
-        session = ok(self.get(f"/sessions/{session_id}", wait="true", timeout=timeout))
+        session: Json = ok(self.get(f"/sessions/{session_id}", wait="true", timeout=timeout))
         assert session["status"] != "running", f"still running after {timeout:g} s"
         return session
 
@@ -86,7 +87,8 @@ class Api:
         return self.post(f"/sessions/{session_id}/resume", {"resume": listed}, **headers)
 
     def interrupt(self, interrupt_id: str) -> Json:
-        return ok(self.get(f"/interrupts/{interrupt_id}"))
+        record: Json = ok(self.get(f"/interrupts/{interrupt_id}"))
+        return record
 
     def asked(self, play: str, argument: Any) -> tuple[str, list[Json]]:
         """A new session whose turn asks, and what it asks."""
