@@ -224,7 +224,10 @@ impl Supervisor {
     async fn start_worker(self: Arc<Self>) {
         let pause = self.pool.pause();
         if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.pool.closed() => {}
+            }
         }
         if let Ok((worker, reader)) = self.begin_worker().await {
             self.keep(worker, reader).await;

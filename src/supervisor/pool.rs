@@ -36,7 +36,7 @@ pub struct Pool {
     /// Workers that are kept: idle ones for single turns, all of them where they are shared.
     kept: usize,
     shared: bool,
-    emptied: Notify,
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -90,7 +90,7 @@ impl Drop for Lease {
 impl Pool {
     /// A pool that keeps `kept` workers.
     pub fn new(kept: usize, shared: bool) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), kept: kept.max(1), shared, emptied: Notify::new() })
+        Arc::new(Self { state: Mutex::default(), kept: kept.max(1), shared, changed: Notify::new() })
     }
 
     /// A worker, or a place in the queue for one; dropping the claim gives both up.
@@ -191,6 +191,7 @@ impl Pool {
         let mut state = self.state();
         state.starting -= 1;
         state.failures += 1;
+        self.changed.notify_waiters();
         if state.failures >= HOPELESS {
             // Their turns fail; others may come and try again.
             state.waiting.clear();
@@ -215,9 +216,7 @@ impl Pool {
     pub fn ended(&self, worker: &Arc<Worker>) {
         let mut state = self.state();
         state.alive.retain(|other| !Arc::ptr_eq(other, worker));
-        if state.alive.is_empty() {
-            self.emptied.notify_waiters();
-        }
+        self.changed.notify_waiters();
     }
 
     /// No turn gets a worker from now on. The workers that could have taken one.
@@ -225,6 +224,7 @@ impl Pool {
         let mut state = self.state();
         state.refused = Some(why);
         state.waiting.clear();
+        self.changed.notify_waiters();
         state.ready.drain(..).collect()
     }
 
@@ -233,15 +233,24 @@ impl Pool {
         self.state().alive.clone()
     }
 
-    /// Waits until every worker has ended.
+    /// Waits until every worker has ended, those included that are still being started.
     pub async fn wait_empty(&self) {
+        self.wait_until(|state| state.alive.is_empty() && state.starting == 0).await;
+    }
+
+    /// Waits until the pool is closed.
+    pub async fn closed(&self) {
+        self.wait_until(|state| state.refused.is_some()).await;
+    }
+
+    async fn wait_until(&self, condition: impl Fn(&State) -> bool) {
         loop {
-            let mut emptied = std::pin::pin!(self.emptied.notified());
-            emptied.as_mut().enable();
-            if self.state().alive.is_empty() {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if condition(&self.state()) {
                 return;
             }
-            emptied.await;
+            changed.await;
         }
     }
 
