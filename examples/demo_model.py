@@ -92,7 +92,9 @@ def list_all(request: str) -> Plan:
     files = yield "list_files", {}
     if error := error_of(files):
         return f"I could not look: {error}"
-    return "\n".join([f"{len(files)} files:", *(f"- {file['path']} ({file['bytes']:,} bytes)" for file in files)])
+    if not files:
+        return "There are no files."
+    return "\n".join(["These are the files:", *(f"- {file['path']} ({file['bytes']:,} bytes)" for file in files)])
 
 
 def read(request: str) -> Plan:

@@ -85,8 +85,11 @@ def list_files(folder: str = ".") -> list[dict[str, Any]]:
     Args:
         folder: Relative to the assistant's directory; "." is all of it.
     """
-    root, found = directory(), []
-    for parent, folders, names in os.walk(locate(folder)):
+    root, top = directory(), locate(folder)
+    if not top.is_dir():
+        raise NotADirectoryError(f"there is no folder {folder!r}")
+    found = []
+    for parent, folders, names in os.walk(top):
         folders.sort()
         for name in sorted(names):
             place = Path(parent, name)

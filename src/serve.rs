@@ -17,8 +17,8 @@ use crate::engine::settings::Settings;
 use crate::engine::{self, Engine};
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::open::{self, OpenError};
-use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 use crate::supervisor::Supervisor;
+use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 
 /// Everything `hitl serve` can be told; times in seconds, sizes in bytes.
 #[derive(Deserialize)]
@@ -148,8 +148,7 @@ impl Running {
     pub async fn start(config: Config, channel: Option<UnixStream>) -> Result<Self, StartError> {
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
-        let address =
-            listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
+        let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
         let supervisor = start_workers(&config, channel).await?;
         let started = async {
             let store = open::open(&config.store)?;

@@ -18,7 +18,7 @@ from hitl.errors import HitlError, InvalidAnswer, ToolRejected
 from hitl.guardrails import OutputGuardrail
 from hitl.places import place_var
 from hitl.runtime import Turn, agent_name, call_blocking, current_turn
-from hitl.stopwatch import limit, paused
+from hitl.stopwatch import limit
 from hitl.tool_schema import Arguments, InvalidArguments
 
 if TYPE_CHECKING:
@@ -173,15 +173,14 @@ async def _ask(turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call
     checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
     digest: str = _core.digest(checked["tool_args"])
     allowed: list[str] = [kind for kind in _OFFERED if kind in tool.allowed_decisions]
-    with paused():
-        answer = await turn.ask(
-            "tool_approval",
-            checked,
-            message=tool.approval_description,
-            allowed_decisions=allowed,
-            tool_call_id=tool_call_id,
-            args_digest=digest,
-        )
+    answer = await turn.ask(
+        "tool_approval",
+        checked,
+        message=tool.approval_description,
+        allowed_decisions=allowed,
+        tool_call_id=tool_call_id,
+        args_digest=digest,
+    )
     _obey(tool.name, answer, allowed)
     return digest
 

@@ -259,7 +259,7 @@ def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]
 
 
 def _refusal(kind: type, path: str) -> TypeError:
-    text = f"{_shortened(path)} is a {_class_name(kind)}, which cannot be stored"
+    text = f"{_shortened(path)} is of type {_class_name(kind)}, which cannot be stored"
     plain = next((base for base in (dict, list, tuple, str, int, float) if issubclass(kind, base)), None)
     return TypeError(text if plain is None else f"{text}; make it a plain {plain.__name__}(...)")
 

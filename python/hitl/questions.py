@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hitl.runtime import current_turn
-from hitl.stopwatch import paused
 from hitl.tool_schema import Arguments, InvalidArguments, JsonObject
 from hitl.tools import RunContext, Tool
 
@@ -88,8 +87,7 @@ async def _ask_user_question(questions: list[dict[str, Any]], context: RunContex
 
     turn = current_turn("ask_user_question()")
     payload = json.loads(_core.check_payload({"type": "user_input", "questions": questions}, turn.max_payload))
-    with paused():
-        answer = await turn.ask("user_input", payload, tool_call_id=context.tool_call_id)
+    answer = await turn.ask("user_input", payload, tool_call_id=context.tool_call_id)
     answers: dict[str, Any] = answer["answers"]
     return answers
 

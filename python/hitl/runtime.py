@@ -22,6 +22,7 @@ from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
 from hitl.errors import Parked
 from hitl.places import Place, StepScope, Work, place_var
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort
+from hitl.stopwatch import paused
 from hitl.threads import ThreadCall, contained, job, label
 from hitl.threads import call_blocking as call_blocking
 
@@ -260,18 +261,19 @@ class Turn:
         work = Work(place.work)
         self._begin(work)
         try:
-            interrupt = self.port.open_interrupt(identity, request)
-            try:
-                # Neither future may be cancelled from here: the port still has to match the server's reply to it.
-                await asyncio.shield(interrupt.opened)
-                self._block(work)
+            with paused():
+                interrupt = self.port.open_interrupt(identity, request)
                 try:
-                    return await asyncio.shield(interrupt.answer)
-                finally:
-                    self._unblock(work)
-            except asyncio.CancelledError:
-                self.port.withdraw(interrupt)
-                raise
+                    # Neither future may be cancelled from here: the port still has to match the server's reply to it.
+                    await asyncio.shield(interrupt.opened)
+                    self._block(work)
+                    try:
+                        return await asyncio.shield(interrupt.answer)
+                    finally:
+                        self._unblock(work)
+                except asyncio.CancelledError:
+                    self.port.withdraw(interrupt)
+                    raise
         finally:
             self._finish(work)
 

@@ -176,7 +176,7 @@ def serve(options: ServeOptions) -> int:
                 print("stopped at once; turns at work were cut off", file=sys.stderr, flush=True)
                 os._exit(_INTERRUPTED)
             signals.wait()
-        return 0
+        return _INTERRUPTED if signals.first == signal.SIGINT else 0
 
 
 class _Signals:
@@ -184,6 +184,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.received = 0
+        self.first: int | None = None
 
     def __enter__(self) -> Self:
         self._woken, self._waker = socket.socketpair()
@@ -216,8 +217,10 @@ class _Signals:
         threading.Thread(target=run, name="hitl serve", daemon=True).start()
         return done
 
-    def _receive(self, _number: int, _frame: FrameType | None) -> None:
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
         self.received += 1
+        if self.first is None:
+            self.first = number
 
 
 def _log_format(log_format: str) -> str:

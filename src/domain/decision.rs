@@ -66,11 +66,7 @@ impl Decision {
         let Value::Object(members) = value else {
             return Err(vec![wrong_type(&[], "an object such as {\"approved\": true}", value)]);
         };
-        let decision = if members.contains_key("type") {
-            read_typed(members)?
-        } else {
-            read_approved(members)?
-        };
+        let decision = if members.contains_key("type") { read_typed(members)? } else { read_approved(members)? };
         if allowed.contains(&decision.kind()) {
             return Ok(decision);
         }
@@ -185,7 +181,8 @@ pub fn response_schema(allowed: &[DecisionKind]) -> Value {
             "properties": {"type": {"const": "reject"}, "reason": text, "message": text},
         }));
     }
-    json!({"anyOf": forms})
+    // An `anyOf` of nothing is no schema; where nothing may be decided, nothing is valid.
+    if forms.is_empty() { json!(false) } else { json!({"anyOf": forms}) }
 }
 
 /// What the model is told of a rejection: `message` replaces the built-in text, a reason is appended to it.
@@ -196,3 +193,6 @@ pub fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&st
         (None, _) => format!("User rejected {tool_name}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,3 +40,6 @@ fn feed(hasher: &mut Sha256, value: &Value) {
         scalar => hasher.update(scalar.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

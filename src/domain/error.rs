@@ -24,16 +24,8 @@ pub struct FieldError {
 
 impl FieldError {
     /// An error at `loc`.
-    pub fn new<P: Into<Place>>(
-        loc: impl IntoIterator<Item = P>,
-        kind: &str,
-        msg: impl Into<String>,
-    ) -> Self {
-        Self {
-            loc: loc.into_iter().map(Into::into).collect(),
-            msg: msg.into(),
-            kind: kind.to_owned(),
-        }
+    pub fn new<P: Into<Place>>(loc: impl IntoIterator<Item = P>, kind: &str, msg: impl Into<String>) -> Self {
+        Self { loc: loc.into_iter().map(Into::into).collect(), msg: msg.into(), kind: kind.to_owned() }
     }
 
     /// The same error seen from further out: `prefix` comes before its place.

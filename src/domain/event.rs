@@ -46,11 +46,7 @@ impl Event {
             InterruptStatus::Expired => "expired",
             InterruptStatus::Cancelled => "cancelled",
         };
-        Self {
-            name: format!("interrupt.{what}"),
-            session_id: interrupt.session_id,
-            data: members(json!(interrupt)),
-        }
+        Self { name: format!("interrupt.{what}"), session_id: interrupt.session_id, data: members(json!(interrupt)) }
     }
 
     /// A piece of a message as the model says it; never stored.

@@ -163,10 +163,15 @@ impl Interrupt {
         if let Some(author) = &ask.response_schema {
             schema::compile(author)?;
         }
+        if ask.allowed_decisions.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Error::InvalidPayload("allowed_decisions must allow something".to_owned()));
+        }
         let ttl = match ask.expires_in {
             Some(seconds) if seconds.is_finite() && seconds > 0.0 => Some(seconds),
             Some(seconds) => {
-                return Err(Error::InvalidPayload(format!("expires_in must be a positive number of seconds, got {seconds}")));
+                return Err(Error::InvalidPayload(format!(
+                    "expires_in must be a positive number of seconds, got {seconds}"
+                )));
             }
             None if opening.default_ttl > 0.0 => Some(opening.default_ttl),
             None => None,
@@ -255,3 +260,6 @@ impl Interrupt {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,3 +95,6 @@ pub struct FunctionCall {
     /// JSON text, possibly broken.
     pub arguments: String,
 }
+
+#[cfg(test)]
+mod tests;

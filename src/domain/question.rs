@@ -200,7 +200,7 @@ impl Reader {
 
     fn question(&mut self, value: &Value) -> Option<Question> {
         let Value::Object(members) = value else {
-            self.fail("", "wrong_type", "must be an object");
+            self.errors.push(FieldError::new(self.place.clone(), "wrong_type", "must be an object"));
             return None;
         };
         self.only(members, &["question", "header", "multiSelect", "options"]);
@@ -235,7 +235,8 @@ impl Reader {
 
     fn option(&mut self, value: &Value) -> Option<QuestionOption> {
         let Value::Object(members) = value else {
-            self.fail("", "wrong_type", "must be an object with label and description");
+            let msg = "must be an object with label and description";
+            self.errors.push(FieldError::new(self.place.clone(), "wrong_type", msg));
             return None;
         };
         self.only(members, &["label", "description", "markdown", "preview"]);
@@ -265,7 +266,7 @@ impl Reader {
                     self.fail(name, "empty", "choose at least one");
                 }
                 for (index, label) in labels.iter().enumerate() {
-                    if !label.as_str().is_some_and(|text| !text.is_empty()) {
+                    if label.as_str().is_none_or(str::is_empty) {
                         self.fail(name, "wrong_type", "every chosen label must be a string that is not empty");
                     } else if labels.iter().take(index).any(|earlier| earlier == label) {
                         self.fail(name, "duplicate", "a label is chosen twice");
@@ -277,3 +278,6 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,31 +30,56 @@ pub fn validate(schema: &Value, value: &Value) -> Vec<FieldError> {
         Ok(validator) => validator
             .iter_errors(value)
             .map(|error| {
-                let loc = error.instance_path().as_str().split('/').skip(1).map(place);
-                FieldError::new(loc, error.kind().keyword(), error.to_string())
+                FieldError::new(
+                    places(error.instance_path().as_str(), value),
+                    error.kind().keyword(),
+                    error.to_string(),
+                )
             })
             .collect(),
         Err(error) => vec![FieldError::new(Vec::<Place>::new(), "invalid_schema", error.to_string())],
     }
 }
 
-/// A JSON Pointer segment as a place.
-fn place(segment: &str) -> Place {
-    match segment.parse::<usize>() {
-        Ok(index) => Place::Index(index),
-        Err(_) => Place::Member(segment.replace("~1", "/").replace("~0", "~")),
+/// The places that a JSON Pointer into `value` goes through. What is a number in it is an index only in an array.
+fn places(pointer: &str, value: &Value) -> Vec<Place> {
+    let mut within = Some(value);
+    let mut places = Vec::new();
+    for segment in pointer.split('/').skip(1) {
+        let name = segment.replace("~1", "/").replace("~0", "~");
+        match (within, name.parse::<usize>()) {
+            (Some(Value::Array(items)), Ok(index)) => {
+                within = items.get(index);
+                places.push(Place::Index(index));
+            }
+            (container, _) => {
+                within = container.and_then(|container| container.get(&name));
+                places.push(Place::Member(name));
+            }
+        }
     }
+    places
 }
 
+/// The first reference out of `schema`. Only where a schema stands can `$ref` refer to anything: not in values, and not
+/// as the name of a property.
 fn external_reference(schema: &Value) -> Option<&str> {
     match schema {
-        Value::Object(members) => members.iter().find_map(|(name, value)| match value {
-            Value::String(target) if matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") => {
+        Value::Object(members) => members.iter().find_map(|(keyword, value)| match (keyword.as_str(), value) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
                 (!target.starts_with('#')).then_some(target.as_str())
             }
-            other => external_reference(other),
+            ("const" | "enum" | "default" | "examples", _) => None,
+            (
+                "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
+                Value::Object(named),
+            ) => named.values().find_map(external_reference),
+            (_, other) => external_reference(other),
         }),
         Value::Array(items) => items.iter().find_map(external_reference),
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,9 +41,7 @@ impl Status {
 
     /// Reads the wire form.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Idle, Self::Running, Self::Interrupted, Self::Error]
-            .into_iter()
-            .find(|status| status.as_str() == text)
+        [Self::Idle, Self::Running, Self::Interrupted, Self::Error].into_iter().find(|status| status.as_str() == text)
     }
 }
 
@@ -90,6 +88,7 @@ impl Failure {
 }
 
 /// Where a session stands.
+#[allow(clippy::large_enum_variant, reason = "a session is one of few, and a box would be in everybody's way")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "lowercase")]
 pub enum Phase {
@@ -135,6 +134,7 @@ pub struct Session {
 }
 
 /// What can happen to a session.
+#[allow(clippy::large_enum_variant, reason = "an event lives for one transition")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A client sent a message; `turn` is the id of the turn it starts.
@@ -258,11 +258,8 @@ impl Session {
                     .position(|id| *id == interrupt)
                     .ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?;
                 pending.remove(position);
-                next.phase = if pending.is_empty() {
-                    Phase::Running { turn }
-                } else {
-                    Phase::Interrupted { turn, pending }
-                };
+                next.phase =
+                    if pending.is_empty() { Phase::Running { turn } } else { Phase::Interrupted { turn, pending } };
             }
             Event::TurnEnded { turn, response, total_messages } => {
                 self.require_open(turn)?;
@@ -292,3 +289,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

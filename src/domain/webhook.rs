@@ -81,26 +81,24 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
         || a >= 240
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (18..20).contains(&b))
 }
 
+/// Of IPv6 only 2000::/3 is given out to the public, so whatever is not in there is refused without being named.
 fn is_private_v6(address: Ipv6Addr) -> bool {
     if let Some(inner) = address.to_ipv4_mapped() {
         return is_private_v4(inner);
     }
-    let segments = address.segments();
-    let embedded = match segments {
-        // IPv4-compatible, NAT64 and 6to4 carry an IPv4 address that would be reached in the end.
-        [0, 0, 0, 0, 0, 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
-        }
-        _ => None,
-    };
-    address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
-        || (segments[0] & 0xfe00) == 0xfc00
-        || (segments[0] & 0xffc0) == 0xfe80
-        || (segments[0] == 0x2001 && segments[1] == 0x0db8)
-        || embedded.is_some_and(is_private_v4)
+    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match address.segments() {
+        // NAT64 and 6to4 carry an IPv4 address that would be reached in the end.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => is_private_v4(v4(high, low)),
+        // Protocol assignments, Teredo's tunnels among them, and documentation.
+        [0x2001, 0x0000..=0x01ff | 0x0db8, ..] | [0x3fff, 0x0000..=0x0fff, ..] => true,
+        [first, ..] => first & 0xe000 != 0x2000,
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,6 +94,13 @@ impl LiveTurns {
         was_there
     }
 
+    /// Forgets every turn: they are settled, and what their workers still say is void.
+    pub fn clear(&self) {
+        for (_, mut live) in self.lock().drain() {
+            live.rest();
+        }
+    }
+
     /// Resolves when no turn is at work or queued for work.
     pub async fn none_at_work(&self) {
         loop {

@@ -65,8 +65,7 @@ impl Engine {
             let epoch = tx.claim_turn(turn)?;
             tx.append(turn, epoch, &Entry::Start { message: message.clone() })?;
             keep_reply(tx, &scope, key, json!({}), now)?;
-            let order =
-                TurnOrder { turn, epoch, session: id, message: Arc::new(message), state: tx.messages(id)? };
+            let order = TurnOrder { turn, epoch, session: id, message: Arc::new(message), state: tx.messages(id)? };
             Ok(Some((order, reservation, owed)))
         });
         let engine = Arc::clone(self);

@@ -70,7 +70,13 @@ impl Engine {
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
-        metric(&mut text, "hitl_turns_started_total", "Turns begun.", "counter", &[("", count(&counters.turns_started))]);
+        metric(
+            &mut text,
+            "hitl_turns_started_total",
+            "Turns begun.",
+            "counter",
+            &[("", count(&counters.turns_started))],
+        );
         metric(
             &mut text,
             "hitl_turns_ended_total",
@@ -82,7 +88,13 @@ impl Engine {
             ],
         );
         metric(&mut text, "hitl_steps_total", "Steps journaled.", "counter", &[("", count(&counters.steps))]);
-        metric(&mut text, "hitl_interrupts_opened_total", "Interrupts opened.", "counter", &[("", count(&counters.asked))]);
+        metric(
+            &mut text,
+            "hitl_interrupts_opened_total",
+            "Interrupts opened.",
+            "counter",
+            &[("", count(&counters.asked))],
+        );
         metric(
             &mut text,
             "hitl_interrupts_settled_total",

@@ -130,6 +130,7 @@ impl Engine {
         }
         self.stopped.cancel();
         fail_open_turns(&self.store).await?;
+        self.live.clear();
         self.store.close().await
     }
 
@@ -169,7 +170,9 @@ impl Engine {
 }
 
 /// Runs to its end even if the caller goes away: what follows a commit must happen.
-async fn detached<T: Send + 'static>(work: impl Future<Output = Result<T, Error>> + Send + 'static) -> Result<T, Error> {
+async fn detached<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
     tokio::spawn(work).await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }
 

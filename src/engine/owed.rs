@@ -76,11 +76,10 @@ impl Owed {
         };
         self.tell(tx, &Event::session(session.id, status, error), now)?;
         let Some(turn) = turn else { return Ok(()) };
-        if let Some(webhook) = tx.turn(turn)?.and_then(|turn| turn.webhook) {
-            if webhook.wants(status) {
-                let body = notice_body(tx, session, &webhook)?;
-                self.notices.push(Notice { id: format!("msg_{turn}_{}", self.last_event), webhook, body });
-            }
+        let webhook = tx.turn(turn)?.and_then(|turn| turn.webhook).filter(|webhook| webhook.wants(status));
+        if let Some(webhook) = webhook {
+            let body = notice_body(tx, session, &webhook)?;
+            self.notices.push(Notice { id: format!("msg_{turn}_{}", self.last_event), webhook, body });
         }
         Ok(())
     }

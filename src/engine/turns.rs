@@ -21,7 +21,13 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
-    pub async fn turn_step(&self, turn: TurnId, epoch: u64, step: StepIdentity, result: StepResult) -> Result<u64, Error> {
+    pub async fn turn_step(
+        &self,
+        turn: TurnId,
+        epoch: u64,
+        step: StepIdentity,
+        result: StepResult,
+    ) -> Result<u64, Error> {
         self.counters.step();
         self.store.transact(move |tx| tx.append(turn, epoch, &Entry::Step { step, result })).await
     }
@@ -74,10 +80,8 @@ impl Engine {
             .transact(move |tx| {
                 let now = clock::now();
                 let mut owed = Owed::default();
-                let cancelled = tx
-                    .interrupt(interrupt)?
-                    .filter(|found| found.turn_id == turn)
-                    .and_then(|found| found.cancel(now));
+                let cancelled =
+                    tx.interrupt(interrupt)?.filter(|found| found.turn_id == turn).and_then(|found| found.cancel(now));
                 let Some(cancelled) = cancelled else { return Ok(owed) };
                 let session = tx.session(cancelled.session_id)?.ok_or(Error::TurnNotOpen)?;
                 tx.append(turn, epoch, &Entry::Withdraw { interrupt_id: interrupt })?;
@@ -168,12 +172,7 @@ impl Engine {
     }
 }
 
-fn end(
-    tx: &mut dyn Transaction,
-    session: &Session,
-    turn: TurnId,
-    event: session::Event,
-) -> Result<Owed, Error> {
+fn end(tx: &mut dyn Transaction, session: &Session, turn: TurnId, event: session::Event) -> Result<Owed, Error> {
     let now = clock::now();
     let mut owed = Owed::default();
     owed.change(tx, session, event, now)?;

@@ -76,6 +76,8 @@ impl Webhooks {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .user_agent(concat!("hitl/", env!("CARGO_PKG_VERSION")));
+        // Without this there is no default among TLS implementations; another call may have been first.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let builder = if allow_private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)) };
         let client = builder.build().map_err(|error| WebhooksError::Client(error.to_string()))?;
         Ok(Self { client, secret, allow_private, places: Arc::new(Semaphore::new(AT_ONCE)), stopping })
@@ -168,12 +170,8 @@ mod tests {
     fn signs_as_standard_webhooks_does() {
         // The example of the Standard Webhooks reference libraries.
         let secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-        let signed = sign(
-            &secret.unwrap_or_default(),
-            "msg_p5jXN8AQM9LWM0D4loKWxJek",
-            "1614265330",
-            r#"{"test": 2432232314}"#,
-        );
+        let signed =
+            sign(&secret.unwrap_or_default(), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", r#"{"test": 2432232314}"#);
         assert_eq!(signed.as_deref(), Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
     }
 

@@ -63,7 +63,9 @@ impl Converter {
     fn text(&self, text: &Bound<'_, PyString>) -> PyResult<String> {
         match text.to_cow() {
             Ok(text) => Ok(text.into_owned()),
-            Err(_) => Err(PyValueError::new_err(format!("{} holds a lone surrogate, which UTF-8 cannot carry", self.path))),
+            Err(_) => {
+                Err(PyValueError::new_err(format!("{} holds a lone surrogate, which UTF-8 cannot carry", self.path)))
+            }
         }
     }
 
@@ -71,10 +73,9 @@ impl Converter {
         if let Ok(number) = object.extract::<i64>() {
             return Ok(Value::from(number));
         }
-        object
-            .extract::<u64>()
-            .map(Value::from)
-            .map_err(|_| PyValueError::new_err(format!("{} is an integer beyond 64 bits; send it as a string", self.path)))
+        object.extract::<u64>().map(Value::from).map_err(|_| {
+            PyValueError::new_err(format!("{} is an integer beyond 64 bits; send it as a string", self.path))
+        })
     }
 
     fn members(&mut self, members: &Bound<'_, PyDict>, depth: usize) -> PyResult<JsonObject> {

@@ -6,7 +6,7 @@
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
 #[cfg(test)]
-mod contract;
+pub(crate) mod contract;
 pub mod memory;
 pub mod open;
 pub mod query;

@@ -225,3 +225,81 @@ impl FrameReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn pair() -> (Arc<Channel>, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Channel::new(ours), theirs)
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_does_not_read_is_lost_at_a_bound_of_bytes() {
+        let (channel, _theirs) = pair();
+        let frame = Bytes::from(vec![0; MAX_FRAME]);
+        // The socket itself takes some of the first one.
+        assert_eq!(channel.send(frame.clone()), Ok(()));
+        assert_eq!(channel.send(frame.clone()), Ok(()));
+        assert_eq!(channel.send(frame), Err(Lost));
+        assert_eq!(channel.send(Bytes::from_static(b"anything")), Err(Lost));
+    }
+
+    #[tokio::test]
+    async fn a_large_frame_waits_for_room_and_arrives() {
+        let (channel, mut theirs) = pair();
+        let writing = tokio::spawn({
+            let channel = Arc::clone(&channel);
+            async move { channel.write().await }
+        });
+        for _ in 0..2 {
+            channel.send(Bytes::from(vec![1; MAX_FRAME / 2 + 1])).unwrap();
+        }
+        let large = channel.send_when_there_is_room(Bytes::from(vec![2; MAX_FRAME]));
+        let mut large = std::pin::pin!(large);
+        assert!(timeout(Duration::from_millis(20), &mut large).await.is_err());
+        let reading = tokio::spawn(async move {
+            let mut read = Vec::new();
+            theirs.read_to_end(&mut read).await.unwrap();
+            read.len()
+        });
+        large.await.unwrap();
+        channel.finish();
+        writing.await.unwrap();
+        assert_eq!(reading.await.unwrap(), 2 * (MAX_FRAME / 2 + 1) + MAX_FRAME);
+    }
+
+    #[tokio::test]
+    async fn frames_are_cut_wherever_the_stream_is() {
+        let (channel, mut theirs) = pair();
+        let mut reader = FrameReader::new(channel);
+        let writing = tokio::spawn(async move {
+            for byte in b"\0\0\0\x02{}\0\0\0\0\0\0\0\x03abc\0\0" {
+                theirs.write_all(&[*byte]).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        });
+        for expected in [&b"{}"[..], b"", b"abc"] {
+            assert_eq!(reader.next().await.unwrap().unwrap(), expected);
+        }
+        assert_eq!(reader.next().await, Ok(None));
+        writing.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_announced_giant_is_refused_before_it_is_read() {
+        let (channel, mut theirs) = pair();
+        let mut reader = FrameReader::new(channel);
+        theirs.write_all(&[0xff; 4]).await.unwrap();
+        assert!(reader.next().await.is_err());
+        assert!(reader.buffer.capacity() <= 2 * READ_STEP);
+    }
+}

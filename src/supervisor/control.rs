@@ -205,7 +205,8 @@ impl Ours {
     /// Goes on in the background until the zygote is gone or nobody has the control any more.
     pub fn serve(self, runtime: &tokio::runtime::Handle) -> Arc<Control> {
         let (requests, queue) = mpsc::unbounded_channel();
-        let control = Arc::new(Control { requests: Mutex::new(Some(requests)), children: Mutex::new(Some(HashMap::new())) });
+        let control =
+            Arc::new(Control { requests: Mutex::new(Some(requests)), children: Mutex::new(Some(HashMap::new())) });
         runtime.spawn(run(self, queue, Arc::downgrade(&control)));
         control
     }

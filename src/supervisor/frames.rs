@@ -57,6 +57,9 @@ pub struct Hello {
     pub python: String,
     /// The version of hitl.
     pub library: String,
+    /// Whether it says when a cancelled turn is over.
+    #[serde(default)]
+    pub cancelled: bool,
 }
 
 /// `failed`.
@@ -213,7 +216,7 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Violation("a frame is no JSON object".to_owned()));
     }
-    let head: Head<'_> = read(body, "a")?;
+    let head: Head<'_> = read(body, "")?;
     let name = head.frame.as_ref();
     match name {
         "hello" => return read(body, name).map(FromWorker::Hello),
@@ -291,7 +294,9 @@ fn read_deep<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Un
 
 fn violation(name: &str, error: &serde_json::Error) -> Violation {
     if error.is_syntax() || error.is_eof() {
-        Violation(format!("{name} frame is no JSON: {error}"))
+        Violation(format!("a frame is no JSON: {error}"))
+    } else if name.is_empty() {
+        Violation(format!("a frame is wrong: {error}"))
     } else {
         Violation(format!("`{name}` frame: {error}"))
     }
@@ -336,7 +341,8 @@ pub enum ToWorker<'a> {
 /// [`Violation`] when it is larger than [`MAX_FRAME`].
 pub fn encode(frame: &ToWorker<'_>) -> Result<Bytes, Violation> {
     let mut bytes = vec![0; PREFIX];
-    serde_json::to_writer(&mut bytes, frame).map_err(|error| Violation(format!("a frame cannot be written: {error}")))?;
+    serde_json::to_writer(&mut bytes, frame)
+        .map_err(|error| Violation(format!("a frame cannot be written: {error}")))?;
     let size = bytes.len() - PREFIX;
     match u32::try_from(size) {
         Ok(length) if size <= MAX_FRAME => {
@@ -344,5 +350,85 @@ pub fn encode(frame: &ToWorker<'_>) -> Result<Bytes, Violation> {
             Ok(Bytes::from(bytes))
         }
         _ => Err(Violation(format!("a frame of {size} bytes is above the limit of {MAX_FRAME}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use super::*;
+
+    const TURN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+    fn violation(frame: &str) -> String {
+        parse(frame.replace("TURN", TURN).as_bytes()).unwrap_err().0
+    }
+
+    fn heard(frame: &str) -> Word {
+        match parse(frame.replace("TURN", TURN).as_bytes()).unwrap() {
+            FromWorker::Turn(_, word) => *word,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_said() {
+        for (frame, said) in [
+            ("[\"hello\"]", "a frame is no JSON object"),
+            ("", "a frame is no JSON object"),
+            ("{\"frame\":\"waiting\",", "a frame is no JSON"),
+            ("{}", "a frame is wrong: missing field `frame`"),
+            (r#"{"frame":"waiting"}"#, "`waiting` frame: missing field `turn`"),
+            (r#"{"frame":"waiting","turn":"x"}"#, "UUID"),
+            (r#"{"frame":"delta","turn":"TURN","step_id":"0#1","attempt":-1,"delta":{}}"#, "invalid value"),
+            (r#"{"frame":"step","turn":"TURN","call":1,"result":{"value":1}}"#, "missing field `step`"),
+            (r#"{"frame":"end","turn":"TURN","call":1,"result":{"state":[]}}"#, "neither `error` nor both"),
+            (r#"{"frame":"log","turn":null,"stream":"disk","text":""}"#, "unknown variant `disk`"),
+        ] {
+            assert!(violation(frame).contains(said), "{frame}: {}", violation(frame));
+        }
+    }
+
+    #[test]
+    fn a_null_is_a_value() {
+        let step = r#""step":{"path":"0#1","kind":"step","name":"f"}"#;
+        let word = heard(&format!(r#"{{"frame":"step","turn":"TURN","call":3,{step},"result":{{"value":null}}}}"#));
+        assert!(matches!(word, Word::Step { call: 3, result: StepResult::Value(Value::Null), .. }));
+    }
+
+    #[test]
+    fn a_value_that_is_nested_too_deeply_is_told_apart() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let step = r#""step":{"path":"0#1","kind":"step","name":"f"}"#;
+        let word = heard(&format!(r#"{{"frame":"step","turn":"TURN","call":3,{step},"result":{{"value":{deep}}}}}"#));
+        assert_eq!(word, Word::TooDeep { call: 3 });
+    }
+
+    #[test]
+    fn an_error_without_a_message_is_its_type() {
+        let end =
+            |error: &str| heard(&format!(r#"{{"frame":"end","turn":"TURN","call":1,"result":{{"error":{error}}}}}"#));
+        let Word::End { outcome: Outcome::Failed(plain), .. } = end(r#"{"type":"KeyError","message":""}"#) else {
+            panic!("no end")
+        };
+        assert_eq!(plain, Failure::new("agent_error", "KeyError"));
+        let coded = r#"{"type":"ReplayMismatch","message":"no","code":"replay_mismatch"}"#;
+        let Word::End { outcome: Outcome::Failed(coded), .. } = end(coded) else { panic!("no end") };
+        assert_eq!(coded, Failure::new("replay_mismatch", "ReplayMismatch: no"));
+    }
+
+    #[test]
+    fn a_frame_begins_with_its_length() {
+        let bytes = encode(&ToWorker::Shutdown {}).unwrap();
+        assert_eq!(&bytes[..], b"\0\0\0\x14{\"frame\":\"shutdown\"}");
+    }
+
+    #[test]
+    fn a_turn_that_is_too_large_is_refused() {
+        let message = ChatMessage { content: Some("x".repeat(MAX_FRAME)), ..ChatMessage::default() };
+        let (turn, session_id) = (TurnId(uuid::Uuid::nil()), SessionId(uuid::Uuid::nil()));
+        let frame = ToWorker::Turn { turn, session_id, message: &message, state: &[], journal: [], max_payload: 1 };
+        assert!(encode(&frame).is_err());
     }
 }

@@ -111,13 +111,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    fn new(
-        spawner: Option<Spawner>,
-        mode: Mode,
-        kept: usize,
-        max_payload: usize,
-        stop_grace: Duration,
-    ) -> Arc<Self> {
+    fn new(spawner: Option<Spawner>, mode: Mode, kept: usize, max_payload: usize, stop_grace: Duration) -> Arc<Self> {
         Arc::new(Self {
             runtime: tokio::runtime::Handle::current(),
             inbox: OnceLock::new(),

@@ -94,10 +94,9 @@ impl Process {
             wait_unreaped(pid);
             let child = lock(&child).take();
             let status = child.and_then(|mut child| child.wait().ok());
-            exited.send_replace(Some(status.map_or_else(Exit::default, |status| Exit {
-                code: status.code(),
-                signal: status.signal(),
-            })));
+            exited.send_replace(Some(
+                status.map_or_else(Exit::default, |status| Exit { code: status.code(), signal: status.signal() }),
+            ));
         })?;
         let (kill, output) = start.await.map_err(|_| io::Error::other("the parent thread ended"))??;
         Ok((Self { child: kill.keep(), exit }, output))

@@ -79,8 +79,7 @@ impl Spawner {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(settings: SupervisorSettings, runtime: tokio::runtime::Handle) -> Result<Self, StartError> {
-        let spawner =
-            Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new() };
+        let spawner = Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new() };
         if cfg!(target_os = "linux") {
             let zygote = spawner.start_zygote().await?;
             *spawner.zygote.lock().await = zygote;
@@ -185,9 +184,10 @@ impl Spawner {
             .env_clear()
             .envs(self.settings.environment.iter().map(|(name, value)| (name, value)))
             // Replay needs sets of strings in one order everywhere (DESIGN section 2).
-            .envs([("PYTHONHASHSEED", "0"), ("PYTHONUNBUFFERED", "1")].map(|(name, value)| {
-                (OsString::from(name), OsString::from(value))
-            }))
+            .envs(
+                [("PYTHONHASHSEED", "0"), ("PYTHONUNBUFFERED", "1")]
+                    .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+            )
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command

@@ -219,6 +219,10 @@ impl Turn {
         let turn = self.order.turn;
         let worker = Arc::clone(seat.worker());
         worker.send(&ToWorker::Cancel { turn, message });
+        if worker.shared && !worker.reports_cancelled() {
+            // Nothing would tell a turn that has ended from one that has not: other turns are not put at risk for it.
+            return;
+        }
         let patience = if worker.shared { SILENCE } else { self.supervisor.stop_grace };
         loop {
             let before = worker.heard();
@@ -286,7 +290,9 @@ async fn take(supervisor: &Arc<Supervisor>, order: &TurnOrder) -> Result<(Seat, 
         journal: [],
         max_payload: supervisor.max_payload,
     })
-    .map_err(|violation| Failure::new("turn_too_large", format!("The session is too large for a worker: {violation}")))?;
+    .map_err(|violation| {
+        Failure::new("turn_too_large", format!("The session is too large for a worker: {violation}"))
+    })?;
     loop {
         let mut lease = supervisor.lease().await.map_err(|refused| match refused {
             Refused::NoWorker => Failure::worker_exited(),

@@ -12,8 +12,8 @@ use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation, Word};
 use super::log;
 use super::process::{Exit, ended};
-use super::spawner::{Body, Spawned};
 use super::settings::StartError;
+use super::spawner::{Body, Spawned};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, TurnId};
 
@@ -113,6 +113,7 @@ pub struct Worker {
     gone: OnceLock<Gone>,
     heard: AtomicU64,
     retired: AtomicBool,
+    reports_cancelled: AtomicBool,
     born: Instant,
 }
 
@@ -148,6 +149,7 @@ impl Worker {
             gone: OnceLock::new(),
             heard: AtomicU64::new(0),
             retired: AtomicBool::new(false),
+            reports_cancelled: AtomicBool::new(false),
             born: Instant::now(),
         });
         (worker, FrameReader::new(channel))
@@ -226,6 +228,11 @@ impl Worker {
         self.retired.load(Ordering::Relaxed)
     }
 
+    /// Whether it says when a cancelled turn is over, so that its silence means something.
+    pub fn reports_cancelled(&self) -> bool {
+        self.reports_cancelled.load(Ordering::Relaxed)
+    }
+
     /// How many frames it has sent.
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
@@ -268,8 +275,9 @@ impl Worker {
                 Err(violation) => Err(StartError::Protocol(violation.to_string())),
             },
         };
-        if greeted.is_err() {
-            self.kill();
+        match &greeted {
+            Ok(hello) => self.reports_cancelled.store(hello.cancelled, Ordering::Relaxed),
+            Err(_) => self.kill(),
         }
         greeted
     }

@@ -102,7 +102,7 @@ def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
     if callable(candidate):
         return candidate, what
     raise AgentLoadError(
-        f"{what} is a {type(candidate).__name__}, not an agent",
+        f"{what} is of type {type(candidate).__name__}, not an agent",
         "an agent is a function (message, state), or an object with run_turn(message, state)",
     )
 

@@ -68,9 +68,9 @@ def run(arguments: list[str] | None = None) -> int:
         print_failure(Failure(str(error), hint, exit_codes.AGENT_IMPORT))
         return exit_codes.AGENT_IMPORT
     except HitlError as error:
-        failure = _failure_of(error)
-        print_failure(failure)
-        return failure.exit_code
+        described = _failure_of(error)
+        print_failure(described)
+        return described.exit_code
     return exit_codes.OK
 
 

@@ -67,11 +67,8 @@ def list_(
         print_json([interrupt.raw for interrupt in found])
         return
     print_table(
-        ["INTERRUPT", "STATUS", "AGE", "SESSION", "ASKS"],
-        (
-            (item.interrupt_id, status_text(item.status), _age(item.created_at), item.session_id or "", summary(item))
-            for item in found
-        ),
+        ["INTERRUPT", "STATUS", "AGE", "ASKS"],
+        ((item.interrupt_id, status_text(item.status), _age(item.created_at), summary(item)) for item in found),
         empty="Nothing waits for a person." if status == "pending" else "No interrupts.",
     )
 

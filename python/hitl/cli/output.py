@@ -52,11 +52,12 @@ def print_json_line(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str) -> None:
-    """A table whose cells may hold anything; `empty` is said instead when there is no row."""
+    """A table whose cells may hold anything, long text in the last column; without a row `empty` is said instead."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, column in enumerate(columns):
-        # The first column is an id, which must come out whole to be of use.
-        table.add_column(column, overflow="fold", no_wrap=position == 0)
+    for column in columns[:-1]:
+        # An id must come out whole to be of use, and the rest of these is short.
+        table.add_column(column, no_wrap=True, min_width=len(column))
+    table.add_column(columns[-1], overflow="fold", min_width=10)
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in row))
     if table.row_count:

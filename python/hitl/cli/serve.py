@@ -21,8 +21,6 @@ from hitl.serve_options import (
     read_secret_file,
 )
 
-SECRETS = ("HITL_API_KEY", "HITL_API_KEY_FILE", "HITL_WEBHOOK_SECRET", "HITL_STORE")
-
 
 def _option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
     """An option that is also the variable HITL_<NAME>."""
@@ -131,9 +129,6 @@ def serve(
 def _serve(options: ServeOptions) -> int:
     from hitl.serving import serve as serve_until_stopped
 
-    # Before any worker starts: an agent's tools, a shell above all, must not find them in their environment.
-    for name in SECRETS:
-        os.environ.pop(name, None)
     return serve_until_stopped(options)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 
 def _method(
     plan_for: Callable[Parameters, Plan[Result]],
-) -> Callable[Concatenate[AsyncClient, Parameters], Awaitable[Result]]:
-    async def method(self: AsyncClient, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+) -> Callable[Concatenate[AsyncClient, Parameters], Coroutine[Any, Any, Result]]:
+    async def method(self: AsyncClient, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return await self._carry_out(plan_for(*args, **kwargs))
 
     look_like(plan_for, method)
@@ -165,7 +165,9 @@ class AsyncEventStream:
         assert self._response is not None
         with failures_of(self._http.base_url):
             async for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
-                yield self._feed.read(sent)
+                event = self._feed.read(sent)
+                if event is not None:
+                    yield event
 
     async def _connect_again(self, failure: ConnectionFailed) -> None:
         while self._response is None:

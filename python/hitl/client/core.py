@@ -30,7 +30,7 @@ LARGEST_EVENT = 8 * 1024 * 1024
 def look_like(plan_for: Callable[..., object], method: Callable[..., object]) -> None:
     """Give a client's method the name, the documentation and, after `self`, the parameters of what makes its plan."""
     functools.update_wrapper(method, plan_for)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     taken = inspect.signature(plan_for).parameters.values()
     method.__signature__ = inspect.Signature([own, *taken])  # type: ignore[attr-defined]
 
@@ -166,7 +166,10 @@ class EventFeed:
         self._delay = min(self.LONGEST_DELAY, delay * 2)
         return delay
 
-    def read(self, sent: httpx2.ServerSentEvent) -> Event:
+    def read(self, sent: httpx2.ServerSentEvent) -> Event | None:
+        """What was sent; None where a block has no data (one with `retry:` alone), which is no event."""
+        if not sent.data:
+            return None
         try:
             data = sent.json()
         except ValueError as error:

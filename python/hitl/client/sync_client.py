@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def _method(plan_for: Callable[Parameters, Plan[Result]]) -> Callable[Concatenate[Client, Parameters], Result]:
-    def method(self: Client, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def method(self: Client, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return self._carry_out(plan_for(*args, **kwargs))
 
     look_like(plan_for, method)
@@ -167,7 +167,9 @@ class EventStream:
         assert self._response is not None
         with failures_of(self._http.base_url):
             for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
-                yield self._feed.read(sent)
+                event = self._feed.read(sent)
+                if event is not None:
+                    yield event
 
     def _connect_again(self, failure: ConnectionFailed) -> None:
         while self._response is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -20,7 +21,7 @@ def die_with(parent: int | None) -> None:
     if prctl is None:
         return
     if prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        print("hitl worker: the kernel does not tie this process to its parent's life", file=sys.stderr)
+        sys.stderr.write("hitl worker: the kernel does not tie this process to its parent's life\n")
     if parent is not None and os.getppid() != parent:
         os._exit(0)
 
@@ -53,7 +54,7 @@ def take_standard_input() -> int:
 def threads() -> int | None:
     """How many operating-system threads this process has; None where that cannot be known."""
     try:
-        return len(os.listdir("/proc/self/task"))
+        return len(list(Path("/proc/self/task").iterdir()))
     except OSError:
         return None
 

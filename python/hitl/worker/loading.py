@@ -32,7 +32,20 @@ def load_agent(spec: str) -> LoadedAgent:
         except AttributeError:
             raise AgentLoadError(f"{where} has no attribute {part!r}", _near(part, found)) from None
         where = f"{where}.{part}"
-    return as_agent(found, spec)
+    loaded = as_agent(found, spec)
+    _prepare(found, spec)
+    return loaded
+
+
+def _prepare(agent: Any, spec: str) -> None:
+    """Let an agent object with ``prepare()`` import and check what turns need, once, before workers are forked."""
+    prepare = getattr(agent, "prepare", None)
+    if prepare is None or not callable(getattr(agent, "run_turn", None)):
+        return
+    try:
+        prepare()
+    except Exception as error:  # user code, which may do anything; without it no turn could run
+        raise AgentLoadError(f"{spec} cannot be prepared: {type(error).__name__}: {error}") from error
 
 
 def _import(name: str) -> ModuleType:

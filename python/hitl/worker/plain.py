@@ -1,10 +1,12 @@
 """A worker that imports the agent itself, for where forking is not safe.
 
-``python -m hitl.worker.plain turn|pool MODULE:ATTR [PATH...]``; standard input is the channel (docs/worker-protocol.md).
+``python -m hitl.worker.plain turn|pool MODULE:ATTR [PATH...]``; standard input is the channel of
+docs/worker-protocol.md.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from hitl.errors import AgentLoadError
@@ -16,7 +18,7 @@ from hitl.worker.loading import load_agent
 _EXIT_IMPORT = 3
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not return
     """The worker's life; the exit code is 3 when the agent cannot be imported, which the server is told as well."""
     isolation.die_with(None)
     isolation.set_name("hitl-worker")
@@ -26,7 +28,7 @@ def main(arguments: list[str]) -> int:
     try:
         agent = load_agent(spec)
     except AgentLoadError as error:
-        with open(channel, "wb") as stream:
+        with os.fdopen(channel, "wb") as stream:
             stream.write(encode_frame({"frame": "failed", "message": str(error), "hint": error.hint}))
         return _EXIT_IMPORT
     run_child(channel, agent, mode)

@@ -184,6 +184,7 @@ class Worker:
                 "pid": os.getpid(),
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "library": hitl.__version__,
+                "cancelled": True,
             }
         )
         await self._done
@@ -221,7 +222,10 @@ class Worker:
         turn.task.add_done_callback(lambda task: self._ended(frame["turn"], task))
 
     def _ended(self, turn_id: str, task: asyncio.Task[None]) -> None:
-        del self._turns[turn_id]
+        turn = self._turns.pop(turn_id)
+        if turn.is_cancelled and self._channel is not None:
+            # The server waits for this: a worker that does not say it has a blocked loop.
+            self._channel.send({"frame": "cancelled", "turn": turn_id, "left": turn.left})
         if not task.cancelled() and (error := task.exception()) is not None:
             traceback.print_exception(error)
         self._finish_if_over()
@@ -252,6 +256,16 @@ class _RunningTurn:
         )
         self._agent_task = asyncio.Task(self._outcome(), context=self._turn.enter(), name=f"hitl turn {frame['turn']}")
         self.task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the server has settled the turn without us."""
+        return self._cancelled.is_set()
+
+    @property
+    def left(self) -> int:
+        """How many tasks of the agent go on although they were cancelled, its main one included."""
+        return len(self._turn.tasks) + (not self._agent_task.done())
 
     def cancel(self) -> None:
         """The session is settled without us: stop the agent and say nothing more."""

@@ -1,9 +1,9 @@
 """A process that has imported the agent and forks workers: ``python -m hitl.worker.zygote MODULE:ATTR [PATH...]``.
 
-Standard input is a ``SOCK_SEQPACKET`` socket to the server; docs/worker-protocol.md says what goes over it. A fork copies
-one thread only, so that a lock which another thread holds would stay locked in the child for ever: an agent whose
-import starts threads is refused here (``"fork": false``), and the server starts its workers one by one instead. For the
-same reason there is no event loop before the fork.
+Standard input is a ``SOCK_SEQPACKET`` socket to the server; docs/worker-protocol.md says what goes over it. A fork
+copies one thread only, so that a lock which another thread holds would stay locked in the child for ever: an agent
+whose import starts threads is refused here (``"fork": false``), and the server starts its workers one by one instead.
+For the same reason there is no event loop before the fork.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Zygote:
             isolation.set_name("hitl-worker")
             isolation.reseed()
             run_child(channel, self._agent, mode)
-        except BaseException:  # whatever it is, it must not go on in the parent's code
+        except BaseException:  # noqa: BLE001 - whatever it is, it must not go on in the parent's code
             traceback.print_exc()
         finally:
             os._exit(_EXIT_BROKEN)

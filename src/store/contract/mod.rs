@@ -2,7 +2,7 @@
 //! next to it.
 
 mod events;
-mod fixture;
+pub(crate) mod fixture;
 mod interrupts;
 mod jobs;
 mod model;

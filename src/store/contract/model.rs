@@ -1,1 +1,219 @@
+//! Any sequence of jobs, failing ones included, shows the same on every store.
 
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::fixture::*;
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::journal::Entry;
+use crate::domain::session::{Session, Status};
+use crate::domain::{Error, SessionId};
+use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::record::StoredReply;
+use crate::store::{Reader, StoreExt, Transaction};
+
+/// Few enough that operations meet each other's rows.
+const IDS: std::ops::Range<u128> = 0..4;
+
+#[derive(Debug, Clone)]
+enum Operation {
+    InsertSession(u128, Status, Vec<String>),
+    UpdateSession(u128, Status, i64),
+    SetMessages(u128, Vec<String>),
+    DeleteSession(u128),
+    SweepSessions(i64),
+    InsertInterrupt(u128, u128, Value),
+    UpdateInterrupt(u128, u128, InterruptStatus, Option<Value>),
+    InsertTurn(u128, u128),
+    ClaimTurn(u128),
+    Append(u128, u64, Value),
+    AppendForeign(u128, Value),
+    EndTurn(u128, i64),
+    InsertReply(u128, Value, i64),
+    SweepReplies(i64),
+    AppendEvent(u128, i64),
+    SweepEvents(i64),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let status = || prop::sample::select(vec![Status::Idle, Status::Running, Status::Interrupted, Status::Error]);
+    let settled = prop::sample::select(vec![
+        InterruptStatus::Pending,
+        InterruptStatus::Resolved,
+        InterruptStatus::Expired,
+        InterruptStatus::Cancelled,
+    ]);
+    let texts = || prop::collection::vec("[ab]", 0..4);
+    let time = || 0_i64..20;
+    prop_oneof![
+        4 => (IDS, status(), texts()).prop_map(|(id, status, texts)| InsertSession(id, status, texts)),
+        2 => (IDS, status(), time()).prop_map(|(id, status, time)| UpdateSession(id, status, time)),
+        2 => (IDS, texts()).prop_map(|(id, texts)| SetMessages(id, texts)),
+        1 => IDS.prop_map(DeleteSession),
+        1 => time().prop_map(SweepSessions),
+        3 => (IDS, IDS, json_value()).prop_map(|(session, id, value)| InsertInterrupt(session, id, value)),
+        2 => (IDS, IDS, settled, prop::option::of(json_value()))
+            .prop_map(|(session, id, status, value)| UpdateInterrupt(session, id, status, value)),
+        3 => (IDS, IDS).prop_map(|(session, id)| InsertTurn(session, id)),
+        2 => IDS.prop_map(ClaimTurn),
+        3 => (IDS, 0_u64..3, json_value()).prop_map(|(id, epoch, value)| Append(id, epoch, value)),
+        2 => (IDS, json_value()).prop_map(|(id, value)| AppendForeign(id, value)),
+        1 => (IDS, time()).prop_map(|(id, time)| EndTurn(id, time)),
+        1 => (IDS, json_value(), time()).prop_map(|(key, body, time)| InsertReply(key, body, time)),
+        1 => time().prop_map(SweepReplies),
+        2 => (IDS, time()).prop_map(|(id, time)| AppendEvent(id, time)),
+        1 => time().prop_map(SweepEvents),
+    ]
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_filter("JSON has no such number", |number| number.is_finite()).prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(2, 6, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::hash_map(".{0,3}", inner, 0..3)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// What an operation gave, as text.
+fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<String, Error> {
+    let say = |what: &dyn std::fmt::Debug| Ok(format!("{what:?}"));
+    match operation.clone() {
+        Operation::InsertSession(id, status, texts) => {
+            let messages: Vec<_> = texts.iter().map(|text| message(text)).collect();
+            say(&transaction.insert_session(&session_in(id, status), &messages)?)
+        }
+        Operation::UpdateSession(id, status, time) => {
+            let session = Session { updated_at: at(time), total_messages: 1, ..session_in(id, status) };
+            say(&transaction.update_session(&session)?)
+        }
+        Operation::SetMessages(id, texts) => {
+            let messages: Vec<_> = texts.iter().map(|text| message(text)).collect();
+            say(&transaction.set_messages(session_id(id), &messages)?)
+        }
+        Operation::DeleteSession(id) => say(&transaction.delete_session(session_id(id))?),
+        Operation::SweepSessions(before) => say(&transaction.sweep_sessions(at(before))?),
+        Operation::InsertInterrupt(session, id, value) => {
+            let payload = object(json!({"type": "x", "value": value}));
+            say(&transaction.insert_interrupt(&Interrupt { payload, ..custom(session, id) })?)
+        }
+        Operation::UpdateInterrupt(session, id, status, value) => {
+            say(&transaction.update_interrupt(&Interrupt { status, value, ..approval(session, id, "rm") })?)
+        }
+        Operation::InsertTurn(session, id) => say(&transaction.insert_turn(&turn(session_id(session), id))?),
+        Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id))?),
+        Operation::Append(id, epoch, value) => say(&transaction.append(turn_id(id), epoch, &step("s", value))?),
+        Operation::AppendForeign(id, value) => {
+            let answer = Entry::Answer { interrupt_id: interrupt_id(id), value };
+            say(&transaction.append_foreign(turn_id(id), &answer)?)
+        }
+        Operation::EndTurn(id, time) => say(&transaction.end_turn(turn_id(id), at(time))?),
+        Operation::InsertReply(key, body, time) => {
+            let reply = StoredReply { request_digest: "d".to_owned(), body, created_at: at(time) };
+            say(&transaction.insert_reply("scope", &key.to_string(), &reply)?)
+        }
+        Operation::SweepReplies(before) => say(&transaction.sweep_replies(at(before))?),
+        Operation::AppendEvent(id, time) => say(&transaction.append_event(&event(id, "x"), at(time))?),
+        Operation::SweepEvents(before) => say(&transaction.sweep_events(at(before))?),
+    }
+}
+
+/// Everything that can be read, as lines.
+fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
+    let mut seen = vec![
+        format!("{:?}", reader.count_sessions()?),
+        format!("{:?}", reader.open_turns()?),
+        format!("{:?}", reader.last_event()?),
+        format!("{:?}", reader.events_after(0, None, 1000)?),
+    ];
+    for id in IDS {
+        seen.push(format!("{:?}", reader.session(session_id(id))?));
+        seen.push(format!("{:?}", reader.messages(session_id(id))?));
+        seen.push(format!("{:?}", reader.pending(session_id(id))?));
+        seen.push(format!("{:?}", reader.turn(turn_id(id))?));
+        seen.push(format!("{:?}", reader.journal(turn_id(id))?));
+        seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
+        seen.push(format!("{:?}", reader.reply("scope", &id.to_string())?));
+        seen.push(format!("{:?}", reader.events_after(1, Some(session_id(id)), 3)?));
+        seen.extend(all_interrupts(reader, Some(session_id(id)), None)?);
+    }
+    seen.extend(all_interrupts(reader, None, Some(InterruptStatus::Pending))?);
+    seen.extend(all_interrupts(reader, None, Some(InterruptStatus::Resolved))?);
+    for status in [None, Some(Status::Idle), Some(Status::Interrupted)] {
+        seen.extend(pages(|cursor| reader.sessions(&SessionQuery { status, limit: 2, cursor }))?);
+    }
+    Ok(seen)
+}
+
+fn all_interrupts(
+    reader: &dyn Reader,
+    session_id: Option<SessionId>,
+    status: Option<InterruptStatus>,
+) -> Result<Vec<String>, Error> {
+    let query = InterruptQuery { session_id, status, limit: 2, ..InterruptQuery::default() };
+    pages(|cursor| reader.interrupts(&InterruptQuery { cursor, ..query.clone() }))
+}
+
+/// Every page of a list.
+fn pages<T: std::fmt::Debug>(get: impl Fn(Option<u64>) -> Result<Page<T>, Error>) -> Result<Vec<String>, Error> {
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = get(cursor)?;
+        seen.push(format!("{:?}", page.items));
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(seen);
+        }
+    }
+}
+
+/// Runs a job of these operations: what each gave, and everything that can be read during and after it.
+async fn run(
+    it: &Fixture,
+    operations: Vec<Operation>,
+    succeeds: bool,
+) -> (Vec<String>, Result<(), Error>, Vec<String>) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let outcome = it
+        .store
+        .transact(move |transaction| {
+            for operation in &operations {
+                sender.send(format!("{:?}", apply(operation, transaction))).unwrap();
+            }
+            sender.send(format!("{:?}", look(transaction))).unwrap();
+            if succeeds { Ok(()) } else { Err(Error::QueueFull) }
+        })
+        .await;
+    (receiver.try_iter().collect(), outcome, it.read(look).await)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_store_shows_the_same(
+        jobs in prop::collection::vec((prop::collection::vec(operation(), 0..8), prop::bool::weighted(0.8)), 1..10)
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (memory, sqlite) = (Fixture::memory(), Fixture::sqlite());
+            for (operations, succeeds) in jobs {
+                let expected = run(&memory, operations.clone(), succeeds).await;
+                let got = run(&sqlite, operations, succeeds).await;
+                prop_assert_eq!(expected, got);
+            }
+            Ok(())
+        })?;
+    }
+}

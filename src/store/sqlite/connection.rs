@@ -38,6 +38,8 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path)?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
+    // The first read maps the shared index, for which it may need disk space; later ones do not.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(connection)
 }
 

@@ -127,7 +127,7 @@ fn check_contents(path: &Path, connection: &Connection) -> Result<i64, OpenError
 }
 
 /// SQLite's refusal to open a file.
-fn refused(path: &Path, error: &rusqlite::Error) -> OpenError {
+pub(super) fn refused(path: &Path, error: &rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => OpenError::NotADatabase(path.to_owned()),
         Some(rusqlite::ErrorCode::PermissionDenied | rusqlite::ErrorCode::ReadOnly) => {
@@ -138,7 +138,7 @@ fn refused(path: &Path, error: &rusqlite::Error) -> OpenError {
 }
 
 /// The system's refusal.
-fn failed(path: &Path, error: &std::io::Error) -> OpenError {
+pub(super) fn failed(path: &Path, error: &std::io::Error) -> OpenError {
     match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => OpenError::NoPermission(path.to_owned()),
         _ => OpenError::Failed { path: path.to_owned(), reason: error.to_string() },

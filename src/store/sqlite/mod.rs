@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{oneshot, watch};
 
+use self::writer::Batches;
 use super::open::OpenError;
 use super::{BoxFuture, ReadJob, Store, WriteJob};
 use crate::domain::Error;
@@ -62,15 +63,19 @@ impl SqliteStore {
     /// # Errors
     /// What is wrong with the file; nothing is created then.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_with(path, Batches::default())
+    }
+
+    fn open_with(path: &Path, batches: Batches) -> Result<Self, OpenError> {
         let file = file::StoreFile::open(path)?;
         let path: Arc<Path> = file.path().into();
-        let failed = |error: std::io::Error| OpenError::Failed { path: path.to_path_buf(), reason: error.to_string() };
+        let failed = |error: std::io::Error| file::failed(&path, &error);
         let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
-        let readers = readers::start(&path, queued_reads).map_err(failed)?;
+        let readers = readers::start(&path, queued_reads)?;
         let checkpoints = checkpoint::Checkpoints::start(&path).map_err(failed)?;
-        writer::start(file, readers, checkpoints, queued_writes, closing).map_err(failed)?;
+        writer::start(file, batches, readers, checkpoints, queued_writes, closing).map_err(failed)?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
     }
 

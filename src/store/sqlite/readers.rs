@@ -11,19 +11,24 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::Connection;
 
 use super::connection::{self, Handle};
-use super::{Outcome, Queued};
+use super::{Outcome, Queued, file};
+use crate::store::open::OpenError;
 use crate::store::{ReadJob, guard};
 
 /// Enough that one long list does not hold up everybody else.
 const READERS: usize = 2;
 
 /// Starts the reading threads; they end when `queue` is closed and empty.
-pub(super) fn start(path: &Arc<Path>, queue: Receiver<Queued<ReadJob>>) -> std::io::Result<Vec<JoinHandle<()>>> {
+pub(super) fn start(path: &Arc<Path>, queue: Receiver<Queued<ReadJob>>) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let queue = Arc::new(Mutex::new(queue));
     (0..READERS)
         .map(|number| {
-            let mut reader = ReadThread { path: path.clone(), queue: queue.clone(), connection: None };
-            Builder::new().name(format!("hitl-store-read-{number}")).spawn(move || reader.run())
+            let connection = connection::open_reader(path).map_err(|error| file::refused(path, &error))?;
+            let mut reader = ReadThread { path: path.clone(), queue: queue.clone(), connection: Some(connection) };
+            Builder::new()
+                .name(format!("hitl-store-read-{number}"))
+                .spawn(move || reader.run())
+                .map_err(|error| file::failed(path, &error))
         })
         .collect()
 }
@@ -31,7 +36,7 @@ pub(super) fn start(path: &Arc<Path>, queue: Receiver<Queued<ReadJob>>) -> std::
 struct ReadThread {
     path: Arc<Path>,
     queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
-    /// Opened for the first job, and anew after a fault.
+    /// `None` after a fault, until the next job.
     connection: Option<Connection>,
 }
 

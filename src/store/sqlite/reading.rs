@@ -86,14 +86,7 @@ impl Reader for Handle<'_> {
     }
 
     fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
-        let mut filter = Filter::new(sql!("sessions/select"), "ORDER BY seq");
-        if let Some(status) = query.status {
-            filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
-        }
-        if let Some(cursor) = query.cursor {
-            filter.add("seq > ?", SqlValue::Integer(rows::integer(cursor)));
-        }
-        self.page("sessions", &filter, query.limit, rows::session)
+        self.page("sessions", &filter_sessions(query), query.limit, rows::session)
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
@@ -116,33 +109,7 @@ impl Reader for Handle<'_> {
     }
 
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
-        let mut filter = Filter::new(sql!("interrupts/select"), "ORDER BY seq DESC");
-        match query.status {
-            // Written out, because only then the index of what is pending serves.
-            Some(InterruptStatus::Pending) => filter.add_plain("status = 'pending'"),
-            Some(status) => filter.add("status = ?", SqlValue::Text(status.as_str().to_owned())),
-            None => {}
-        }
-        if let Some(kind) = &query.kind {
-            filter.add("type = ?", SqlValue::Text(kind.clone()));
-        }
-        if let Some(tool) = &query.tool {
-            filter.add("tool = ?", SqlValue::Text(tool.clone()));
-        }
-        if let Some(session) = query.session_id {
-            let id = SqlValue::Blob(session.0.as_bytes().to_vec());
-            filter.add("session = (SELECT sessions.seq FROM sessions WHERE sessions.id = ?)", id);
-        }
-        if let Some(agent) = &query.agent {
-            filter.add("agent = ?", SqlValue::Text(agent.clone()));
-        }
-        if let Some(time) = query.created_after {
-            filter.add("created_at > ?", SqlValue::Integer(time.millis()));
-        }
-        if let Some(cursor) = query.cursor {
-            filter.add("seq < ?", SqlValue::Integer(rows::integer(cursor)));
-        }
-        self.page("interrupts", &filter, query.limit, rows::interrupt)
+        self.page("interrupts", &filter_interrupts(query), query.limit, rows::interrupt)
     }
 
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
@@ -175,6 +142,59 @@ impl Reader for Handle<'_> {
     fn last_event(&self) -> Result<u64, Error> {
         Ok(self.one("events", sql!("events/last"), [], |cells| cells.number())?.unwrap_or(0))
     }
+}
+
+fn filter_sessions(query: &SessionQuery) -> Filter {
+    let mut filter = Filter::new(sql!("sessions/select"), "ORDER BY seq");
+    if let Some(status) = query.status {
+        filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
+    }
+    if let Some(cursor) = query.cursor {
+        filter.add("seq > ?", SqlValue::Integer(rows::integer(cursor)));
+    }
+    filter
+}
+
+fn filter_interrupts(query: &InterruptQuery) -> Filter {
+    let mut filter = Filter::new(sql!("interrupts/select"), "ORDER BY seq DESC");
+    match query.status {
+        // Written out, because only then the index of what is pending serves.
+        Some(InterruptStatus::Pending) => filter.add_plain("status = 'pending'"),
+        Some(status) => filter.add("status = ?", SqlValue::Text(status.as_str().to_owned())),
+        None => {}
+    }
+    if let Some(kind) = &query.kind {
+        filter.add("type = ?", SqlValue::Text(kind.clone()));
+    }
+    if let Some(tool) = &query.tool {
+        filter.add("tool = ?", SqlValue::Text(tool.clone()));
+    }
+    if let Some(session) = query.session_id {
+        let id = SqlValue::Blob(session.0.as_bytes().to_vec());
+        filter.add("session = (SELECT sessions.seq FROM sessions WHERE sessions.id = ?)", id);
+    }
+    if let Some(agent) = &query.agent {
+        filter.add("agent = ?", SqlValue::Text(agent.clone()));
+    }
+    if let Some(time) = query.created_after {
+        filter.add("created_at > ?", SqlValue::Integer(time.millis()));
+    }
+    if let Some(cursor) = query.cursor {
+        filter.add("seq < ?", SqlValue::Integer(rows::integer(cursor)));
+    }
+    filter
+}
+
+/// The statement for a page of sessions.
+#[cfg(test)]
+pub(super) fn sessions_sql(query: &SessionQuery) -> String {
+    filter_sessions(query).sql(query.limit)
+}
+
+/// The statement for a page of interrupts.
+#[cfg(test)]
+pub(super) fn interrupts_sql(query: &InterruptQuery) -> String {
+    filter_interrupts(query).sql(query.limit)
 }
 
 /// The tool that an interrupt asks an approval for.

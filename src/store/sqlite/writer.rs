@@ -20,22 +20,33 @@ use super::{Outcome, Queued};
 use crate::domain::Error;
 use crate::store::{WriteJob, guard};
 
-/// How many jobs may share a commit.
-const BATCH_JOBS: usize = 512;
-/// How long a batch may go on taking in jobs before those that wait for the commit get it.
-const BATCH_TIME: Duration = Duration::from_millis(5);
+/// Bounds of what shares a commit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batches {
+    /// How many jobs.
+    pub(super) jobs: usize,
+    /// How long a batch may go on taking in jobs before those that wait for the commit get it.
+    pub(super) time: Duration,
+}
 
-/// Starts the writing thread. It ends when `queue` is closed and empty: then it waits for the other threads, empties the
-/// write-ahead log, lets go of the file and reports through `closing`.
+impl Default for Batches {
+    fn default() -> Self {
+        Self { jobs: 512, time: Duration::from_millis(5) }
+    }
+}
+
+/// Starts the writing thread. It ends when `queue` is closed and empty: then it waits for the other threads, closes the
+/// file, gives up the right to it and reports through `closing`.
 pub(super) fn start(
     file: StoreFile,
+    batches: Batches,
     readers: Vec<JoinHandle<()>>,
     checkpoints: Checkpoints,
     queue: Receiver<Queued<WriteJob>>,
     closing: watch::Sender<Option<Outcome>>,
 ) -> std::io::Result<()> {
     let (connection, lock) = file.into_parts();
-    let mut writer = Writer { path: lock.path().to_owned(), connection: Some(connection), checkpoints };
+    let mut writer = Writer { path: lock.path().to_owned(), batches, connection: Some(connection), checkpoints };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -49,6 +60,7 @@ pub(super) fn start(
 
 struct Writer {
     path: PathBuf,
+    batches: Batches,
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
     checkpoints: Checkpoints,
@@ -67,7 +79,7 @@ impl Writer {
             Err(error) => return drop(first.reply.send(Err(connection::unavailable(&error)))),
         };
         let mut ran = Vec::new();
-        match run_batch(&connection, first, queue, &mut ran) {
+        match run_batch(&connection, self.batches, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
                 for Ran { reply, outcome } in ran {
@@ -111,12 +123,10 @@ impl Writer {
                 outcome = Err(Error::Internal("a thread of the store panicked".to_owned()));
             }
         }
-        let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
-            Ok(connection) => connection,
-            Err(error) => return Err(connection::unavailable(&error)),
-        };
-        // The last connection to close also removes the log.
-        let closed = checkpoint::truncate(&connection).and_then(|()| connection.close().map_err(|(_, error)| error));
+        let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
+        // The last connection to close empties the write-ahead log and removes it. If another process is just reading,
+        // the log stays; what is in it is as durable there.
+        let closed = connection.and_then(|connection| connection.close().map_err(|(_, error)| error));
         closed.map_err(|error| connection::unavailable(&error)).and(outcome)
     }
 }
@@ -125,6 +135,7 @@ impl Writer {
 /// then.
 fn run_batch(
     connection: &Connection,
+    batches: Batches,
     first: Queued<WriteJob>,
     queue: &Receiver<Queued<WriteJob>>,
     ran: &mut Vec<Ran>,
@@ -141,7 +152,7 @@ fn run_batch(
             }
         }
         ran.push(Ran { reply: queued.reply, outcome });
-        if failed.is_none() && ran.len() < BATCH_JOBS && began.elapsed() < BATCH_TIME {
+        if failed.is_none() && ran.len() < batches.jobs && began.elapsed() < batches.time {
             job = queue.try_recv().ok();
         }
     }

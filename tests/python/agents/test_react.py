@@ -214,37 +214,59 @@ async def test_results_reach_the_model_as_text_or_json(value: Any, content: str)
     assert result.state[2].content == content
 
 
-async def test_a_tool_that_works_too_long_is_a_tool_error() -> None:
-    @tool(timeout=0.01)
+class Clock:
+    """The running loop's clock, which a test may put forward: timers that are due then fire."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        real = loop.time
+        self.ahead = 0.0
+        monkeypatch.setattr(loop, "time", lambda: real() + self.ahead)
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+async def test_a_tool_that_works_too_long_is_a_tool_error(clock: Clock) -> None:
+    @tool(timeout=60)
     async def hang() -> None:
+        clock.ahead += 61
         await asyncio.Event().wait()
 
     client = ScriptedChatClient([calls({"name": "hang"}), {"content": "ok"}])
     result = await run_locally(ReActAgent(client=client, tools=[hang]), "go")
-    assert errors(result.state) == ["TimeoutError: hang took longer than 0.01 s"]
+    assert errors(result.state) == ["TimeoutError: hang took longer than 60 s"]
 
 
-async def test_an_agent_that_works_too_long_fails_and_a_person_may_take_longer() -> None:
+async def test_an_agent_that_works_too_long_fails(clock: Clock) -> None:
     @tool
     async def hang() -> None:
+        clock.ahead += 61
         await asyncio.Event().wait()
 
     client = ScriptedChatClient([calls({"name": "hang"}), {"content": "ok"}])
-    with pytest.raises(TimeoutError, match=r"slow took longer than 0\.01 s"):
-        await run_locally(ReActAgent(client=client, tools=[hang], name="slow", timeout=0.01), "go")
+    with pytest.raises(TimeoutError, match="slow took longer than 60 s"):
+        await run_locally(ReActAgent(client=client, tools=[hang], name="slow", timeout=60), "go")
 
-    @tool(requires_approval=True)
+
+async def test_the_time_a_person_takes_does_not_count(clock: Clock) -> None:
+    @tool(requires_approval=True, timeout=60)
     async def gated() -> str:
+        clock.ahead += 30
         return "ran"
 
-    async def slow_person(asked: Any) -> Any:
-        # Much longer than the agent may work: a timer that counted it would have fired.
-        await asyncio.sleep(0.3)
+    async def person(asked: Any) -> Any:
+        clock.ahead += 86_400
+        # Long enough for a timer that had not been stopped to fire.
+        for _ in range(10):
+            await asyncio.sleep(0)
         return {"type": "approve"}
 
-    client = ScriptedChatClient([calls({"name": "gated"}), {"content": "ok"}])
-    result = await run_locally(ReActAgent(client=client, tools=[gated], timeout=0.2), "go", answers=slow_person)
-    assert result.state[2].content == "ran"
+    client = ScriptedChatClient([calls({"name": "gated"}), calls({"name": "gated"}), {"content": "ok"}])
+    result = await run_locally(ReActAgent(client=client, tools=[gated], timeout=80), "go", answers=person)
+    assert [message.content for message in result.state if message.role == "tool"] == ["ran", "ran"]
 
 
 async def test_the_step_limit_is_an_error_that_says_so() -> None:

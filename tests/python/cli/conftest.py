@@ -1,19 +1,19 @@
 from __future__ import annotations
 
+import io
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.python.cli.terminal import Terminal, environment
+from hitl.cli.app import run
+from tests.python.cli.terminal import Terminal
 from tests.python.client.conftest import scripted_agent
 from tests.python.client.fake_server import Agent, FakeServer
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -35,20 +35,33 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
         yield lambda *arguments, **variables: terminals.enter_context(Terminal(*arguments, **variables))
 
 
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Finished]
+
+
 @pytest.fixture
-def hitl(tmp_path: Path) -> Run:
-    """Runs `hitl` without a terminal, in an empty directory, to its end."""
+def hitl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `hitl` without a terminal, in an empty directory, to its end. In this process, which saves its start."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
-    def run(*arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hitl", *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path), **variables),
-            timeout=50,
-            check=False,
-        )
+    def run_command(*arguments: str, stdin: str = "", **variables: str) -> Finished:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            for name in [name for name in os.environ if name.startswith("HITL_")]:
+                patch.delenv(name)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            capsys.readouterr()
+            code = run(list(arguments))
+        return Finished(code, *capsys.readouterr())
 
-    return run
+    return run_command

@@ -10,7 +10,7 @@ import re
 import sys
 from types import TracebackType
 
-import pexpect
+import pexpect  # type: ignore[import-untyped]
 
 UP, DOWN, ENTER, SPACE, CTRL_C, CTRL_D = "\x1b[A", "\x1b[B", "\r", " ", "\x03", "\x04"
 
@@ -31,7 +31,7 @@ class Terminal:
         self._child = pexpect.spawn(
             sys.executable,
             ["-m", "hitl", *arguments],
-            env=environment(**variables),  # type: ignore[arg-type]
+            env=environment(**variables),
             dimensions=(40, columns),
             encoding="utf-8",
             timeout=30,
@@ -61,8 +61,9 @@ class Terminal:
         self.raw += self._child.before or ""
         self.seen += _ESCAPES.sub("", self._child.before or "")
         self._child.close()
-        assert self._child.exitstatus is not None, f"killed by signal {self._child.signalstatus}"
-        return self._child.exitstatus
+        code: int | None = self._child.exitstatus
+        assert code is not None, f"killed by signal {self._child.signalstatus}"
+        return code
 
     def __enter__(self) -> Terminal:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -19,15 +20,15 @@ COLOR = {"type": "color_picker", "prompt": "Pick a brand color", "presets": ["#F
 STRATEGY = "How would you like to organize the files?"
 
 
-def question(text: str = STRATEGY, *, several: bool = False, **previews: str) -> dict[str, Any]:
+def question(text: str = STRATEGY, *, several: bool = False, previews: dict[str, str] | None = None) -> dict[str, Any]:
     options = [
         {"label": "By date", "description": "Group files by year and month"},
         {"label": "By type", "description": "Group files by extension"},
         {"label": "By size", "description": "Move large files apart"},
     ]
     for option in options:
-        if option["label"].replace(" ", "_") in previews:
-            option["markdown"] = previews[option["label"].replace(" ", "_")]
+        if previews and option["label"] in previews:
+            option["markdown"] = previews[option["label"]]
     return {"question": text, "header": "Strategy", "multiSelect": several, "options": options}
 
 
@@ -269,8 +270,8 @@ def test_other_takes_any_text(serve: Serve, terminal: Open, several: bool) -> No
 
 
 def test_the_preview_of_the_current_choice_is_beside_the_list(serve: Serve, terminal: Open) -> None:
-    previews = {"By_date": "2024/\n  01/\n    a.txt", "By_type": "txt/\n  a.txt"}
-    server = serve(asks({"type": "user_input", "questions": [question(**previews)]}))
+    previews = {"By date": "2024/\n  01/\n    a.txt", "By type": "txt/\n  a.txt"}
+    server = serve(asks({"type": "user_input", "questions": [question(previews=previews)]}))
     chat = terminal("chat", server.url)
     start_turn(chat)
     first = chat.expect("Enter to choose")
@@ -283,7 +284,7 @@ def test_the_preview_of_the_current_choice_is_beside_the_list(serve: Serve, term
 
 
 def test_on_a_narrow_terminal_the_preview_is_below_the_list(serve: Serve, terminal: Open) -> None:
-    server = serve(asks({"type": "user_input", "questions": [question(By_date="2024/")]}))
+    server = serve(asks({"type": "user_input", "questions": [question(previews={"By date": "2024/"})]}))
     chat = terminal("chat", server.url, columns=60)
     start_turn(chat)
     shown = chat.expect("Enter to choose")
@@ -354,8 +355,6 @@ def test_user_input_without_questions_is_a_type_like_any_other(serve: Serve, ter
 
 
 async def two_at_once(turn: Turn) -> str:
-    import asyncio
-
     return "heard " + json.dumps(await asyncio.gather(turn.ask(APPROVAL), turn.ask(COLOR)))
 
 
@@ -460,8 +459,6 @@ def test_ctrl_c_leaves_the_question_open_and_tells_the_way_back(serve: Serve, te
 
 def test_ctrl_c_while_a_turn_runs_leaves_it_running(serve: Serve, terminal: Open) -> None:
     async def agent(turn: Turn) -> str:
-        import asyncio
-
         turn.delta("Thinking")
         await asyncio.Event().wait()
         return ""

@@ -134,7 +134,7 @@ class FakeServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        self._run(self._end_turns())
+        self._run(self._end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -211,10 +211,11 @@ class FakeServer:
         for listener in self._listeners:
             listener.put_nowait(None)
 
-    async def _end_turns(self) -> None:
-        for task in self._turns:
+    async def _end_tasks(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._turns, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _delete(self, session_id: str) -> None:
         session = self.sessions.pop(session_id)
@@ -257,15 +258,17 @@ class FakeServer:
         if session_id is not None and session_id not in self.sessions:
             _write(writer, problem(404, "Session not found", "session_not_found"))
             return
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n: hello\n\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nretry: 1000\n\n: hello\n\n"
+        )
         events: asyncio.Queue[tuple[int | None, str, dict[str, Any]] | None] = asyncio.Queue()
         if "last-event-id" in request.headers:
             for event in self._events[int(request.headers["last-event-id"]) :]:
                 events.put_nowait(event)
         self._listeners.append(events)
         try:
-            while (event := await events.get()) is not None:
-                number, name, data = event
+            while (heard := await events.get()) is not None:
+                number, name, data = heard
                 if session_id in (None, data["session_id"]):
                     identity = "" if number is None else f"id: {number}\n"
                     writer.write(f"{identity}event: {name}\ndata: {json.dumps(data)}\n\n".encode())

@@ -52,6 +52,12 @@ def test_a_way_out_is_refused(outside: Path, files: Path, use: str, path: str) -
     assert (files / "todo.txt").exists()
 
 
+@pytest.mark.parametrize("folder", ["nowhere", "todo.txt"])
+def test_a_folder_that_is_none_is_an_error(folder: str) -> None:
+    with pytest.raises(NotADirectoryError, match="there is no folder"):
+        file_agent.list_files.function(folder)
+
+
 def test_links_are_not_listed(files: Path) -> None:
     assert {entry["path"] for entry in file_agent.list_files.function()} == SAMPLES.keys()
 

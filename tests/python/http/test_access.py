@@ -45,7 +45,7 @@ class TestKeys:
     @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
     @pytest.mark.parametrize(
         "authorization",
-        [None, "Bearer wrong", f"Bearer {KEY}x", f"Basic {KEY}", KEY, "Bearer", "Bearer ", f"bearer{KEY}"],
+        [None, "Bearer wrong", f"Bearer {KEY}x", f"Basic {KEY}", KEY, "Bearer", f"bearer{KEY}"],
     )
     def test_nothing_without_the_key(self, guarded: Served, method: str, path: str, authorization: str | None) -> None:
         headers = {} if authorization is None else {"authorization": authorization}
@@ -123,11 +123,17 @@ class TestBrowsers:
         problem(api.http.request(method, path, headers={"origin": origin}), 403)
 
     @pytest.mark.parametrize(
-        "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "169.254.169.254", "x@127.0.0.1"]
+        "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "169.254.169.254", "localhost.evil"]
     )
     def test_a_foreign_host_is_refused(self, api: Api, host: str) -> None:
         """DNS rebinding: the page's own name resolves to 127.0.0.1."""
         problem(api.http.get("/sessions", headers={"host": host}), 403)
+
+    @pytest.mark.parametrize("host", ["x@127.0.0.1", "127.0.0.1/x", "127.0.0.1:port"])
+    def test_a_host_that_is_none_is_refused(self, api: Api, host: str) -> None:
+        response = api.http.get("/sessions", headers={"host": host})
+        assert response.status_code in (400, 403)
+        problem(response, response.status_code)
 
     def test_a_foreign_origin_is_refused_with_the_key_too(self, guarded: Served) -> None:
         headers = {"authorization": f"Bearer {KEY}", "origin": "http://evil.example"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.python.support.api import Api, ok, problem
+from tests.python.support.served import Served
 
 if TYPE_CHECKING:
     from tests.python.http.conftest import Serve
@@ -74,14 +76,14 @@ def test_no_more_sessions_than_allowed(serve: Serve) -> None:
     api.create()
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    """Takes ids of the client's own, and no more than three sessions."""
+    with Served("playbook", allow_custom_ids=True, max_sessions=3) as server:
+        yield server
+
+
 class TestCustomIds:
-    @pytest.fixture(scope="class")
-    def server(self) -> Any:
-        from tests.python.support.served import Served
-
-        with Served("playbook", allow_custom_ids=True, max_sessions=3) as server:
-            yield server
-
     def test_are_off_unless_allowed_whatever_the_id(self, api: Api) -> None:
         refusals = [
             problem(api.http.put(f"/sessions/{session_id}"), 405, "Custom session IDs are not enabled")
@@ -91,7 +93,7 @@ class TestCustomIds:
         wrong_method = problem(api.http.put("/sessions"), 405)
         assert refusals[0]["code"] != wrong_method["code"]
 
-    def test_create_that_session_once(self, server: Any) -> None:
+    def test_create_that_session_once(self, server: Served) -> None:
         api = server.api
         session_id = str(uuid.uuid4())
         response = api.http.put(f"/sessions/{session_id}", json={"state": STATE})
@@ -106,7 +108,7 @@ class TestCustomIds:
         assert api.http.put(f"/sessions/{session_id}").status_code == 201
         assert api.delete(session_id).status_code == 204
 
-    def test_an_existing_session_is_told_before_a_full_server(self, server: Any) -> None:
+    def test_an_existing_session_is_told_before_a_full_server(self, server: Served) -> None:
         api = server.api
         ids = [str(uuid.uuid4()) for _ in range(3)]
         for session_id in ids:
@@ -117,7 +119,7 @@ class TestCustomIds:
         for session_id in ids:
             assert api.delete(session_id).status_code == 204
 
-    def test_a_uuid_is_one_session_however_it_is_written(self, server: Any) -> None:
+    def test_a_uuid_is_one_session_however_it_is_written(self, server: Served) -> None:
         api = server.api
         session_id = uuid.uuid4()
         written = str(session_id).upper()

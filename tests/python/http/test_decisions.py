@@ -138,7 +138,7 @@ class TestApproval:
     def test_two_calls_of_equal_arguments_are_two_decisions(self, puppet: Api, tmp_path: Path) -> None:
         ledger = tmp_path / "ledger"
         call = {"name": "charge", "args": {"ledger": str(ledger), "cents": 1}}
-        session = puppet.call_tools([call, call])
+        session = puppet.call_tools([call, call], questions=2)
         assert len(session["interrupts"]) == 2
         ok(answer(puppet, session, {"approved": True}))
         second = session["interrupts"][1]["interrupt_id"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,14 +98,15 @@ def test_a_page_links_to_the_next_one_and_keeps_its_filter(own: Api) -> None:
     assert seen == asked[::-1]
 
 
-def test_filters(shared_servers: Any, serve: Serve, tmp_path: Any) -> None:
+def test_filters(serve: Serve, tmp_path: Path) -> None:
     puppet = serve("puppet").api
     ledger = str(tmp_path / "ledger")
     session = puppet.call_tools(
         [
             {"name": "charge", "args": {"ledger": ledger, "cents": 1}},
             {"name": "delete_file", "args": {"path": ledger}},
-        ]
+        ],
+        questions=2,
     )
     charge, delete = (entry["interrupt_id"] for entry in session["interrupts"])
     ok(puppet.resume(session["session_id"], charge, {"approved": False}))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -136,36 +136,32 @@ class TestPayloads:
         assert result(api.wait(session_id)) == 7
 
 
+def address(api: Api) -> tuple[str, int]:
+    port = api.http.base_url.port
+    assert port is not None
+    return api.http.base_url.host, port
+
+
 class TestSlowClients:
     @pytest.mark.slow
     @pytest.mark.timeout(120)
-    @pytest.mark.parametrize(
-        "sent",
-        [
-            b"POST /sessions HTTP/1.1\r\nHost: {host}\r\nX-Slow: ",
-            (
-                b"POST /sessions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-                b"Content-Length: 100\r\n\r\n{"
-            ),
-        ],
-        ids=["headers", "body"],
-    )
-    def test_a_request_that_never_ends_is_given_up(self, api: Api, sent: bytes) -> None:
-        host, port = api.http.base_url.host, api.http.base_url.port
-        assert port is not None
-        with socket.create_connection((host, port), timeout=60) as connection:
-            connection.sendall(sent.replace(b"{host}", f"{host}:{port}".encode()))
-            began = time.monotonic()
-            answer = connection.recv(4096)
-            # Closed, or told so; but not kept for ever.
-            assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
-            assert time.monotonic() - began > 1
+    def test_requests_that_never_end_are_given_up(self, api: Api) -> None:
+        start = f"POST /sessions HTTP/1.1\r\nHost: {address(api)[0]}:{address(api)[1]}\r\n"
+        body = "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        with contextlib.ExitStack() as stack:
+            connections = []
+            for sent in (start + "X-Slow: ", start + body):
+                connection = stack.enter_context(socket.create_connection(address(api), timeout=100))
+                connection.sendall(sent.encode())
+                connections.append(connection)
+            for connection in connections:
+                # Closed, or told so; but not kept for ever.
+                answer = connection.recv(4096)
+                assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
 
     @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00", b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
     def test_what_is_no_http_is_turned_away(self, api: Api, sent: bytes) -> None:
-        host, port = api.http.base_url.host, api.http.base_url.port
-        assert port is not None
-        with socket.create_connection((host, port), timeout=30) as connection:
+        with socket.create_connection(address(api), timeout=30) as connection:
             connection.sendall(sent)
             connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(4096)

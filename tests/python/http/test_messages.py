@@ -106,18 +106,6 @@ def test_one_turn_at_a_time(api: Api, gate: Gate) -> None:
     assert api.session(session_id)["status"] == "interrupted"
 
 
-def test_running_and_interrupted_are_different_causes(api: Api, gate: Gate) -> None:
-    session_id = api.create()
-    api.play(session_id, "hold", gate.port)
-    gate.wait_for_arrival()
-    running = problem(api.send(session_id, "echo 1"), 409)
-    gate.release()
-    api.wait(session_id)
-    asking, _ = api.ask({"type": "question"})
-    interrupted = problem(api.send(asking, "echo 1"), 409)
-    assert running["code"] != interrupted["code"]
-
-
 def test_a_failed_session_takes_new_messages_and_has_its_state_of_before(api: Api) -> None:
     session_id = api.create()
     api.run(session_id, "echo", 1)

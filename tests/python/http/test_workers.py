@@ -14,6 +14,7 @@ import pytest
 from tests.python.support.api import Api, ok, problem, result, tool_results
 from tests.python.support.gate import Gate
 from tests.python.support.served import Served
+from tests.python.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.python.http.conftest import Serve, SharedServers
@@ -58,8 +59,7 @@ class TestCrashes:
         api = serve(workers=2).api
         for _ in range(20):
             assert api.run(api.create(), "crash", "os._exit")["error"] == DIED
-        health = ok(api.get("/health"))
-        assert health["running_workers"] == 0
+        eventually(lambda: ok(api.get("/health"))["running_workers"], 0)
         assert result(api.run(api.create(), "echo", 1)) == 1
 
 
@@ -75,13 +75,7 @@ class TestProcesses:
 
     def test_a_finished_turns_process_is_gone(self, api: Api) -> None:
         pid = result(api.run(api.create(), "process"))
-        status = Path(f"/proc/{pid}/stat")
-        # It is reaped soon after its answer; each further turn gives it time.
-        for _ in range(200):
-            if not status.exists():
-                return
-            api.run(api.create(), "echo", 1)
-        pytest.fail(f"process {pid} is still there: {status.read_text()}")
+        eventually(Path(f"/proc/{pid}").exists, False)
 
     def test_workers_end_with_their_server(self, serve: Serve, gate: Gate, isolation: str) -> None:
         server = serve(isolation=isolation)
@@ -207,7 +201,7 @@ class TestQueue:
         assert api.delete(sessions[2]).status_code == 204
         gate.release()
         assert result(api.wait(sessions[0])) == "go"
-        assert ok(api.get("/health"))["running_workers"] == 0
+        eventually(lambda: ok(api.get("/health"))["running_workers"], 0)
 
     def test_many_turns_at_once_all_end(self, either_api: Api) -> None:
         sessions = [either_api.create() for _ in range(40)]
@@ -223,7 +217,7 @@ class TestOutput:
         word = f"word-of-{session_id}"
         assert result(api.run(session_id, "say", word)) == word
         for stream in ("stdout", "stderr"):
-            line = either_server.wait_for_line(lambda line, stream=stream: f"{word} on {stream}" in line)
+            line = either_server.wait_for_line(f"{word} on {stream}")
             assert session_id in line.replace(word, "")
 
     def test_of_turns_side_by_side_is_told_apart(self, either_server: Served) -> None:
@@ -232,7 +226,7 @@ class TestOutput:
         with ThreadPoolExecutor(6) as threads:
             list(threads.map(lambda session_id: api.run(session_id, "say", f"by-{session_id}"), sessions))
         for session_id in sessions:
-            line = either_server.wait_for_line(lambda line, wanted=f"by-{session_id} on stdout": wanted in line)
+            line = either_server.wait_for_line(f"by-{session_id} on stdout")
             assert set(re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", line)) >= {session_id}
             assert not [other for other in sessions if other != session_id and other in line]
 

@@ -8,11 +8,16 @@ from typing import Any
 
 import httpx2
 
+from tests.python.support.event_stream import listen
+
 Json = dict[str, Any]
 
 PROBLEM = "application/problem+json"
 PATIENCE = 20.0
 """Seconds in which a turn must get where a test waits for it."""
+
+ASKING_AT_ONCE = ("ask_all", "ask_whoever_is_first")
+"""Plays that ask one question for each member of their argument."""
 
 
 class Api:
@@ -20,7 +25,8 @@ class Api:
 
     def __init__(self, url: str, *, api_key: str | None = None) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self.http = httpx2.Client(base_url=url, headers=headers, timeout=30, trust_env=False)
+        # Plain HTTP; reading the list of authorities would take longer than many a test.
+        self.http = httpx2.Client(base_url=url, headers=headers, timeout=30, trust_env=False, verify=False)
 
     def close(self) -> None:
         self.http.close()
@@ -68,6 +74,13 @@ class Api:
         body = {"interrupt_id": interrupt_id, "value": value}
         return self.post(f"/sessions/{session_id}/resume", body, **headers)
 
+    def resume_to_the_end(self, session_id: str, interrupt_id: str, value: Any) -> Json:
+        """Answer, and the session once its turn is over: for an agent that withdraws its other questions."""
+        with listen(self, f"/sessions/{session_id}/events") as stream:
+            ok(self.resume(session_id, interrupt_id, value))
+            stream.until(lambda event: event.event in ("session.idle", "session.error"))
+        return self.session(session_id)
+
     def resume_all(self, session_id: str, answers: Mapping[str, Any], **headers: str) -> httpx2.Response:
         listed = [{"interrupt_id": interrupt_id, "value": value} for interrupt_id, value in answers.items()]
         return self.post(f"/sessions/{session_id}/resume", {"resume": listed}, **headers)
@@ -78,9 +91,26 @@ class Api:
     def asked(self, play: str, argument: Any) -> tuple[str, list[Json]]:
         """A new session whose turn asks, and what it asks."""
         session_id = self.create()
-        session = self.run(session_id, play, argument)
+        count = len(argument) if play in ASKING_AT_ONCE else 1
+        session = self.settled(session_id, f"{play} {json.dumps(argument)}", count)
         assert session["status"] == "interrupted", session
         return session_id, session["interrupts"]
+
+    def settled(self, session_id: str, content: str, questions: int) -> Json:
+        """Start a turn; the session once that many questions are open, or when the turn is over without them.
+
+        A session is interrupted from its first question on, so a poll alone may see one of several.
+        """
+        with listen(self, f"/sessions/{session_id}/events") as stream:
+            response = self.send(session_id, content)
+            assert response.status_code == 202, response.text
+            while questions:
+                match stream.next().event:
+                    case "interrupt.created":
+                        questions -= 1
+                    case "session.idle" | "session.error":
+                        break
+        return self.wait(session_id)
 
     def ask(self, payload: Json, **options: Any) -> tuple[str, str]:
         """A new session that asks one question, and the question's id."""
@@ -88,12 +118,9 @@ class Api:
         assert len(interrupts) == 1
         return session_id, interrupts[0]["interrupt_id"]
 
-    def call_tools(self, *rounds: list[Json], session_id: str | None = None) -> Json:
-        """Let the puppet's model call tools, round by round, until the turn asks or ends."""
-        session_id = session_id or self.create()
-        response = self.send(session_id, json.dumps(rounds))
-        assert response.status_code == 202, response.text
-        return self.wait(session_id)
+    def call_tools(self, *rounds: list[Json], questions: int = 1) -> Json:
+        """Let the puppet's model call tools, round by round, until that many questions are open or the turn is over."""
+        return self.settled(self.create(), json.dumps(rounds), questions)
 
 
 def ok(response: httpx2.Response) -> Any:

@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from tests.python.support.api import Api, Json
+if TYPE_CHECKING:
+    from tests.python.support.api import Api
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,9 +43,8 @@ class Served:
         self._lines: list[str] = []
         self._ended = False
         self._api: Api | None = None
-        command = [sys.executable, "-m", "hitl", "serve", agent if ":" in agent else f"{AGENTS}:{agent}"]
         self._process = subprocess.Popen(
-            [*command, *flags({"port": 0, "store": "memory", "log_format": "json", **options})],
+            self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options}),
             cwd=ROOT,
             env=clean_environment() | dict(environment or {}),
             stdin=subprocess.DEVNULL,
@@ -59,13 +58,19 @@ class Served:
         self._reader.start()
         self._api_key: str | None = options.get("api_key")
         try:
-            line = self.wait_for_line(lambda line: _URL.search(line) is not None, START)
+            line = self.wait_for_line(_URL.pattern, START)
         except BaseException:
             self.kill()
             raise
         found = _URL.search(line)
         assert found is not None
         self.url = found.group(0)
+
+    @staticmethod
+    def command(agent: str, options: Mapping[str, Any]) -> list[str]:
+        """What starts it."""
+        agent = agent if ":" in agent else f"{AGENTS}:{agent}"
+        return [sys.executable, "-m", "hitl", "serve", agent, *flags(options)]
 
     @property
     def api(self) -> Api:
@@ -88,19 +93,19 @@ class Served:
         with self._condition:
             return list(self._lines)
 
-    def wait_for_line(self, wanted: Callable[[str], bool], timeout: float = 20.0) -> str:
-        """The first line that `wanted` accepts, written already or still to come."""
+    def wait_for_line(self, pattern: str, timeout: float = 20.0) -> str:
+        """The first line that holds the regular expression, written already or still to come."""
         deadline = time.monotonic() + timeout
         with self._condition:
             seen = 0
             while True:
                 for line in self._lines[seen:]:
-                    if wanted(line):
+                    if re.search(pattern, line):
                         return line
                 seen = len(self._lines)
                 left = deadline - time.monotonic()
                 if self._ended or left <= 0:
-                    reason = "the server ended" if self._ended else f"no such line in {timeout:g} s"
+                    reason = "the server ended" if self._ended else f"no line with {pattern!r} in {timeout:g} s"
                     raise AssertionError(f"{reason}; it wrote:\n" + "\n".join(self._lines))
                 self._condition.wait(left)
 

@@ -216,13 +216,13 @@ class Text(str):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ({"a": [1, Plain()]}, r"^value\.a\[1\] is a .*\.Plain, which cannot be stored$"),
-        ((object(),), r"^value\[0\] is a object"),
-        ({1: {2: print}}, r"^value\[1\]\[2\] is a builtin_function_or_method"),
-        (collections.OrderedDict(), r"is a collections.OrderedDict, .* make it a plain dict\(\.\.\.\)"),
+        ({"a": [1, Plain()]}, r"^value\.a\[1\] is of type .*\.Plain, which cannot be stored$"),
+        ((object(),), r"^value\[0\] is of type object"),
+        ({1: {2: print}}, r"^value\[1\]\[2\] is of type builtin_function_or_method"),
+        (collections.OrderedDict(), r"is of type collections.OrderedDict, .* make it a plain dict\(\.\.\.\)"),
         (Text("x"), r"make it a plain str"),
         (Order(UUID(int=1), [Plain()]), r"^value\.lines\[0\]"),
-        ({Plain(): 1}, r"^key <.*> of value is a"),
+        ({Plain(): 1}, r"^key <.*> of value is of type"),
         (
             datetime(2024, 1, 1, tzinfo=type("Odd", (type(UTC).__base__,), {"utcoffset": lambda *_: timedelta(0)})()),
             "tzinfo",

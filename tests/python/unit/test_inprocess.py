@@ -70,7 +70,7 @@ def test_the_agent_is_the_callers_object_not_a_copy() -> None:
 
 
 def test_a_wrong_agent_is_an_error_at_once() -> None:
-    with pytest.raises(AgentLoadError, match="is a int"):
+    with pytest.raises(AgentLoadError, match="is of type int"):
         InProcessWorker(42, 0)
 
 

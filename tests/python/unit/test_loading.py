@@ -84,7 +84,7 @@ def test_an_attribute_that_is_not_there(module: Callable[..., None]) -> None:
 
 def test_a_wrong_shape_is_named_by_its_spec(module: Callable[..., None]) -> None:
     module("app_shape.py", "agent = 42\n")
-    assert failure("app_shape:agent")[0] == "app_shape:agent is a int, not an agent"
+    assert failure("app_shape:agent")[0] == "app_shape:agent is of type int, not an agent"
 
 
 @pytest.mark.parametrize(

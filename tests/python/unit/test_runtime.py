@@ -85,7 +85,7 @@ async def test_the_agent_gets_the_decoded_copy_live_too() -> None:
 
 async def test_a_result_that_cannot_be_stored_is_a_type_error_and_recorded_as_one() -> None:
     local = LocalTurn()
-    with pytest.raises(TypeError, match=r"^result of step 'open'\.file is a .*lock, which cannot be stored"):
+    with pytest.raises(TypeError, match=r"^result of step 'open'\.file is of type .*lock, which cannot be stored"):
         await local.run(named, "open", {"file": threading.Lock()})
     assert local.port.steps[0][1]["error"]["type"] == "TypeError"
 

@@ -116,8 +116,8 @@ async def generator(message: ChatMessage, state: State) -> Any:
             "app:agent is the class AsyncRunTurn, not an agent",
             "make an instance of it: AsyncRunTurn(...)",
         ),
-        (42, "app:agent is a int, not an agent", "run_turn(message, state)"),
-        (None, "app:agent is a NoneType, not an agent", "a function (message, state)"),
+        (42, "app:agent is of type int, not an agent", "run_turn(message, state)"),
+        (None, "app:agent is of type NoneType, not an agent", "a function (message, state)"),
         (no_parameters, "app:agent takes () -> None, and cannot be called with (message, state)", "write it as"),
         (keyword_only, "cannot be called with (message, state)", "write it as"),
         (with_more, "cannot be called with (message, state)", "write it as"),
@@ -202,5 +202,5 @@ def test_wrong_options_are_type_errors(options: Any) -> None:
 
 
 def test_a_wrong_shape_is_refused_where_it_is_decorated() -> None:
-    with pytest.raises(AgentLoadError, match="is a int"):
+    with pytest.raises(AgentLoadError, match="is of type int"):
         hitl.agent(name="x")(42)

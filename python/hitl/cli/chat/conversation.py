@@ -27,6 +27,9 @@ from hitl.client import (
     TooLarge,
 )
 
+MOMENT = 0.1
+"""Seconds. Nobody notices, and it numbers the questions of a turn that asks several at once."""
+
 
 class SettledElsewhere(Exception):
     """The question was answered, has expired or was withdrawn while it was on the screen."""
@@ -111,11 +114,17 @@ class Conversation:
             if session.status == "running":
                 session = await self._follower.to_the_end()
             elif session.status == "interrupted":
-                await self._answer_all(session.interrupts)
+                await self._answer_all(await self._all_pending(session))
                 # Not simply what it is now: the turn may have ended already, and its words are still to be printed.
                 session = await self._follower.to_the_end()
             else:
                 return session
+
+    async def _all_pending(self, session: Session) -> tuple[Interrupt, ...]:
+        """What is asked, once those that are asked at the same time have had a moment to arrive too."""
+        await asyncio.sleep(MOMENT)
+        session = await self._follower.patiently(lambda: self._client.get_session(session.session_id))
+        return session.interrupts
 
     async def _answer_all(self, interrupts: tuple[Interrupt, ...]) -> None:
         for position, interrupt in enumerate(interrupts, start=1):

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hitl.cli.chat.rendering import Screen
 from hitl.client import Accepted, AsyncClient, ConnectionFailed, Event, Interrupt, NotFound, Session
@@ -72,7 +72,8 @@ class Follower:
         """Return the interrupt's record once it was answered, expired or withdrawn, by whomever."""
         assert self._reading is not None, "enter the follower first"
         news = self._news_of(interrupt_id)
-        await asyncio.wait({news, self._reading}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {news, self._reading}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not news.done():
             await self._reading  # It ends only by raising why.
         return news.result()

@@ -1,0 +1,49 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn an_empty_object_is_a_message_of_the_user() {
+    let message: ChatMessage = serde_json::from_value(json!({})).unwrap();
+    assert_eq!(message, ChatMessage::default());
+    assert_eq!(message.role, Role::User);
+}
+
+#[test]
+fn all_nine_members_are_written_nulls_too() {
+    let written = serde_json::to_value(ChatMessage::default()).unwrap();
+    let names: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = "role content reasoning reasoning_details tool_calls tool_call_id name base64_image user_params";
+    assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
+fn nulls_are_left_out_where_that_is_asked_but_not_inside_values() {
+    let message = ChatMessage {
+        content: Some(String::new()),
+        user_params: json!({"a": null}).as_object().cloned(),
+        ..ChatMessage::default()
+    };
+    assert_eq!(message.without_nulls(), json!({"role": "user", "content": "", "user_params": {"a": null}}));
+}
+
+#[test]
+fn wrong_types_and_roles_are_refused() {
+    for value in [
+        json!({"role": "robot"}),
+        json!({"role": null}),
+        json!({"content": 7}),
+        json!({"tool_calls": [{"id": "1", "type": "tool", "function": {"name": "f", "arguments": ""}}]}),
+        json!({"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {}}}]}),
+        json!({"user_params": []}),
+    ] {
+        assert!(serde_json::from_value::<ChatMessage>(value.clone()).is_err(), "{value}");
+    }
+}
+
+#[test]
+fn a_tool_call_without_a_type_is_a_function() {
+    let call: ToolCall =
+        serde_json::from_value(json!({"id": "1", "function": {"name": "f", "arguments": "{"}})).unwrap();
+    assert_eq!(serde_json::to_value(call).unwrap()["type"], "function");
+}

@@ -1,0 +1,164 @@
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+fn refused(schema: Value) -> String {
+    match compile(&schema) {
+        Err(Error::InvalidSchema(reason)) => reason,
+        other => panic!("{schema}: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_schema_is_refused() {
+    for schema in [
+        json!(null),
+        json!("string"),
+        json!([]),
+        json!({"type": "colour"}),
+        json!({"type": 7}),
+        json!({"minLength": -1}),
+        json!({"properties": []}),
+        json!({"required": "name"}),
+        json!({"anyOf": []}),
+        json!({"pattern": "("}),
+        json!({"$ref": "#/$defs/missing"}),
+    ] {
+        refused(schema);
+    }
+}
+
+#[test]
+fn booleans_and_the_empty_object_are_schemas() {
+    assert_eq!(validate(&json!(true), &json!(1)), vec![]);
+    assert_eq!(validate(&json!({}), &json!(null)), vec![]);
+    assert_eq!(validate(&json!(false), &json!(1)).len(), 1);
+}
+
+#[test]
+fn references_out_of_the_schema_are_refused_wherever_they_stand() {
+    for target in ["https://example.com/s.json", "file:///etc/passwd", "other.json#/a", "/etc/passwd", ""] {
+        for schema in [
+            json!({"$ref": target}),
+            json!({"properties": {"a": {"$ref": target}}}),
+            json!({"$defs": {"const": {"$ref": target}}}),
+            json!({"allOf": [{"items": {"$dynamicRef": target}}]}),
+            json!({"properties": {"enum": {"not": {"$ref": target}}}}),
+        ] {
+            let reason = refused(schema);
+            assert!(reason.contains("$ref") && reason.contains("$defs"), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn a_schema_of_an_unknown_draft_is_refused() {
+    refused(json!({"$schema": "https://example.com/meta.json", "type": "string"}));
+}
+
+#[test]
+fn references_inside_the_schema_work() {
+    let schema = json!({
+        "$defs": {"hex": {"type": "string", "pattern": "^#[0-9a-f]{6}$"}},
+        "type": "object", "properties": {"color": {"$ref": "#/$defs/hex"}},
+    });
+    assert_eq!(validate(&schema, &json!({"color": "#ff6b6b"})), vec![]);
+    assert_eq!(validate(&schema, &json!({"color": "red"})).len(), 1);
+}
+
+#[test]
+fn a_recursive_schema_works() {
+    let tree = json!({"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}});
+    assert_eq!(validate(&tree, &json!({"left": {"right": {}}})), vec![]);
+    assert_eq!(validate(&tree, &json!({"left": {"right": 1}})).len(), 1);
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_without_end_does_not_end_the_process() {
+    for schema in [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+        json!({"not": {"$ref": "#"}}),
+        json!({"anyOf": [{"$dynamicRef": "#"}]}),
+    ] {
+        drop(validate(&schema, &json!({"a": 1})));
+    }
+}
+
+#[test]
+fn distinct_items_are_told_apart_quickly() {
+    let items: Vec<Value> = (0..50_000).map(|number| json!({"number": number})).collect();
+    let started = Instant::now();
+    assert_eq!(validate(&json!({"uniqueItems": true}), &json!(items)), vec![]);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
+fn what_only_looks_like_a_reference_is_data() {
+    let target = "https://example.com/s.json";
+    for schema in [
+        json!({"const": {"$ref": target}}),
+        json!({"enum": [{"$ref": target}, 1]}),
+        json!({"default": {"$ref": target}, "examples": [{"$ref": target}]}),
+    ] {
+        assert!(compile(&schema).is_ok(), "{schema}: {:?}", compile(&schema).err());
+    }
+    assert_eq!(validate(&json!({"const": {"$ref": target}}), &json!({"$ref": target})), vec![]);
+}
+
+#[test]
+fn a_property_may_be_named_ref() {
+    let schema = json!({"type": "object", "required": ["$ref"], "properties": {"$ref": {"type": "string"}}});
+    assert_eq!(validate(&schema, &json!({"$ref": "https://example.com"})), vec![]);
+    assert_eq!(validate(&schema, &json!({"$ref": 1})).len(), 1);
+}
+
+#[test]
+fn a_pattern_that_explodes_elsewhere_runs_at_once() {
+    let started = Instant::now();
+    for pattern in ["^(a+)+$", "^(a|a)*$", "^(.*a){20}$", "(x+x+)+y"] {
+        let value = json!("a".repeat(50_000) + "!");
+        drop(validate(&json!({"pattern": pattern}), &value));
+        drop(validate(
+            &json!({"patternProperties": {pattern: {"type": "string"}}}),
+            &json!({"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!": 1}),
+        ));
+    }
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_pattern_that_cannot_run_in_linear_time_is_refused() {
+    for pattern in [r"(a)\1", "(?=a)b", "(?<!a)b"] {
+        refused(json!({"pattern": pattern}));
+        refused(json!({"patternProperties": {pattern: {}}}));
+    }
+}
+
+#[test]
+fn a_pattern_that_needs_too_much_memory_is_refused() {
+    refused(json!({"pattern": "((a{1000}){1000}){1000}"}));
+}
+
+#[test]
+fn errors_name_the_place_with_indexes_only_in_arrays() {
+    let schema = json!({"properties": {
+        "list": {"items": {"type": "string"}},
+        "7": {"type": "string"},
+        "a/b~c": {"type": "string"},
+    }});
+    let errors = validate(&schema, &json!({"list": ["x", 1], "7": 1, "a/b~c": 1}));
+    let mut places: Vec<Value> = errors.iter().map(|error| serde_json::to_value(&error.loc).unwrap()).collect();
+    places.sort_by_key(Value::to_string);
+    assert_eq!(places, [json!(["7"]), json!(["a/b~c"]), json!(["list", 1])]);
+    assert!(errors.iter().all(|error| error.kind == "type"), "{errors:?}");
+}
+
+#[test]
+fn a_schema_that_does_not_compile_refuses_every_value() {
+    let errors = validate(&json!({"type": "colour"}), &json!(1));
+    assert_eq!(errors[0].kind, "invalid_schema");
+}

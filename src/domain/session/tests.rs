@@ -1,0 +1,182 @@
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+
+fn turn(number: u8) -> TurnId {
+    TurnId(Uuid::from_u128(u128::from(number)))
+}
+
+fn interrupt(number: u8) -> InterruptId {
+    InterruptId(Uuid::from_u128(100 + u128::from(number)))
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn session() -> Session {
+    Session::new(SessionId(Uuid::from_u128(1)), "agents:main", 0, at(0))
+}
+
+/// The session and the effects after these events, all of which must be taken.
+fn after(events: impl IntoIterator<Item = Event>) -> (Session, Vec<Effect>) {
+    events.into_iter().fold((session(), Vec::new()), |(session, _), event| session.transition(event, at(1)).unwrap())
+}
+
+fn message(number: u8) -> Event {
+    Event::MessageReceived { turn: turn(number) }
+}
+
+fn opened(of: u8, number: u8) -> Event {
+    Event::InterruptOpened { turn: turn(of), interrupt: interrupt(number) }
+}
+
+fn closed(of: u8, number: u8) -> Event {
+    Event::InterruptClosed { turn: turn(of), interrupt: interrupt(number) }
+}
+
+fn ended(of: u8) -> Event {
+    Event::TurnEnded { turn: turn(of), response: ChatMessage::default(), total_messages: 2 }
+}
+
+fn failed(of: u8) -> Event {
+    Event::TurnFailed { turn: turn(of), failure: Failure::cancelled() }
+}
+
+#[test]
+fn a_message_starts_a_turn() {
+    let (session, effects) = after([message(1)]);
+    assert_eq!(session.phase, Phase::Running { turn: turn(1) });
+    assert_eq!(effects, vec![Effect::StartTurn(turn(1)), Effect::Announce(Status::Running)]);
+}
+
+#[test]
+fn a_message_is_refused_while_a_turn_is_open() {
+    let (running, _) = after([message(1)]);
+    assert_eq!(running.transition(message(2), at(2)), Err(Error::SessionBusy(Status::Running)));
+    let (interrupted, _) = after([message(1), opened(1, 1)]);
+    assert_eq!(interrupted.transition(message(2), at(2)), Err(Error::SessionBusy(Status::Interrupted)));
+}
+
+#[test]
+fn an_error_session_takes_a_new_message_and_forgets_the_error() {
+    let (session, effects) = after([message(1), failed(1), message(2)]);
+    assert_eq!(session.phase, Phase::Running { turn: turn(2) });
+    assert_eq!(effects, vec![Effect::StartTurn(turn(2)), Effect::Announce(Status::Running)]);
+}
+
+#[test]
+fn interrupts_are_kept_in_order_of_arrival_and_announced_once() {
+    let (_, first) = after([message(1), opened(1, 2)]);
+    assert_eq!(first, vec![Effect::Announce(Status::Interrupted)]);
+    let (session, second) = after([message(1), opened(1, 2), opened(1, 1)]);
+    assert_eq!(session.pending(), [interrupt(2), interrupt(1)]);
+    assert_eq!(second, vec![]);
+}
+
+#[test]
+fn the_session_runs_again_after_the_last_answer_only() {
+    let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), closed(1, 1)]);
+    assert_eq!((session.status(), effects), (Status::Interrupted, vec![]));
+    let (session, effects) = session.transition(closed(1, 2), at(2)).unwrap();
+    assert_eq!((session.status(), effects), (Status::Running, vec![Effect::Announce(Status::Running)]));
+}
+
+#[test]
+fn an_end_withdraws_what_is_still_asked() {
+    let cancelled = Effect::CancelInterrupts(vec![interrupt(1), interrupt(2)]);
+    let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), ended(1)]);
+    assert_eq!(session.phase, Phase::Idle { response: Some(ChatMessage::default()) });
+    assert_eq!(session.total_messages, 2);
+    assert_eq!(effects, vec![cancelled.clone(), Effect::Announce(Status::Idle)]);
+    let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), failed(1)]);
+    assert_eq!(session.phase, Phase::Error { failure: Failure::cancelled() });
+    assert_eq!(session.total_messages, 0);
+    assert_eq!(effects, vec![cancelled, Effect::Announce(Status::Error)]);
+}
+
+#[test]
+fn an_answer_counts_once() {
+    let (session, _) = after([message(1), opened(1, 1), opened(1, 2), closed(1, 1)]);
+    let again = session.transition(closed(1, 1), at(2));
+    assert_eq!(again, Err(Error::UnknownInterrupt(interrupt(1).to_string())));
+}
+
+#[test]
+fn statuses_read_back() {
+    for status in [Status::Idle, Status::Running, Status::Interrupted, Status::Error] {
+        assert_eq!(Status::parse(status.as_str()), Some(status));
+        assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+    }
+    assert_eq!(Status::parse("IDLE"), None);
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let (turns, interrupts) = (|| 0_u8..3, || 0_u8..4);
+    prop_oneof![
+        2 => turns().prop_map(message),
+        4 => (turns(), interrupts()).prop_map(|(turn, interrupt)| opened(turn, interrupt)),
+        3 => (turns(), interrupts()).prop_map(|(turn, interrupt)| closed(turn, interrupt)),
+        1 => turns().prop_map(ended),
+        1 => turns().prop_map(failed),
+    ]
+}
+
+fn turn_of(event: &Event) -> TurnId {
+    match event {
+        Event::MessageReceived { turn }
+        | Event::InterruptOpened { turn, .. }
+        | Event::InterruptClosed { turn, .. }
+        | Event::TurnEnded { turn, .. }
+        | Event::TurnFailed { turn, .. } => *turn,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sequence_of_events_keeps_the_invariants(events in prop::collection::vec(any_event(), 0..60)) {
+        let mut session = session();
+        for (now, event) in (1..).zip(events) {
+            let before = session.clone();
+            let outcome = session.transition(event.clone(), at(now));
+            // An error changes nothing: there is nothing else to keep than what was there.
+            prop_assert_eq!(&session, &before);
+            let Ok((next, effects)) = outcome else {
+                continue;
+            };
+            session = next;
+
+            let pending = session.pending();
+            prop_assert_eq!(pending.is_empty(), session.status() != Status::Interrupted);
+            let distinct: std::collections::HashSet<_> = pending.iter().collect();
+            prop_assert_eq!(distinct.len(), pending.len());
+            let is_open = matches!(session.status(), Status::Running | Status::Interrupted);
+            prop_assert_eq!(session.turn().is_some(), is_open);
+
+            // Only a message opens a turn, and only the open turn's events move a session.
+            match (before.turn(), &event) {
+                (None, Event::MessageReceived { turn }) => prop_assert_eq!(session.turn(), Some(*turn)),
+                (Some(open), event) => prop_assert_eq!(open, turn_of(event)),
+                (None, event) => prop_assert!(false, "{event:?} moved a session without a turn"),
+            }
+            prop_assert!(session.turn().is_none() || session.turn() == Some(turn_of(&event)));
+
+            // Nobody is forgotten: an interrupt leaves the list by being closed, or is cancelled with its turn.
+            let cancelled: Vec<InterruptId> = effects.iter().flat_map(|effect| match effect {
+                Effect::CancelInterrupts(ids) => ids.clone(),
+                _ => Vec::new(),
+            }).collect();
+            for gone in before.pending().iter().filter(|id| !pending.contains(id)) {
+                let is_closed = matches!(event, Event::InterruptClosed { interrupt, .. } if interrupt == *gone);
+                prop_assert!(is_closed != cancelled.contains(gone));
+            }
+            let announced: Vec<&Effect> = effects.iter().filter(|it| matches!(it, Effect::Announce(_))).collect();
+            prop_assert_eq!(announced.len(), usize::from(session.status() != before.status()));
+            prop_assert_eq!(session.updated_at, at(now));
+            prop_assert_eq!((session.id, session.created_at), (before.id, before.created_at));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+use super::*;
+
+fn check(url: &str, allow_private: bool) -> Result<Url, Error> {
+    let webhook = Webhook { url: url.to_owned(), token: None, include_messages: false, events: None };
+    webhook.check(allow_private)
+}
+
+fn is_refused(url: &str) -> bool {
+    matches!(check(url, false), Err(Error::WebhookRefused(_)))
+}
+
+#[test]
+fn public_addresses_and_names_are_called() {
+    for url in [
+        "https://example.com/hook?x=1",
+        "http://example.com:8080/",
+        "http://93.184.216.34/",
+        "http://172.15.0.1/",
+        "http://172.32.0.1/",
+        "http://100.128.0.1/",
+        "https://[2606:2800:220:1:248:1893:25c8:1946]/",
+        "http://[::ffff:93.184.216.34]/",
+        "http://[64:ff9b::5db8:d822]/",
+        "http://[2002:5db8:d822::1]/",
+        "http://localhost.example.com/",
+    ] {
+        assert!(check(url, false).is_ok(), "{url}: {:?}", check(url, false));
+    }
+}
+
+#[test]
+fn private_addresses_are_refused_however_they_are_written() {
+    for url in [
+        "http://127.0.0.1/",
+        "http://127.1.2.3:9000/x",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0x7f.1/",
+        "http://0177.0.0.1/",
+        "http://127.1/",
+        "http://0/",
+        "http://0.0.0.0/",
+        "http://10.0.0.1/",
+        "http://172.16.0.1/",
+        "http://172.31.255.255/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://100.64.0.1/",
+        "http://192.0.0.8/",
+        "http://192.0.2.1/",
+        "http://192.88.99.1/",
+        "http://198.18.0.1/",
+        "http://198.51.100.1/",
+        "http://203.0.113.1/",
+        "http://224.0.0.1/",
+        "http://240.0.0.1/",
+        "http://255.255.255.255/",
+        "http://localhost/",
+        "http://LOCALHOST:3000/",
+        "http://localhost./",
+        "http://api.localhost/",
+        "http://\u{ff4c}ocalhost/",
+        "http://\u{ff11}27.0.0.1/",
+        "http://user:password@127.0.0.1/",
+    ] {
+        assert!(is_refused(url), "{url}");
+    }
+}
+
+#[test]
+fn private_ipv6_addresses_are_refused_with_what_is_inside_them() {
+    for address in [
+        "::",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::ffff:a9fe:a9fe",
+        "::127.0.0.1",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b::127.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::1",
+        "100::1",
+        "2001::1",
+        "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+        "2001:db8::1",
+        "2002:7f00:1::1",
+        "2002:a00:1::",
+        "3fff::1",
+        "5f00::1",
+        "fc00::1",
+        "fd12:3456:789a::1",
+        "fe80::1",
+        "fec0::1",
+        "ff02::1",
+    ] {
+        assert!(is_refused(&format!("http://[{address}]/")), "{address}");
+        assert!(is_private(address.parse().unwrap()), "{address}");
+    }
+}
+
+#[test]
+fn other_schemes_and_what_is_no_url_are_refused_even_where_private_is_allowed() {
+    for url in ["ftp://example.com/", "file:///etc/passwd", "javascript:alert(1)", "example.com", "", "http://", "//x"]
+    {
+        assert!(matches!(check(url, true), Err(Error::WebhookRefused(_))), "{url}");
+    }
+}
+
+#[test]
+fn private_addresses_are_called_where_the_operator_allows_it() {
+    for url in ["http://127.0.0.1:9000/", "http://[::1]/", "http://localhost/"] {
+        assert!(check(url, true).is_ok(), "{url}");
+    }
+}
+
+#[test]
+fn it_is_told_of_idle_and_error_unless_it_says_otherwise() {
+    let quiet = Webhook { url: String::new(), token: None, include_messages: false, events: None };
+    let told = |webhook: &Webhook| {
+        [Status::Idle, Status::Running, Status::Interrupted, Status::Error].map(|status| webhook.wants(status))
+    };
+    assert_eq!(told(&quiet), [true, false, false, true]);
+    let picky = Webhook { events: Some(vec![Status::Interrupted]), ..quiet.clone() };
+    assert_eq!(told(&picky), [false, false, true, false]);
+    let silent = Webhook { events: Some(vec![]), ..quiet };
+    assert_eq!(told(&silent), [false; 4]);
+}

@@ -1,0 +1,35 @@
+//! What this store does beyond the contract of every store.
+
+mod faults;
+mod kills;
+mod opening;
+mod rows;
+mod size;
+
+use std::path::{Path, PathBuf};
+
+use super::SqliteStore;
+
+/// A directory that goes when the test is over, and a place for a store in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hitl.db");
+    (directory, path)
+}
+
+fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path).unwrap()
+}
+
+/// Runs the test `name` of this binary in a process of its own, with `variable` naming the store.
+fn child(name: &str, variable: &str, path: &Path) -> std::process::Command {
+    // A shell in between, because a signal that is ignored stays ignored in what it starts: with SIGXFSZ ignored, a
+    // write beyond a limit is an error like that of a full disk.
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(variable, path);
+    command
+}

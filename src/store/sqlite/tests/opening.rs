@@ -1,0 +1,219 @@
+//! Opening: what is made, what is refused, and that a refusal leaves nothing behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::store::contract::fixture::{message, session, session_id};
+use crate::store::open::{self, Address, OpenError};
+use crate::store::sqlite::migrations::NEWEST;
+use crate::store::{Store, StoreExt};
+
+/// The names in a directory, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn refusal(path: &Path) -> OpenError {
+    SqliteStore::open(path).err().unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn everything_is_there_after_closing_and_reopening() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    store.transact(|transaction| transaction.insert_session(&session(1), &[message("kept")])).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&path);
+    let seen = store.query(|reader| reader.messages(session_id(1))).await.unwrap();
+    assert_eq!(seen, vec![message("kept")]);
+}
+
+#[tokio::test]
+async fn closing_leaves_one_file() {
+    let (directory, path) = place();
+    let store = open(&path);
+    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    store.query(|reader| reader.count_sessions()).await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(names(directory.path()), ["hitl.db"]);
+}
+
+#[tokio::test]
+async fn closing_does_not_wait_for_whoever_reads_the_file() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("BEGIN").unwrap();
+    let count = || connection.query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0));
+    assert_eq!(count(), Ok(1));
+    store.transact(|transaction| transaction.insert_session(&session(2), &[])).await.unwrap();
+    assert_eq!(store.close().await, Ok(()));
+    assert_eq!(count(), Ok(1));
+    drop(connection);
+    assert_eq!(open(&path).query(|reader| reader.count_sessions()).await, Ok(2));
+}
+
+#[tokio::test]
+async fn only_the_owner_may_read_the_files() {
+    let (directory, path) = place();
+    let store = open(&path);
+    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    assert_eq!(names(directory.path()), ["hitl.db", "hitl.db-shm", "hitl.db-wal", "hitl.db.lock"]);
+    for name in names(directory.path()) {
+        assert_eq!(mode(&directory.path().join(&name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_directory_of_our_own_making_is_private_and_kept_out_of_git() {
+    let (directory, _) = place();
+    let made = directory.path().join(".hitl");
+    let _store = open(&made.join("hitl.db"));
+    assert_eq!(fs::read_to_string(made.join(".gitignore")).unwrap(), "*\n");
+    assert_eq!(mode(&made), 0o700);
+}
+
+#[test]
+fn a_directory_that_was_there_is_left_as_it_was() {
+    let (directory, path) = place();
+    let _store = open(&path);
+    assert!(!directory.path().join(".gitignore").exists());
+}
+
+#[test]
+fn a_directory_above_the_missing_one_has_to_be_there() {
+    let (directory, _) = place();
+    let error = refusal(&directory.path().join("a/b/hitl.db"));
+    assert!(matches!(error, OpenError::ParentMissing { .. }), "{error}");
+    assert_eq!(error.code(), "store_parent_missing");
+    assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn a_directory_is_no_store() {
+    let (directory, _) = place();
+    let error = refusal(directory.path());
+    assert_eq!(error, OpenError::IsDirectory(directory.path().to_owned()));
+    assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let (directory, path) = place();
+    let text = "a diary, and certainly longer than the header of a database file, which is a hundred bytes long\n";
+    fs::write(&path, text.repeat(3)).unwrap();
+    assert_eq!(refusal(&path), OpenError::NotADatabase(path.clone()));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text.repeat(3));
+    assert_eq!(names(directory.path()), ["hitl.db"]);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_left_alone() {
+    let (directory, path) = place();
+    rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
+    let before = fs::read(&path).unwrap();
+    assert_eq!(refusal(&path), OpenError::NotAStore(path.clone()));
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(names(directory.path()), ["hitl.db"]);
+}
+
+#[tokio::test]
+async fn a_newer_database_is_refused_with_both_versions() {
+    let (directory, path) = place();
+    open(&path).close().await.unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", NEWEST + 3).unwrap();
+    drop(connection);
+    let error = refusal(&path);
+    assert_eq!(error, OpenError::Newer { path: path.clone(), found: NEWEST + 3, known: NEWEST });
+    let text = error.to_string();
+    assert!(text.contains(&(NEWEST + 3).to_string()) && text.contains(&format!("up to {NEWEST}")), "{text}");
+    assert_eq!(names(directory.path()), ["hitl.db"]);
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let (_directory, path) = place();
+    fs::write(&path, "").unwrap();
+    let _store = open(&path);
+}
+
+#[tokio::test]
+async fn one_server_owns_a_file() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    let error = refusal(&path);
+    assert_eq!(error, OpenError::Locked { path: path.clone(), owner: Some(std::process::id()) });
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    store.close().await.unwrap();
+    open(&path).close().await.unwrap();
+}
+
+#[test]
+fn the_lock_of_a_dead_server_does_not_count() {
+    let (_directory, path) = place();
+    fs::write(path.with_extension("db.lock"), "1\n").unwrap();
+    let _store = open(&path);
+}
+
+#[test]
+fn a_path_through_a_file_is_refused() {
+    let (directory, path) = place();
+    fs::write(&path, "").unwrap();
+    let error = refusal(&path.join("hitl.db"));
+    assert!(matches!(error, OpenError::Failed { .. } | OpenError::ParentMissing { .. }), "{error}");
+    assert_eq!(names(directory.path()), ["hitl.db"]);
+}
+
+#[test]
+fn addresses_are_read() {
+    let sqlite = |path: &str| Ok(Address::Sqlite(PathBuf::from(path)));
+    assert_eq!(Address::parse("memory"), Ok(Address::Memory));
+    assert_eq!(Address::parse("sqlite:.hitl/hitl.db"), sqlite(".hitl/hitl.db"));
+    assert_eq!(Address::parse("SQLite:/var/lib/hitl.db"), sqlite("/var/lib/hitl.db"));
+    assert_eq!(Address::parse("hitl.db"), sqlite("hitl.db"));
+    assert_eq!(Address::parse("./memory"), sqlite("./memory"));
+    assert_eq!(Address::parse("./a:b.db"), sqlite("./a:b.db"));
+    assert_eq!(Address::parse("sqlite:memory"), sqlite("memory"));
+}
+
+#[test]
+fn addresses_that_mean_nothing_are_refused_without_repeating_them() {
+    for text in ["", " ", "sqlite:", "sqlite://x.db", ":memory:", "sqlite::memory:", "memory:x", "mysql://u:secret@h/d"]
+    {
+        let error = Address::parse(text).unwrap_err();
+        assert_eq!(error.code(), "store_address_invalid", "{text}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn postgres_is_not_supported_yet() {
+    for text in ["postgres://user:secret@host/db", "postgresql://host"] {
+        let error = open::open(text).err().unwrap();
+        assert_eq!(error, OpenError::Unsupported("PostgreSQL"));
+        assert!(error.to_string().contains("not supported yet"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_opens_its_store() {
+    let (_directory, path) = place();
+    for address in ["memory".to_owned(), format!("sqlite:{}", path.display())] {
+        let store = open::open(&address).unwrap();
+        assert_eq!(store.query(|reader| reader.count_sessions()).await, Ok(0));
+        store.close().await.unwrap();
+    }
+    assert!(path.exists());
+}

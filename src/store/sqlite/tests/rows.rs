@@ -1,0 +1,124 @@
+//! Rows that somebody else has changed, and the ways to rows.
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::domain::Error;
+use crate::store::contract::fixture::*;
+use crate::store::query::{InterruptQuery, SessionQuery};
+use crate::store::{Reader, Store, StoreExt};
+
+/// Stores one of everything, spoils it with `sql`, and reads with `read`: the error.
+async fn spoiled<T: Send + std::fmt::Debug + 'static>(
+    sql: &str,
+    read: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+) -> String {
+    let (_directory, path) = place();
+    let store = open(&path);
+    let stored = store.transact(|transaction| {
+        transaction.insert_session(&session_in(1, crate::domain::session::Status::Interrupted), &[message("m")])?;
+        transaction.insert_turn(&turn(session_id(1), 1))?;
+        transaction.append_foreign(turn_id(1), &step("s", serde_json::json!(1)))?;
+        transaction.append_event(&event(1, "x"), at(0))?;
+        transaction.insert_interrupt(&custom(1, 1))
+    });
+    stored.await.unwrap();
+    store.close().await.unwrap();
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    let store = open(&path);
+    let outcome = store.query(read).await;
+    // The store itself is well.
+    assert_eq!(store.query(|reader| reader.count_sessions()).await, Ok(1));
+    match outcome {
+        Err(Error::Internal(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_row_is_an_error_that_names_the_column() {
+    let session = |reader: &dyn Reader| reader.session(session_id(1));
+    let says = async |column: &str, sql: &str| {
+        let text = spoiled(sql, session).await;
+        assert!(text.contains(&format!("sessions.{column}")), "{text}");
+    };
+    says("status", "UPDATE sessions SET status = 'confused'").await;
+    says("turn", "UPDATE sessions SET turn = NULL").await;
+    says("turn", "UPDATE sessions SET turn = x'0102'").await;
+    says("pending", "UPDATE sessions SET pending = x'0102'").await;
+    says("total_messages", "UPDATE sessions SET total_messages = -1").await;
+    says("response", "UPDATE sessions SET response = '{'").await;
+}
+
+#[tokio::test]
+async fn so_it_is_in_every_other_table() {
+    let text = spoiled("UPDATE interrupts SET payload = '[]'", |reader| reader.interrupt(interrupt_id(1))).await;
+    assert!(text.contains("interrupts.payload"), "{text}");
+    let text = spoiled("UPDATE interrupts SET status = ''", |reader| reader.interrupt(interrupt_id(1))).await;
+    assert!(text.contains("interrupts.status"), "{text}");
+    let text = spoiled("UPDATE journal SET entry = '{\"entry\":\"new\"}'", |reader| reader.journal(turn_id(1))).await;
+    assert!(text.contains("journal.entry"), "{text}");
+    let text = spoiled("UPDATE messages SET message = '7'", |reader| reader.messages(session_id(1))).await;
+    assert!(text.contains("messages.message"), "{text}");
+    let text = spoiled("UPDATE turns SET epoch = -1", |reader| reader.open_turns()).await;
+    assert!(text.contains("turns.epoch"), "{text}");
+    let text = spoiled("UPDATE events SET data = 'x'", |reader| reader.events_after(0, None, 1)).await;
+    assert!(text.contains("events.data"), "{text}");
+}
+
+#[tokio::test]
+async fn what_nests_too_deep_to_be_read_back_is_not_stored() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    let deep = (0..200).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+    let outcome = store
+        .transact(move |transaction| {
+            transaction.insert_session(&session(1), &[])?;
+            transaction.insert_turn(&turn(session_id(1), 1))?;
+            transaction.append_foreign(turn_id(1), &step("s", deep))
+        })
+        .await;
+    assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
+    assert_eq!(store.query(|reader| reader.count_sessions()).await, Ok(0));
+}
+
+/// How SQLite would run a statement.
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let count = statement.parameter_count();
+    let params = rusqlite::params_from_iter(std::iter::repeat_n(1, count));
+    let steps: Vec<String> = statement.query_map(params, |row| row.get(3)).unwrap().collect::<Result<_, _>>().unwrap();
+    steps.join("\n")
+}
+
+#[tokio::test]
+async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
+    use crate::store::sqlite::reading::{interrupts_sql, sessions_sql};
+    let (_directory, path) = place();
+    open(&path).close().await.unwrap();
+    let connection = Connection::open(&path).unwrap();
+    let pending = InterruptQuery {
+        status: Some(crate::domain::interrupt::InterruptStatus::Pending),
+        cursor: Some(9),
+        limit: 10,
+        ..InterruptQuery::default()
+    };
+    let of_session = InterruptQuery { session_id: Some(session_id(1)), ..pending.clone() };
+    let of_tool = InterruptQuery { status: None, tool: Some("rm".to_owned()), ..pending.clone() };
+    let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
+    for (sql, index) in [
+        (interrupts_sql(&pending), "interrupts_pending"),
+        (interrupts_sql(&of_session), "interrupts_pending_of_session"),
+        (interrupts_sql(&of_tool), "interrupts_by_tool"),
+        (sessions_sql(&idle), "sessions_by_status"),
+        (include_str!("../sql/sessions/sweep.sql").to_owned(), "sessions_settled"),
+        (include_str!("../sql/events/after_of_session.sql").to_owned(), "events_of_session"),
+        (include_str!("../sql/events/sweep.sql").to_owned(), "events_by_age"),
+        (include_str!("../sql/replies/sweep.sql").to_owned(), "replies_by_age"),
+        (format!("{}WHERE ended_at IS NULL ORDER BY seq", include_str!("../sql/turns/select.sql")), "turns_open"),
+    ] {
+        let plan = plan(&connection, &sql);
+        assert!(plan.contains(&format!("INDEX {index} ")), "{sql}\n{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+    }
+}

@@ -1,0 +1,172 @@
+//! The layers of the core: each module may import only what is below it (see the crate's documentation).
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each layer may import; nothing else, not even its neighbour.
+const MAY_IMPORT: [(&str, &[&str]); 7] = [
+    ("py", &["serve", "server", "supervisor", "engine", "store", "domain"]),
+    ("serve", &["server", "supervisor", "engine", "store", "domain"]),
+    ("server", &["engine", "store", "domain"]),
+    ("supervisor", &["engine", "store", "domain"]),
+    ("engine", &["store", "domain"]),
+    ("store", &["domain"]),
+    ("domain", &[]),
+];
+
+/// The domain has no I/O, no clock and no chance: time and ids are arguments.
+const NOT_IN_DOMAIN: [&str; 13] = [
+    "tokio",
+    "pyo3",
+    "rusqlite",
+    "axum",
+    "hyper",
+    "reqwest",
+    "SystemTime",
+    "Instant",
+    "std::fs",
+    "std::net::Tcp",
+    "std::env",
+    "now_v7",
+    "new_v4",
+];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The files of a layer: `<layer>.rs`, `<layer>/` or both.
+fn files_of(layer: &str) -> Vec<PathBuf> {
+    let (file, directory) = (source().join(layer).with_extension("rs"), source().join(layer));
+    let mut files = if directory.is_dir() { rust_files(&directory) } else { Vec::new() };
+    files.extend(file.is_file().then_some(file));
+    assert!(!files.is_empty(), "the layer {layer} has no files");
+    files
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Whether a file holds tests only; those may use a clock.
+fn is_test(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == "tests.rs")
+        || file.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "contract")))
+}
+
+/// The code of a file: comments and a `mod tests { ... }` at its end left out.
+fn code(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The layers that `code` names as `crate::<layer>`, in `use` lines and elsewhere, `use crate::{a, b}` included.
+fn imports(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for after in code.split("crate::").skip(1) {
+        match after.strip_prefix('{') {
+            None => found.push(identifier(after)),
+            Some(group) => found.extend(top_level(group).into_iter().map(identifier)),
+        }
+    }
+    found
+}
+
+fn identifier(text: &str) -> String {
+    text.trim().chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect()
+}
+
+/// The parts of a `{...}` group up to its closing brace, nested groups left inside their part.
+fn top_level(group: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
+    for (index, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                parts.push(&group[start..index]);
+                return parts;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&group[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+#[test]
+fn every_import_points_downwards() {
+    let layers: Vec<&str> = MAY_IMPORT.iter().map(|(layer, _)| *layer).collect();
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for (layer, allowed) in MAY_IMPORT {
+        for file in files_of(layer) {
+            for import in imports(&code(&file)) {
+                seen += 1;
+                let is_layer = layers.contains(&import.as_str());
+                if is_layer && import != layer && !allowed.contains(&import.as_str()) {
+                    wrong.push(format!("{}: {layer} must not import {import}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} imports were found: this test no longer reads the code");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_of_the_crate_is_a_layer() {
+    let lib = fs::read_to_string(source().join("lib.rs")).unwrap();
+    let modules: Vec<&str> = lib
+        .lines()
+        .filter_map(|line| line.trim().trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'))
+        .collect();
+    assert!(!modules.is_empty());
+    for module in modules {
+        assert!(MAY_IMPORT.iter().any(|(layer, _)| *layer == module), "{module} has no place in the layers");
+    }
+}
+
+#[test]
+fn the_domain_is_pure() {
+    let mut wrong = Vec::new();
+    for file in files_of("domain").into_iter().filter(|file| !is_test(file)) {
+        let code = code(&file);
+        for name in NOT_IN_DOMAIN.iter().filter(|name| code.contains(**name)) {
+            wrong.push(format!("{}: the domain must not know {name}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn python_is_spoken_in_one_place_and_sql_in_one_other() {
+    for (library, home) in [("pyo3::", "py"), ("rusqlite::", "store"), ("axum::", "server")] {
+        for (layer, _) in MAY_IMPORT.iter().filter(|(layer, _)| *layer != home) {
+            for file in files_of(layer) {
+                assert!(!code(&file).contains(library), "{}: {library} belongs into {home}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    let code = "use crate::engine::Engine;\nuse crate::{domain::Error, store::{self, query}};\nlet x = crate::py::f();";
+    assert_eq!(imports(code), ["engine", "domain", "store", "py"]);
+}

@@ -1,0 +1,304 @@
+"""`hitl sessions`, `hitl interrupts`, `hitl health`: what they print and what they exit with."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.python.cli.conftest import Run
+from tests.python.cli.terminal import CTRL_C, Terminal
+from tests.python.client.fake_server import Answer, FakeServer, problem
+
+Open = Callable[..., Terminal]
+
+
+def lines(output: str) -> list[Any]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.fixture
+def session_id(hitl: Run, server: FakeServer) -> str:
+    created = hitl("sessions", "create", HITL_URL=server.url)
+    assert created.returncode == 0, created.stderr
+    return str(json.loads(created.stdout)["session_id"])
+
+
+@pytest.fixture
+def interrupt_id(hitl: Run, server: FakeServer, session_id: str) -> str:
+    sent = hitl("sessions", "send", "--wait", session_id, "ask /tmp/x", HITL_URL=server.url)
+    return str(json.loads(sent.stdout)["interrupts"][0]["interrupt_id"])
+
+
+# --- sessions ---
+
+
+def test_a_session_from_create_to_delete(hitl: Run, server: FakeServer, session_id: str) -> None:
+    def run(*arguments: str) -> Any:
+        finished = hitl("sessions", *arguments, "--url", server.url)
+        assert finished.returncode == 0, finished.stderr
+        return json.loads(finished.stdout)
+
+    assert run("list") == [{"session_id": session_id, "total_messages": 0, "status": "idle"}]
+    assert run("list", "--status", "error") == []
+    assert run("send", session_id, "hello")["status"] == "running"
+    assert run("get", session_id, "--wait")["response"]["content"] == "HELLO"
+    assert [message["content"] for message in run("messages", session_id)] == ["hello", "HELLO"]
+    assert run("cancel", session_id)["status"] == "error"
+    assert run("delete", session_id) == {"session_id": session_id, "deleted": True}
+    assert run("list") == []
+
+
+def test_a_session_may_start_with_messages(hitl: Run, server: FakeServer) -> None:
+    state = [{"role": "system", "content": "Be brief."}]
+    created = hitl("sessions", "create", "--state", "-", stdin=json.dumps(state), HITL_URL=server.url)
+    assert created.returncode == 0, created.stderr
+    assert server.only_session().messages == state
+
+
+def test_a_message_may_come_from_standard_input(hitl: Run, server: FakeServer, session_id: str) -> None:
+    sent = hitl("sessions", "send", session_id, "-", stdin="two\nlines", HITL_URL=server.url)
+    assert sent.returncode == 0
+    assert server.only_session().messages[0]["content"] == "two\nlines"
+
+
+def test_waiting_for_a_turn_that_fails_exits_with_1(hitl: Run, server: FakeServer, session_id: str) -> None:
+    sent = hitl("sessions", "send", "--wait", session_id, "fail", HITL_URL=server.url)
+    assert sent.returncode == 1
+    assert json.loads(sent.stdout)["error"] == "ValueError: no such luck"
+
+
+def test_lists_are_collected_over_pages(hitl: Run, server: FakeServer) -> None:
+    pages = [
+        Answer(body=[{"session_id": name, "total_messages": 0, "status": "idle"}], headers=headers)
+        for name, headers in (("a", {"link": '</sessions?cursor=1>; rel="next"'}), ("b", {}))
+    ]
+    server.override("GET", "/sessions", *pages)
+    found = hitl("sessions", "list", "--limit", "0", HITL_URL=server.url)
+    assert [entry["session_id"] for entry in json.loads(found.stdout)] == ["a", "b"]
+    assert [request.query.get("cursor") for request in server.requests] == [None, "1"]
+
+
+# --- interrupts ---
+
+
+def test_an_interrupt_is_listed_shown_and_approved(hitl: Run, server: FakeServer, interrupt_id: str) -> None:
+    def run(*arguments: str) -> Any:
+        finished = hitl("interrupts", *arguments, HITL_URL=server.url)
+        assert finished.returncode == 0, finished.stderr
+        return json.loads(finished.stdout)
+
+    assert [entry["interrupt_id"] for entry in run("list")] == [interrupt_id]
+    assert run("show", interrupt_id)["payload"]["tool_args"] == {"path": "/tmp/x"}
+    assert run("approve", interrupt_id)["status"] == "running"
+    assert run("approve", interrupt_id)["replayed"] is True
+    assert run("list") == []
+    assert [entry["value"] for entry in run("list", "--status", "all")] == [{"approved": True}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "value"),
+    [
+        (["reject", "ID"], "", {"approved": False}),
+        (["reject", "ID", "--reason", "no"], "", {"approved": False, "reason": "no"}),
+        (["answer", "ID", "false"], "", False),
+        (["answer", "ID", "-"], '{"hex": "#fff"}', {"hex": "#fff"}),
+    ],
+)
+def test_answers_are_sent_as_they_are(
+    hitl: Run, server: FakeServer, interrupt_id: str, arguments: list[str], stdin: str, value: Any
+) -> None:
+    arguments = [interrupt_id if argument == "ID" else argument for argument in arguments]
+    finished = hitl("interrupts", *arguments, stdin=stdin, HITL_URL=server.url)
+    assert finished.returncode == 0, finished.stderr
+    assert server.sent("POST", "/resume")[0].body == {"value": value}
+
+
+@pytest.mark.parametrize("value", ["yes", "NaN", "{"])
+def test_an_answer_that_is_no_json_is_not_sent(hitl: Run, server: FakeServer, interrupt_id: str, value: str) -> None:
+    finished = hitl("interrupts", "answer", interrupt_id, value, HITL_URL=server.url)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("error: the answer is not JSON")
+    assert server.sent("POST", "/resume") == []
+
+
+def test_watching_prints_what_waits_and_what_comes(
+    terminal: Open, hitl: Run, server: FakeServer, interrupt_id: str
+) -> None:
+    watching = terminal("interrupts", "watch", "--json", HITL_URL=server.url)
+    watching.expect(f'{{"event": "interrupt.created", "interrupt_id": "{interrupt_id}"')
+    hitl("interrupts", "approve", interrupt_id, HITL_URL=server.url)
+    watching.expect(f'{{"event": "interrupt.resolved", "interrupt_id": "{interrupt_id}"')
+    watching.send(CTRL_C)
+    assert watching.finish() == 130
+
+
+# --- on a terminal ---
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("sessions list", "SESSION"),
+        ("sessions get SESSION", "interrupted"),
+        ("sessions messages SESSION", "ask /tmp/x"),
+        ("sessions delete SESSION", "Deleted."),
+        ("sessions list --status idle", "No sessions."),
+        ("sessions list --json", '"session_id"'),
+        ("interrupts list", 'delete_file {"path": "/tmp/x"}'),
+        ("interrupts list --status expired", "No interrupts."),
+        ("interrupts show INTERRUPT", "tool_args"),
+        ("interrupts approve INTERRUPT", "Answered; the session is running."),
+        ("health", "max_workers"),
+    ],
+)
+def test_a_terminal_gets_tables(
+    terminal: Open, server: FakeServer, session_id: str, interrupt_id: str, command: str, shown: str
+) -> None:
+    arguments = command.replace("SESSION", session_id).replace("INTERRUPT", interrupt_id).split()
+    window = terminal(*arguments, HITL_URL=server.url)
+    assert window.finish() == 0
+    assert shown in window.seen
+
+
+def test_a_table_is_safe_from_what_agents_wrote(terminal: Open, server: FakeServer) -> None:
+    evil = "\x1b]0;owned\x07\u202e"
+    record = {"interrupt_id": f"i{evil}", "type": evil, "payload": {"type": evil, "x": evil}, "message": evil}
+    server.override("GET", "/interrupts", Answer(body=[record]))
+    server.override("GET", "/interrupts/i", Answer(body=record))
+    for arguments in (["list"], ["show", "i"]):
+        window = terminal("interrupts", *arguments, HITL_URL=server.url)
+        assert window.finish() == 0
+        assert "\x1b]0;" not in window.raw
+        assert "\u202e" not in window.raw
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "hint"),
+    [
+        (problem(401, "Missing API key", "unauthorized"), 1, "--api-key"),
+        (problem(404, "Session not found", "session_not_found"), 4, "hitl sessions list"),
+        (problem(409, "Session is running", "session_busy"), 5, "hitl sessions get --wait"),
+        (problem(409, "Session is interrupted", "session_busy"), 5, "hitl interrupts list"),
+        (problem(410, "Expired", "interrupt_expired"), 5, "hitl interrupts show"),
+        (problem(422, "Invalid", "invalid", errors=[{"loc": ["a", 0], "msg": "wrong"}]), 2, "nothing was changed"),
+        (problem(500, "Oops", "internal"), 1, "server's log"),
+        (problem(503, "Full", "queue_full"), 1, "try again"),
+        (Answer(200, "hello"), 1, "is that the address of a hitl server"),
+    ],
+)
+def test_every_refusal_has_its_exit_code_and_a_hint(
+    hitl: Run, server: FakeServer, refusal: Answer, code: int, hint: str
+) -> None:
+    server.override("GET", "/sessions/s", refusal)
+    finished = hitl("sessions", "get", "s", HITL_URL=server.url)
+    assert finished.returncode == code
+    assert finished.stdout == ""
+    first, *_, blank, last = finished.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert blank == ""
+    assert last.startswith("hint: ")
+    assert hint in last
+
+
+def test_each_wrong_value_is_named(hitl: Run, server: FakeServer) -> None:
+    wrong = [{"loc": ["value", "approved"], "msg": "must be a boolean", "type": "wrong_type"}]
+    server.override("POST", "/interrupts/i/resume", problem(422, "Invalid answer", "invalid_answer", errors=wrong))
+    finished = hitl("interrupts", "answer", "i", "1", HITL_URL=server.url)
+    assert "  value.approved: must be a boolean\n" in finished.stderr
+
+
+def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        finished = hitl("health", "--url", f"127.0.0.1:{unused.getsockname()[1]}")
+    assert finished.returncode == 1
+    assert "error: cannot connect to http://127.0.0.1:" in finished.stderr
+    assert finished.stderr.endswith("hint: is the server running? start it with: hitl serve MODULE:ATTR\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["sessions", "get"],
+        ["sessions", "list", "--status", "asleep"],
+        ["sessions", "list", "--limit", "-1"],
+        ["health", "--url", "ftp://x"],
+        ["chat", "not a url"],
+        ["chat", "http://127.0.0.1:1", " "],
+        ["sessions", "create", "--state", "missing.json"],
+        ["interrupts", "edit", "i"],
+    ],
+)
+def test_a_wrong_command_line_exits_with_2(hitl: Run, arguments: list[str]) -> None:
+    assert hitl(*arguments).returncode == 2
+
+
+def test_every_option_is_also_a_variable(hitl: Run, server: FakeServer) -> None:
+    variables = {"HITL_URL": server.url, "HITL_API_KEY": "sesame", "HITL_INTERRUPTS_LIST_TOOL": "delete_file"}
+    assert hitl("interrupts", "list", **variables).returncode == 0
+    assert server.requests[0].headers["authorization"] == "Bearer sesame"
+    assert server.requests[0].query["tool"] == "delete_file"
+
+
+def test_health_that_is_not_ok_exits_with_1(hitl: Run, server: FakeServer) -> None:
+    body = {"status": "degraded", "max_workers": 1, "running_workers": 0, "total_sessions": 0}
+    server.override("GET", "/health", Answer(body=body))
+    finished = hitl("health", HITL_URL=server.url)
+    assert (finished.returncode, json.loads(finished.stdout)) == (1, body)
+
+
+# --- chat without a terminal ---
+
+
+def test_a_chat_in_a_pipe_speaks_json_lines(hitl: Run, server: FakeServer) -> None:
+    finished = hitl("chat", server.url, stdin="one\n\ntwo\n")
+    assert finished.returncode == 0, finished.stderr
+    spoken = lines(finished.stdout)
+    assert [entry["event"] for entry in spoken] == ["status", *["status", "status", "response"] * 2]
+    assert [entry["response"]["content"] for entry in spoken if entry["event"] == "response"] == ["ONE", "TWO"]
+    assert len({entry["session_id"] for entry in spoken}) == 1
+
+
+def test_a_chat_in_a_pipe_leaves_questions_to_people(hitl: Run, server: FakeServer) -> None:
+    finished = hitl("chat", server.url, "ask /tmp/x")
+    assert finished.returncode == 6
+    last = lines(finished.stdout)[-1]
+    assert (last["event"], last["payload"]["tool_args"]) == ("interrupt", {"path": "/tmp/x"})
+    assert last["session_id"] == server.only_session().id
+
+    # Nobody has answered yet; then somebody does, and the same session goes on.
+    again = hitl("chat", server.url, "--session", last["session_id"])
+    assert again.returncode == 6
+    assert hitl("interrupts", "approve", last["interrupt_id"], HITL_URL=server.url).returncode == 0
+    after = hitl("chat", server.url, "--session", last["session_id"], stdin="and now\n")
+    assert after.returncode == 0
+    assert [entry["response"]["content"] for entry in lines(after.stdout) if entry["event"] == "response"] == [
+        "answer: {'approved': True}",
+        "AND NOW",
+    ]
+
+
+def test_a_chat_in_a_pipe_stops_at_the_first_turn_that_fails(hitl: Run, server: FakeServer) -> None:
+    finished = hitl("chat", server.url, stdin="fail\nnever said\n")
+    assert finished.returncode == 1
+    assert lines(finished.stdout)[-1]["error"] == "ValueError: no such luck"
+    assert len(server.sent("POST", "/messages")) == 1
+
+
+def test_a_chat_with_the_url_in_the_environment_takes_its_argument_as_the_message(
+    hitl: Run, server: FakeServer
+) -> None:
+    finished = hitl("chat", "hello", HITL_URL=server.url)
+    assert lines(finished.stdout)[-1]["response"]["content"] == "HELLO"
+
+
+def test_a_chat_with_an_unknown_session_exits_with_4(hitl: Run, server: FakeServer) -> None:
+    assert hitl("chat", server.url, "--session", "nobody", stdin="x").returncode == 4

@@ -1,0 +1,231 @@
+"""`hitl serve`: what it refuses before anything is created, and --reload."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect  # type: ignore[import-untyped]
+import pytest
+
+from hitl.cli.reload import snapshot
+from hitl.serve_options import InvalidOption, ServeOptions, default_workers, is_loopback
+from tests.python.cli.conftest import Run
+from tests.python.cli.terminal import environment
+
+WRONG: dict[str, tuple[list[str], str, str]] = {
+    "no attribute": (["my_agent"], "'my_agent' does not name an agent", "my_agent:agent"),
+    "empty attribute": (["my_agent:"], "'my_agent:' does not name an agent", "my_agent:agent"),
+    "a file": (["examples/my_agent.py:agent"], "does not name an agent", "examples.my_agent:agent"),
+    "no workers": (["m:a", "--workers", "0"], "--workers: 0 workers run no turn", "at least 1"),
+    "port too large": (["m:a", "--port", "70000"], "--port: 70000 is no port", "65535"),
+    "open to all": (["m:a", "--host", "0.0.0.0"], "can be reached from other machines", "--insecure"),
+    "open to a name": (["m:a", "--host", "example.org"], "can be reached from other machines", "--api-key"),
+    "empty host": (["m:a", "--host", ""], "--host: is empty", "127.0.0.1"),
+    "no such store": (["m:a", "--store", "postgres://x"], "no postgres store", "sqlite:"),
+    "store without a path": (["m:a", "--store", "sqlite:"], "--store: names no file", "sqlite:"),
+    "negative duration": (["m:a", "--ttl", "-1"], "--ttl: -1.0 is no duration", "seconds"),
+    "endless duration": (["m:a", "--timeout", "inf"], "--timeout: inf is no duration", "seconds"),
+    "not a number": (["m:a", "--interrupt-ttl", "nan"], "--interrupt-ttl: nan is no duration", "seconds"),
+    "negative queue": (["m:a", "--queue", "-1"], "--queue: -1 is too small", "at least 0"),
+    "empty key": (["m:a", "--api-key", ""], "--api-key: must be printable", "openssl"),
+    "key file missing": (["m:a", "--api-key-file", "nowhere"], "cannot read nowhere", "holds the key"),
+    "two keys": (["m:a", "--api-key", "k", "--api-key-file", "f"], "are both given", "one of them"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message", "hint"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_option_is_refused_and_nothing_is_created(
+    hitl: Run, tmp_path: Path, arguments: list[str], message: str, hint: str
+) -> None:
+    finished = hitl("serve", *arguments)
+    assert finished.returncode == 2
+    first, *_, last = finished.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert message in first
+    assert last.startswith("hint: ")
+    assert hint in last
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_come_from_the_environment_too(hitl: Run) -> None:
+    finished = hitl("serve", HITL_AGENT="m:a", HITL_WORKERS="0")
+    assert (finished.returncode, finished.stderr.splitlines()[0]) == (2, "error: --workers: 0 workers run no turn")
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    options = ServeOptions(agent="m:a")
+    assert (options.host, options.port, options.store) == ("127.0.0.1", 8000, "sqlite:.hitl/hitl.db")
+    assert (options.queue, options.max_payload, options.max_value) == (1000, 16_384, 1_048_576)
+    assert (options.interrupt_ttl, options.shutdown_timeout, options.isolation) == (0.0, 10.0, "process")
+    assert options.workers == default_workers() >= 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"host": "0.0.0.0", "api_key": "k"},
+        {"host": "0.0.0.0", "insecure": True},
+        {"host": "::1"},
+        {"host": "localhost"},
+        {"agent": "a.b.c:d.e"},
+        {"agent": object()},
+        {"store": "memory"},
+        {"store": "some/where.db"},
+        {"port": 0},
+        {"queue": 0},
+    ],
+)
+def test_what_can_be_served(options: dict[str, Any]) -> None:
+    ServeOptions(**{"agent": "m:a", **options})
+
+
+@pytest.mark.parametrize("options", [{"isolation": "thread"}, {"log_level": "loud"}, {"log_format": "xml"}])
+def test_unknown_words_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match="is unknown"):
+        ServeOptions(agent="m:a", **options)
+
+
+def test_only_addresses_of_this_machine_are_loopback() -> None:
+    assert [host for host in ("127.0.0.1", "127.8.8.8", "[::1]", "LOCALHOST") if not is_loopback(host)] == []
+    assert [host for host in ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org") if is_loopback(host)] == []
+
+
+def test_only_sources_of_the_project_are_watched(tmp_path: Path) -> None:
+    for path in ("agent.py", "pkg/tools.py", "notes.txt", ".git/x.py", "env/pyvenv.cfg", "env/lib/y.py", "target/z.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).parent.joinpath(Path(path).name).touch()
+    assert {os.path.relpath(path, tmp_path) for path in snapshot(tmp_path)} == {"agent.py", "pkg/tools.py"}
+
+
+def test_the_module_and_the_working_directory(tmp_path: Path) -> None:
+    """`python -m hitl` from any directory, as a process of its own."""
+    code = "import sys; sys.argv = ['hitl', 'health', '--help']; from hitl.cli import main; main()"
+    python_path = os.pathsep.join(path for path in sys.path if path)
+    for command in (["-m", "hitl", "health", "--help"], ["-P", "-c", code]):
+        finished = subprocess.run(
+            [sys.executable, *command],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment(PYTHONPATH=python_path),
+            timeout=50,
+            check=False,
+        )
+        assert (finished.returncode, finished.stderr) == (0, "")
+        assert "Ask a server how it is" in finished.stdout
+
+
+AGENT = "async def agent(message, state):\n    return message, state\n"
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "message"),
+    [
+        ("no_module:agent", 3, "there is no module 'no_module'"),
+        ("my_agent:nothing", 3, "my_agent has no attribute 'nothing'"),
+        ("my_agent:__name__", 3, "not an agent"),
+    ],
+)
+def test_an_agent_that_cannot_be_served_exits_with_3(tmp_path: Path, agent: str, code: int, message: str) -> None:
+    finished = serve_to_the_end(tmp_path, agent, "--store", "hitl.db")
+    assert finished.returncode == code
+    assert finished.stderr.startswith("error: ")
+    assert message in finished.stderr
+    assert "\nhint: " in finished.stderr
+    assert not (tmp_path / "hitl.db").exists()
+
+
+def test_a_port_in_use_is_told_and_nothing_is_created(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        finished = serve_to_the_end(
+            tmp_path, "my_agent:agent", "--port", str(taken.getsockname()[1]), "--store", "hitl.db"
+        )
+    assert (finished.returncode, finished.stderr.count("hint: ")) == (1, 1)
+    assert not (tmp_path / "hitl.db").exists()
+
+
+def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    finished = serve_to_the_end(tmp_path, "my_agent:agent", "--store", "notes.txt")
+    assert finished.returncode == 2
+    assert "is not a database" in finished.stderr
+    assert (tmp_path / "notes.txt").read_text() == "hello\n"
+
+
+def serve_to_the_end(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (directory / "my_agent.py").write_text(AGENT)
+    return subprocess.run(
+        [sys.executable, "-m", "hitl", "serve", "--port", "0", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+        timeout=50,
+        check=False,
+    )
+
+
+# A stand-in for `hitl.serving`, so that reloading is tested by itself: "serves" by printing what the agent says.
+SERVING = """
+import importlib, signal, sys
+def serve(options):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    print("serving", importlib.import_module(options.agent.split(":")[0]).says, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def reloading(tmp_path: Path) -> Iterator[Any]:
+    (tmp_path / "my_agent.py").write_text("says = 'one'\n")
+    stand_in = tmp_path / ".stand_in"
+    stand_in.mkdir()
+    (stand_in / "start.py").write_text("")
+    (stand_in / "sitecustomize.py").write_text(
+        f"import sys, types\nmodule = types.ModuleType('hitl.serving')\nexec({SERVING!r}, module.__dict__)\n"
+        "sys.modules['hitl.serving'] = module\n"
+    )
+    path = os.pathsep.join([str(stand_in), *(entry for entry in sys.path if entry)])
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "hitl", "serve", "my_agent:agent", "--reload"],
+        cwd=str(tmp_path),
+        env=environment(PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1"),
+        encoding="utf-8",
+        timeout=30,
+    )
+    yield child
+    child.close(force=True)
+
+
+def test_a_changed_file_starts_the_server_again(reloading: Any, tmp_path: Path) -> None:
+    reloading.expect("serving one")
+    (tmp_path / "my_agent.py").write_text("says = 'number two'\n")
+    reloading.expect("my_agent.py changed, starting again")
+    reloading.expect("serving number two")
+    reloading.kill(signal.SIGTERM)
+    reloading.expect(pexpect.EOF)
+    reloading.close()
+    assert reloading.exitstatus == 0
+
+
+def test_a_server_that_fails_is_tried_again_after_a_change(reloading: Any, tmp_path: Path) -> None:
+    reloading.expect("serving one")
+    (tmp_path / "my_agent.py").write_text("says = \n")
+    reloading.expect("waiting for a file to change")
+    (tmp_path / "my_agent.py").write_text("says = 'three'\n")
+    reloading.expect("serving three")
+    reloading.sendintr()
+    reloading.expect(pexpect.EOF)
+    reloading.close()
+    assert reloading.exitstatus == 130

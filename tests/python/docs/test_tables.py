@@ -1,0 +1,64 @@
+"""What the README lists is what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.python.docs.blocks import DOCUMENTS, ROOT
+from tests.python.support.served import clean_environment
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table below a heading of the README, without its head."""
+    section = README.partition(f"\n{heading}\n")[2]
+    assert section, f"the README has no {heading!r}"
+    lines = re.split(r"\n#+ ", section)[0].splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[2:]]
+
+
+def test_the_options_of_serve_are_those_of_its_help() -> None:
+    environment = clean_environment() | {"COLUMNS": "400", "TERM": "dumb", "NO_COLOR": "1"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "hitl", "serve", "--help"],
+        check=True,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    ).stdout
+    options = {}
+    for line in shown.splitlines():
+        if (found := re.match(r"\W*(--[a-z-]+) .*?(?:\[default: (.*?)\])?\W*$", line)) and found[1] != "--help":
+            options[found[1]] = found[2]
+    documented = {option.strip("`"): default.strip("`") for option, default, _ in rows("### Options of `serve`")}
+
+    assert documented.keys() == options.keys()
+    for option, default in options.items():
+        if option == "--workers":
+            assert default == str(max(2, len(os.sched_getaffinity(0))))
+            assert documented[option] == "one a processor, at least 2"
+        elif default is None:
+            assert documented[option] in ("off", "none")
+        else:
+            assert documented[option].replace(",", "") == default.removesuffix(".0")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    source = ROOT / document
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", source.read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            assert (source.parent / target).exists(), f"{document} links to {target}"
+
+
+def test_every_example_is_mentioned() -> None:
+    runnable = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"__init__", "demo_model", "sample_files"}
+    assert [name for name in sorted(runnable) if f"examples/{name}.py" not in README] == []

@@ -1,0 +1,172 @@
+"""--timeout, --ttl, and how a server stops."""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+
+from tests.python.support.api import Api, ok, problem, result
+from tests.python.support.event_stream import listen
+from tests.python.support.gate import Gate
+from tests.python.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.python.http.conftest import Serve
+
+
+def wait_until_gone(api: Api, session_id: str) -> None:
+    """Return when the session is not found any more. No event is promised for it."""
+    eventually(lambda: api.get(f"/sessions/{session_id}").status_code, 404)
+
+
+class TestTimeout:
+    def test_ends_a_turn_that_works_too_long(self, serve: Serve, gate: Gate, isolation: str) -> None:
+        api = serve(timeout=0.5, isolation=isolation).api
+        session_id = api.create()
+        api.play(session_id, "hold", gate.port)
+        gate.wait_for_arrival()
+        session = api.wait(session_id)
+        assert (session["status"], session["error"]) == ("error", "Agent timed out")
+        gate.wait_until_gone()
+        assert result(api.run(session_id, "echo", 1)) == 1
+
+    def test_ends_one_that_does_not_let_itself_be_stopped(self, serve: Serve, gate: Gate) -> None:
+        api = serve(timeout=0.5).api
+        session_id = api.create()
+        api.play(session_id, "hold_stubbornly", gate.port)
+        gate.wait_for_arrival()
+        assert api.wait(session_id)["error"] == "Agent timed out"
+        gate.wait_until_gone()
+
+    def test_does_not_count_the_time_a_person_thinks(self, serve: Serve, isolation: str) -> None:
+        api = serve(timeout=0.6, isolation=isolation).api
+        session_id, interrupts = api.asked("ask_in_turn", [{"type": "question"}] * 3)
+        for number in range(3):
+            # Three times 0.3 s is more than the time-out, and no poll ends early: nothing is to be seen meanwhile.
+            deadline = time.monotonic() + 0.3
+            while time.monotonic() < deadline:
+                assert api.session(session_id)["status"] == "interrupted"
+            ok(api.resume(session_id, interrupts[0]["interrupt_id"], number))
+            session = api.wait(session_id)
+            interrupts = session["interrupts"]
+        assert result(session) == [0, 1, 2]
+
+
+class TestTtl:
+    def test_idle_and_failed_sessions_are_swept(self, serve: Serve) -> None:
+        api = serve(ttl=0.5).api
+        idle, failed = api.create(), api.create()
+        api.run(failed, "fail", "x")
+        wait_until_gone(api, idle)
+        wait_until_gone(api, failed)
+
+    def test_sessions_that_wait_or_work_are_not(self, serve: Serve, gate: Gate) -> None:
+        api = serve(ttl=0.5).api
+        asking, interrupt_id = api.ask({"type": "question"})
+        working = api.create()
+        api.play(working, "hold", gate.port)
+        gate.wait_for_arrival()
+        wait_until_gone(api, api.create())
+        assert api.session(asking)["status"] == "interrupted"
+        assert api.session(working)["status"] == "running"
+        ok(api.resume(asking, interrupt_id, 1))
+        gate.release()
+
+    def test_never_unless_asked_for(self, api: Api) -> None:
+        assert api.session(api.create())["status"] == "idle"
+
+
+class TestStopping:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_does_not_wait_for_people(self, serve: Serve, store: str, isolation: str, number: int) -> None:
+        """The peer's SIGTERM waits for ever on an open interrupt."""
+        server = serve(store=store, isolation=isolation)
+        session_id, interrupt_id = server.api.ask({"type": "question"})
+        began = time.monotonic()
+        server.signal(number)
+        server.wait(30)
+        assert time.monotonic() - began < 9
+        again = serve(store=store).api
+        assert again.session(session_id)["session_id"] == session_id
+        assert again.interrupt(interrupt_id)["session_id"] == session_id
+
+    def test_finishes_turns_at_work(self, serve: Serve, store: str, gate: Gate) -> None:
+        server = serve(store=store)
+        session_id = server.api.create()
+        server.api.play(session_id, "hold", gate.port)
+        gate.wait_for_arrival()
+        server.signal(signal.SIGTERM)
+        gate.release("finished")
+        assert server.wait() == 0
+        assert result(serve(store=store).api.session(session_id)) == "finished"
+
+    def test_stops_turns_that_take_too_long(self, serve: Serve, store: str, gate: Gate, isolation: str) -> None:
+        server = serve(store=store, shutdown_timeout=0.5, isolation=isolation)
+        session_id = server.api.create()
+        server.api.play(session_id, "hold", gate.port)
+        gate.wait_for_arrival()
+        server.signal(signal.SIGTERM)
+        gate.wait_until_gone()
+        assert server.wait() == 0
+        session = serve(store=store).api.session(session_id)
+        assert session["status"] == "error"
+        assert session["error"]
+
+    def test_wakes_the_pollers(self, serve: Serve, store: str, gate: Gate) -> None:
+        server = serve(store=store, shutdown_timeout=20)
+        session_id = server.api.create()
+        server.api.play(session_id, "hold", gate.port)
+        gate.wait_for_arrival()
+        with (
+            ThreadPoolExecutor() as threads,
+            listen(server.api, f"/sessions/{session_id}/events") as stream,
+        ):
+            poll = threads.submit(server.api.get, f"/sessions/{session_id}", wait="true")
+            ok(server.api.get(f"/sessions/{session_id}"))
+            server.signal(signal.SIGTERM)
+            try:
+                response = poll.result(timeout=10)
+            except httpx2.TransportError:
+                pass  # the request came when nobody accepted any more
+            else:
+                assert response.status_code in (200, 503)
+            assert not [event for event in stream if event.event == "session.idle"]
+            gate.release()
+        assert server.wait() == 0
+
+    def test_takes_nothing_new(self, serve: Serve, gate: Gate) -> None:
+        server = serve(shutdown_timeout=20)
+        session_id = server.api.create()
+        server.api.play(session_id, "hold", gate.port)
+        gate.wait_for_arrival()
+        server.signal(signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                response = httpx2.post(f"{server.url}/sessions", trust_env=False)
+            except httpx2.TransportError:
+                break
+            if response.status_code == 503:
+                problem(response, 503)
+                break
+            assert time.monotonic() < deadline, "still taking sessions"
+        gate.release()
+        assert server.wait() == 0
+
+    def test_a_second_signal_is_at_once(self, serve: Serve, gate: Gate) -> None:
+        server = serve(shutdown_timeout=1000)
+        server.api.play(server.api.create(), "hold_stubbornly", gate.port)
+        gate.wait_for_arrival()
+        server.signal(signal.SIGINT)
+        # Sent again until it ends: two that come at the same moment are one to the kernel.
+        deadline = time.monotonic() + 20
+        while server.is_running:
+            assert time.monotonic() < deadline, "two signals did not end it"
+            server.signal(signal.SIGINT)
+        assert server.wait() == 130
+        gate.wait_until_gone()

@@ -1,0 +1,62 @@
+"""Public names: all there, imported late, and hidden by no module."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import hitl
+
+PACKAGES = ["hitl", "hitl.testing", "hitl.client", "hitl.models"]
+
+
+def test_every_public_name_is_there_after_every_module_was_imported() -> None:
+    """A module `hitl/tool.py` would take the place of `hitl.tool` as soon as somebody imports it."""
+    code = """
+import importlib, pkgutil, sys, types
+import hitl
+for module in pkgutil.walk_packages(hitl.__path__, "hitl."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+for name in PACKAGES:
+    package = sys.modules[name]
+    for public in package.__all__:
+        value = getattr(package, public)
+        assert not isinstance(value, types.ModuleType), f"{name}.{public} is a module"
+print("done")
+"""
+    completed = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code.replace("PACKAGES", repr(PACKAGES))],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert completed.stdout == "done\n", completed.stderr
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_is_called_like_a_public_name(package: str) -> None:
+    module = importlib.import_module(package)
+    modules = {info.name for info in pkgutil.iter_modules(module.__path__)}
+    assert not modules & set(module.__all__)
+
+
+def test_names_are_offered_for_completion() -> None:
+    assert set(hitl.__all__) <= set(dir(hitl))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'tols'"):
+        hitl.tols  # noqa: B018
+
+
+def test_importing_hitl_imports_nothing_heavy() -> None:
+    heavy = "{'pydantic', 'openai', 'httpx2', 'typer', 'rich', 'prompt_toolkit', 'mcp', 'asyncio', 'hitl._core'}"
+    code = f"import sys, hitl; print(sorted({heavy} & set(sys.modules)))"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    assert completed.stdout == "[]\n"

@@ -1,0 +1,97 @@
+"""What is shipped, and what its metadata says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import hitl
+from tools import check_licences
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())
+
+MEBIBYTE = 2**20
+
+
+def test_one_version_everywhere() -> None:
+    from hitl import _core
+
+    version = CARGO["package"]["version"]
+    assert hitl.__version__ == version
+    assert _core.__version__ == version
+    assert importlib.metadata.version("hitl-runtime") == version
+    assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_plugin_and_the_command_are_registered() -> None:
+    entries = importlib.metadata.distribution("hitl-runtime").entry_points
+    assert {(entry.group, entry.name, entry.value) for entry in entries} == {
+        ("console_scripts", "hitl", "hitl.cli:main"),
+        ("pytest11", "hitl", "hitl.testing.plugin"),
+    }
+
+
+def test_versions_for_development_satisfy_what_is_asked_of_users() -> None:
+    from packaging.requirements import Requirement
+
+    pinned = {
+        requirement.name: next(iter(requirement.specifier)).version
+        for requirement in map(Requirement, PROJECT["dependency-groups"]["dev"])
+    }
+    project = PROJECT["project"]
+    asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    for requirement in map(Requirement, asked):
+        assert requirement.specifier.contains(pinned[requirement.name]), requirement
+
+
+@pytest.mark.slow
+def test_the_sdist_is_small_and_holds_what_a_build_needs_and_nothing_else(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "maturin", "sdist", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=50)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    assert sdist.stat().st_size < 2 * MEBIBYTE
+
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    sources = {
+        str(path.relative_to(ROOT))
+        for folder, pattern in (("src", "**/*"), ("python/hitl", "**/*.py*"))
+        for path in (ROOT / folder).glob(pattern)
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    beside = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO"}
+    assert not (sources | beside) - names
+    assert {name.partition("/")[0] for name in names} == beside | {"python", "src"}
+    assert not [name for name in names if name.endswith((".so", ".pyc", ".pyd", ".db"))]
+
+
+@pytest.mark.parametrize(
+    ("expression", "allowed"),
+    [
+        ("MIT", True),
+        ("MIT/Apache-2.0", True),
+        ("GPL-3.0-only OR MIT", True),
+        ("GPL-3.0-only AND MIT", False),
+        ("(MIT OR GPL-2.0) AND Unicode-3.0", True),
+        ("MIT AND (GPL-2.0 OR AGPL-3.0)", False),
+        ("Apache-2.0 WITH LLVM-exception", True),
+        ("GPL-2.0 WITH Classpath-exception-2.0", False),
+        ("AGPL-3.0-only", False),
+    ],
+)
+def test_licences_are_judged_as_spdx_says(expression: str, allowed: bool) -> None:
+    assert check_licences.is_allowed(expression) is allowed
+
+
+@pytest.mark.parametrize("expression", ["", "MIT OR", "(MIT", "MIT Apache-2.0", "MIT)"])
+def test_what_is_no_expression_is_an_error(expression: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        check_licences.is_allowed(expression)

@@ -1,0 +1,138 @@
+"""hitl.testing.human: which rule answers what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl import tool
+from hitl.client.models import Interrupt
+from hitl.testing import Human, UnexpectedInterrupt
+
+STRATEGY = {
+    "question": "How would you like to organize the files?",
+    "header": "Strategy",
+    "multiSelect": False,
+    "options": [{"label": "By date", "description": "…"}, {"label": "By type", "description": "…"}],
+}
+FOLDERS = {
+    "question": "Which folders?",
+    "header": "Folders",
+    "multiSelect": True,
+    "options": [{"label": "Downloads", "description": "…"}, {"label": "Desktop", "description": "…"}],
+}
+
+
+def approval(name: str = "delete_file", **arguments: Any) -> Interrupt:
+    payload = {"type": "tool_approval", "tool_name": name, "tool_args": arguments}
+    return Interrupt(interrupt_id="i", type="tool_approval", payload=payload, agent="helper")
+
+
+def questions(*asked: dict[str, Any]) -> Interrupt:
+    return Interrupt(interrupt_id="i", type="user_input", payload={"type": "user_input", "questions": list(asked)})
+
+
+def custom(type: str = "color_picker") -> Interrupt:
+    return Interrupt(interrupt_id="i", type=type, payload={"type": type, "prompt": "Pick"})
+
+
+@pytest.fixture
+def person() -> Human:
+    return Human()
+
+
+def test_approves_and_rejects_tools(person: Human) -> None:
+    person.on("delete_file").approve()
+    person.on("send_mail").reject("not to customers")
+    person.on("charge").reject()
+    assert person.answer(approval("delete_file")) == {"approved": True}
+    assert person.answer(approval("send_mail")) == {"approved": False, "reason": "not to customers"}
+    assert person.answer(approval("charge")) == {"approved": False}
+
+
+def test_a_tool_can_be_named_by_itself(person: Human) -> None:
+    @tool(requires_approval=True)
+    def delete_file(path: str) -> None:
+        """Delete a file."""
+
+    person.on(delete_file).approve()
+    assert person.answer(approval("delete_file")) == {"approved": True}
+
+
+@pytest.mark.parametrize("name", ["Strategy", STRATEGY["question"]])
+def test_a_question_is_named_by_its_header_or_its_text(person: Human, name: str) -> None:
+    person.on_question(name).answer("By date")
+    assert person.answer(questions(STRATEGY)) == {"answers": {STRATEGY["question"]: "By date"}}
+
+
+def test_several_questions_are_answered_together(person: Human) -> None:
+    person.on_question("Folders").answer(["Desktop"])
+    person.on_question("Strategy").answer("something else")
+    assert person.answer(questions(STRATEGY, FOLDERS)) == {
+        "answers": {STRATEGY["question"]: "something else", FOLDERS["question"]: ["Desktop"]}
+    }
+
+
+@pytest.mark.parametrize("value", [{"hex": "#fff"}, None, False, 0, ""])
+def test_any_value_answers_a_type(person: Human, value: Any) -> None:
+    person.on_type("color_picker").answer(value)
+    assert person.answer(custom()) == value
+
+
+def test_a_rule_for_a_tool_goes_before_one_for_the_type(person: Human) -> None:
+    person.on_type("tool_approval").answer({"approved": False})
+    person.on("delete_file").approve()
+    assert person.answer(approval("delete_file")) == {"approved": True}
+    assert person.answer(approval("charge")) == {"approved": False}
+
+
+def test_rules_are_used_in_order_and_the_last_one_stays(person: Human) -> None:
+    person.on("delete_file").reject("first")
+    person.on("delete_file").approve()
+    answers = [person.answer(approval()) for _ in range(3)]
+    assert answers == [{"approved": False, "reason": "first"}, {"approved": True}, {"approved": True}]
+
+
+def test_what_was_seen_and_what_was_not_used(person: Human) -> None:
+    person.on("delete_file").approve()
+    person.on("charge").approve()
+    person.answer(approval(path="/tmp/x"))
+    assert [seen.tool_args for seen in person.seen] == [{"path": "/tmp/x"}]
+    assert [rule.name for rule in person.unused] == ["charge"]
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "hint"),
+    [
+        (approval(path="/tmp/x"), "human.on('delete_file').approve()"),
+        (questions(STRATEGY), "human.on_question('Strategy').answer('By date')"),
+        (custom(), "human.on_type('color_picker').answer(...)"),
+    ],
+    ids=["approval", "question", "custom"],
+)
+def test_what_nobody_answers_is_shown_with_the_rule_to_add(person: Human, interrupt: Interrupt, hint: str) -> None:
+    person.on("something_else").approve()
+    with pytest.raises(UnexpectedInterrupt) as caught:
+        person.answer(interrupt)
+    text = str(caught.value)
+    assert caught.value.interrupt is interrupt
+    assert hint in text
+    assert "human.on('something_else')" in text
+    for value in (interrupt.type, *map(str, (interrupt.tool_args or {}).values())):
+        assert value in text
+    assert person.seen == []
+
+
+def test_a_question_left_out_is_named(person: Human) -> None:
+    person.on_question("Strategy").answer("By date")
+    with pytest.raises(UnexpectedInterrupt, match=r"no rule for: 'Which folders\?'"):
+        person.answer(questions(STRATEGY, FOLDERS))
+    assert person.unused == person.rules
+
+
+@pytest.mark.parametrize("decide", [lambda on: on.edit(path="/y"), lambda on: on.respond("done by hand")])
+def test_decisions_of_a_later_release_say_so(person: Human, decide: Any) -> None:
+    with pytest.raises(NotImplementedError, match=r"approve\(\) and reject\(reason\) only"):
+        decide(person.on("delete_file"))
+    assert person.rules == []

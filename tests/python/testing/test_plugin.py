@@ -1,0 +1,226 @@
+"""The pytest plugin: fixtures against real servers, in this process and with real workers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, tool
+from hitl.client import Client, Invalid
+from hitl.testing import HitlServer, Human, ScriptedChatClient, TurnFailed, UnexpectedInterrupt
+
+if TYPE_CHECKING:
+    State = list[ChatMessage]
+
+QUESTION = {
+    "question": "How would you like to organize the files?",
+    "header": "Strategy",
+    "options": [{"label": "By date", "description": "…"}, {"label": "By type", "description": "…"}],
+}
+
+
+@tool(requires_approval=True)
+def delete_file(path: str) -> str:
+    """Delete a file."""
+    Path(path).unlink()
+    return f"deleted {path}"
+
+
+def deleting_agent(path: Path) -> tuple[ReActAgent, ScriptedChatClient]:
+    client = ScriptedChatClient(
+        [{"tool_calls": [{"name": "delete_file", "args": {"path": str(path)}}]}, {"content": "done"}]
+    )
+    return ReActAgent(client, "scripted", tools=[delete_file, ask_user_question]), client
+
+
+async def color_picker(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    choice = await interrupt({"type": "color_picker", "prompt": message.content})
+    reply = ChatMessage.assistant_message(content=choice["hex"])
+    return reply, [*state, message, reply]
+
+
+async def echo(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    reply = ChatMessage.assistant_message(content=f"{len(state)}: {message.content}")
+    return reply, [*state, message, reply]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "old.log"
+    path.write_text("old")
+    return path
+
+
+class TestTurns:
+    def test_an_approved_tool_runs(self, hitl_server: HitlServer, human: Human, path: Path) -> None:
+        agent, client = deleting_agent(path)
+        server = hitl_server(agent)
+        human.on("delete_file").approve()
+        assert server.send("delete it").content == "done"
+        assert not path.exists()
+        assert human.seen[0].tool_args == {"path": str(path)}
+        assert client.requests[1]["messages"][-1]["content"] == f"deleted {path}"
+
+    def test_a_rejected_tool_does_not(self, hitl_server: HitlServer, human: Human, path: Path) -> None:
+        agent, client = deleting_agent(path)
+        human.on(delete_file).reject("keep it")
+        assert hitl_server(agent).send("delete it").content == "done"
+        assert path.exists()
+        assert "User rejected delete_file: keep it" in client.requests[1]["messages"][-1]["content"]
+
+    def test_a_question_is_answered(self, hitl_server: HitlServer, human: Human) -> None:
+        client = ScriptedChatClient(
+            [{"tool_calls": [{"name": "ask_user_question", "args": {"questions": [QUESTION]}}]}, {"content": "done"}]
+        )
+        human.on_question("Strategy").answer("By date")
+        server = hitl_server(ReActAgent(client, "scripted", tools=[ask_user_question]))
+        assert server.send("clean up").content == "done"
+        assert "By date" in client.requests[1]["messages"][-1]["content"]
+
+    def test_a_custom_interrupt_is_answered(self, hitl_server: HitlServer, human: Human) -> None:
+        human.on_type("color_picker").answer({"hex": "#ff6b6b"})
+        assert hitl_server(color_picker).send("pick").content == "#ff6b6b"
+
+    def test_a_session_goes_on(self, hitl_server: HitlServer) -> None:
+        server = hitl_server(echo)
+        session = server.create_session()
+        assert [server.send(word, session).content for word in ("a", "b")] == ["0: a", "2: b"]
+        assert server.send("c", session.session_id).content == "4: c"
+        assert server.send("d").content == "0: d"
+        earlier = server.create_session([ChatMessage.user_message("earlier")])
+        assert server.send(ChatMessage.user_message("e"), earlier).content == "1: e"
+
+    def test_a_question_that_an_answer_makes_needless_is_left(self, hitl_server: HitlServer, human: Human) -> None:
+        async def first_of_two(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            tasks = [asyncio.ensure_future(interrupt({"type": "race", "n": number})) for number in range(2)]
+            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            return ChatMessage.assistant_message(content=done.pop().result()), state
+
+        human.on_type("race").answer("me")
+        assert hitl_server(first_of_two).send("go").content == "me"
+
+
+class TestFailures:
+    def test_an_unexpected_interrupt_fails_at_once(self, hitl_server: HitlServer, path: Path) -> None:
+        agent, _ = deleting_agent(path)
+        server = hitl_server(agent)
+        with pytest.raises(UnexpectedInterrupt, match=r"human\.on\('delete_file'\)\.approve\(\)"):
+            server.send("delete it")
+        assert path.exists()
+
+    def test_an_error_of_the_agent(self, hitl_server: HitlServer) -> None:
+        async def broken(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            raise ValueError("out of paper")
+
+        with pytest.raises(TurnFailed, match=r"^ValueError: out of paper$") as caught:
+            hitl_server(broken).send("go")
+        assert caught.value.session.status == "error"
+
+    def test_a_turn_that_takes_too_long(self, hitl_server: HitlServer) -> None:
+        async def endless(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            await asyncio.Event().wait()
+            return message, state
+
+        with pytest.raises(TurnFailed, match=r"did not end within 0\.2 s"):
+            hitl_server(endless, shutdown_timeout=0.2).send("go", timeout=0.2)
+
+    def test_an_answer_the_server_refuses(self, hitl_server: HitlServer, human: Human) -> None:
+        human.on_type("tool_approval").answer({"approved": "yes"})
+        with pytest.raises(Invalid):
+            hitl_server(deleting_agent(Path("/nowhere"))[0]).send("go")
+
+
+class TestServers:
+    def test_listen_on_a_free_port_until_the_test_ends(self, hitl_server: HitlServer) -> None:
+        one, two = hitl_server(echo), hitl_server(echo)
+        assert one.url != two.url
+        for server in (one, two):
+            assert httpx2.get(f"{server.url}/health", trust_env=False).json()["status"] == "ok"
+
+    def test_take_the_options_of_serve(self, hitl_server: HitlServer, tmp_path: Path) -> None:
+        database = tmp_path / "hitl.db"
+        server = hitl_server(echo, api_key="s3cret", store=f"sqlite:{database}", max_sessions=1)
+        assert httpx2.get(f"{server.url}/sessions", trust_env=False).status_code == 401
+        assert server.send("hi").content == "0: hi"
+        assert server.client.health().raw["total_sessions"] == 1
+        assert database.exists()
+
+    def test_run_an_agent_named_by_module_in_real_workers(self, hitl_server: HitlServer, human: Human) -> None:
+        human.on_type("question").answer(7)
+        server = hitl_server("tests.python.support.agents:playbook")
+        assert server.send('ask {"type": "question"}').content == "7"
+
+    def test_have_a_client(self, hitl_server: HitlServer, hitl_client: Client) -> None:
+        with pytest.raises(LookupError, match="no server was started"):
+            hitl_client.health()
+        server = hitl_server(echo)
+        session = hitl_client.create_session()
+        assert hitl_client.url.rstrip("/") == server.url
+        assert server.client.get_session(session.session_id).status == "idle"
+
+
+class TestInAProjectOfItsOwn:
+    """As users see it: a test file, a pytest run, its report."""
+
+    AGENT = """
+        from hitl import ChatMessage, interrupt
+
+        async def agent(message, state):
+            reply = ChatMessage.assistant_message(content=str(await interrupt({"type": "color_picker", "prompt": "?"})))
+            return reply, [*state, message, reply]
+    """
+
+    def run(self, pytester: pytest.Pytester, test: str) -> Any:
+        pytester.makepyfile(agents=self.AGENT, test_agent=test)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error")
+
+    def test_the_fixtures_are_there_without_any_set_up(self, pytester: pytest.Pytester) -> None:
+        outcome = self.run(
+            pytester,
+            """
+            from agents import agent
+
+            def test_it(hitl_server, hitl_client, human):
+                human.on_type("color_picker").answer(7)
+                assert hitl_server(agent).send("go").content == "7"
+                assert hitl_client.health().total_sessions == 1
+                assert human.unused == []
+            """,
+        )
+        outcome.assert_outcomes(passed=1)
+
+    def test_an_unexpected_interrupt_is_explained_in_the_report(self, pytester: pytest.Pytester) -> None:
+        outcome = self.run(
+            pytester,
+            """
+            from agents import agent
+
+            def test_it(hitl_server, human):
+                hitl_server(agent).send("go")
+            """,
+        )
+        outcome.assert_outcomes(failed=1)
+        outcome.stdout.fnmatch_lines(
+            ["*nobody answers this interrupt (color_picker)*", "*hint: human.on_type('color_picker').answer(...)*"]
+        )
+        # The report points at the test, not into the plugin.
+        assert "live_server.py" not in outcome.stdout.str()
+
+    def test_loading_the_plugin_imports_nothing_heavy(self, pytester: pytest.Pytester) -> None:
+        pytester.makepyfile(
+            """
+            import sys
+
+            def test_it():
+                heavy = {"httpx2", "pydantic", "openai", "typer", "hitl._core"} & set(sys.modules)
+                assert not heavy
+            """
+        )
+        pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:schemathesis").assert_outcomes(passed=1)

@@ -1,0 +1,10 @@
+//! The supervisor with real Python processes: `HITL_TEST_PYTHON`, or else the `python3` on the path, 3.11 or newer.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_workers;
+mod lifetimes;
+mod shared_workers;
+mod starting;
+mod support;
+mod turns;

@@ -1,0 +1,127 @@
+//! Task isolation: many turns in a few workers.
+
+use std::collections::HashSet;
+use std::os::unix::net::UnixStream;
+
+use hitl::supervisor::Supervisor;
+
+use crate::support::{Said, Turn, World, captured_log, settings, until, within};
+
+#[tokio::test]
+async fn turns_run_side_by_side_in_one_process() {
+    let world = World::tasks(1).await;
+    let mut asleep: Vec<Turn> = (0..10).map(|_| world.start("sleep")).collect();
+    for turn in &mut asleep {
+        assert!(matches!(turn.next().await, Said::Waiting(_)));
+    }
+    let first = world.run("pid").await.unwrap();
+    assert_eq!(world.run("pid").await.unwrap(), first);
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn turns_are_spread_over_the_workers() {
+    let world = World::tasks(2).await;
+    let mut seen = HashSet::new();
+    // Until the second worker is there, the first one gets them all.
+    while seen.len() < 2 {
+        let (one, other) = (world.start("pid"), world.start("pid"));
+        seen.extend([one.outcome().await.unwrap(), other.outcome().await.unwrap()]);
+    }
+    let mut asleep = world.start("sleep");
+    assert!(matches!(asleep.next().await, Said::Waiting(_)));
+    let calm = world.run("pid").await.unwrap();
+    assert_eq!(world.run("pid").await.unwrap(), calm);
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_dead_worker_fails_its_turns_and_is_replaced() {
+    let world = World::tasks(1).await;
+    let mut asleep = world.start("sleep");
+    assert!(matches!(asleep.next().await, Said::Waiting(_)));
+    assert_eq!(world.run("os_exit").await.unwrap_err().code, "worker_exited");
+    assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_exited");
+    assert_eq!(world.run("echo again").await.unwrap(), "again");
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_breaks_the_protocol_fails_its_turns_with_that() {
+    let world = World::tasks(1).await;
+    let mut asleep = world.start("sleep");
+    assert!(matches!(asleep.next().await, Said::Waiting(_)));
+    assert_eq!(world.run("garbage").await.unwrap_err().code, "worker_protocol");
+    assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_protocol");
+    assert_eq!(world.run("echo again").await.unwrap(), "again");
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_stopped_turn_leaves_the_others_alone() {
+    let world = World::tasks(1).await;
+    let mut neighbour = world.start("ask color");
+    while !matches!(neighbour.next().await, Said::Waiting(_)) {}
+    let mut turn = world.start("sleep");
+    assert!(matches!(turn.next().await, Said::Waiting(_)));
+    let pid = world.run("pid").await.unwrap();
+    world.cancel(&turn);
+    assert_eq!(world.run("pid").await.unwrap(), pid);
+    assert!(neighbour.is_quiet());
+    world.shut_down().await;
+    assert!(turn.is_quiet());
+}
+
+#[tokio::test]
+async fn a_stopped_turn_that_goes_on_costs_its_worker_new_turns_but_not_its_other_ones() {
+    let world = World::tasks(1).await;
+    let pid = world.run("pid").await.unwrap();
+    let mut neighbour = world.start("sleep");
+    assert!(matches!(neighbour.next().await, Said::Waiting(_)));
+    let mut stubborn = world.start("stubborn");
+    assert!(matches!(stubborn.next().await, Said::Waiting(_)));
+    world.cancel(&stubborn);
+    let session = stubborn.session.to_string();
+    until("the retirement", || {
+        captured_log().lines().any(|line| line.contains(&session) && line.contains("tasks of a stopped turn go on"))
+    })
+    .await;
+    assert_ne!(world.run("pid").await.unwrap(), pid);
+    assert!(neighbour.is_quiet());
+    world.cancel(&neighbour);
+    until("the end of the retired worker", || !crate::support::exists(&pid)).await;
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_worker_whose_loop_is_blocked_is_replaced_when_a_turn_is_stopped() {
+    let world = World::tasks(1).await;
+    let pid = world.run("pid").await.unwrap();
+    let mut blocked = world.start("block");
+    assert!(matches!(blocked.next().await, Said::Waiting(_)));
+    world.cancel(&blocked);
+    until("the end of the blocked worker", || !crate::support::exists(&pid)).await;
+    assert_ne!(world.run("pid").await.unwrap(), pid);
+    world.shut_down().await;
+}
+
+/// What a program that serves a live object does, with a process in the place of its thread.
+#[tokio::test]
+async fn a_supervisor_can_be_given_its_one_worker() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let settings = settings("agents:agent");
+    let mut worker = std::process::Command::new(&settings.python)
+        .args(["-m", "hitl.worker.plain", "pool", "agents:agent"])
+        .args(&settings.paths)
+        .envs(settings.environment)
+        .stdin(std::os::fd::OwnedFd::from(theirs))
+        .spawn()
+        .unwrap();
+    captured_log();
+    let world = World::over(within(Supervisor::in_process(ours, 16_384)).await.unwrap());
+    assert_eq!(world.run("step abc").await.unwrap(), "ABC");
+    assert_eq!(world.run("os_exit").await.unwrap_err().code, "worker_exited");
+    assert_eq!(world.run("echo nobody").await.unwrap_err().code, "worker_exited");
+    world.shut_down().await;
+    worker.wait().unwrap();
+}

@@ -1,0 +1,330 @@
+//! A supervisor with real Python workers, and an engine that keeps its journal in memory and tells what it heard.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hitl::domain::interrupt::Ask;
+use hitl::domain::journal::{StepIdentity, StepResult};
+use hitl::domain::message::ChatMessage;
+use hitl::domain::session::Failure;
+use hitl::domain::{Error, InterruptId, SessionId, TurnId};
+use hitl::engine::dispatch::{Dispatch, TurnInbox, TurnOrder};
+use hitl::supervisor::Supervisor;
+use hitl::supervisor::settings::{Isolation, SupervisorSettings};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+/// What the engine was told about a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    Step(String, StepResult),
+    Ask(InterruptId, String, u64),
+    Withdraw(InterruptId),
+    Waiting(Option<u64>),
+    Ended(Option<String>, usize),
+    Failed(Failure),
+}
+
+/// An engine without sessions.
+#[derive(Default)]
+pub struct Inbox {
+    turns: Mutex<HashMap<TurnId, Journal>>,
+}
+
+struct Journal {
+    entries: u64,
+    over: bool,
+    said: mpsc::UnboundedSender<Said>,
+}
+
+impl Inbox {
+    fn open(&self, turn: TurnId) -> mpsc::UnboundedReceiver<Said> {
+        let (said, heard) = mpsc::unbounded_channel();
+        self.turns.lock().unwrap().insert(turn, Journal { entries: 1, over: false, said });
+        heard
+    }
+
+    /// Appends to the journal of an open turn.
+    pub fn append(&self, turn: TurnId, say: impl FnOnce(u64) -> Option<Said>) -> Result<u64, Error> {
+        let mut turns = self.turns.lock().unwrap();
+        let journal = turns.get_mut(&turn).filter(|journal| !journal.over).ok_or(Error::TurnNotOpen)?;
+        let index = journal.entries;
+        journal.entries += 1;
+        if let Some(said) = say(index) {
+            journal.over = matches!(said, Said::Ended(..) | Said::Failed(_));
+            journal.said.send(said).ok();
+        }
+        Ok(index)
+    }
+
+    /// As a cancel does: the turn is settled.
+    pub fn settle(&self, turn: TurnId) {
+        self.turns.lock().unwrap().get_mut(&turn).unwrap().over = true;
+    }
+}
+
+impl TurnInbox for Inbox {
+    fn turn_step(
+        self: Arc<Self>,
+        turn: TurnId,
+        _epoch: u64,
+        step: StepIdentity,
+        result: StepResult,
+    ) -> BoxFuture<'static, Result<u64, Error>> {
+        Box::pin(async move { self.append(turn, |_| Some(Said::Step(step.name, result))) })
+    }
+
+    fn turn_ask(
+        self: Arc<Self>,
+        turn: TurnId,
+        _epoch: u64,
+        _step: StepIdentity,
+        ask: Ask,
+    ) -> BoxFuture<'static, Result<(u64, InterruptId), Error>> {
+        Box::pin(async move {
+            let id = InterruptId(Uuid::now_v7());
+            let index = self.append(turn, |index| Some(Said::Ask(id, ask.kind, index)))?;
+            // An answer may well be there before the supervisor learns that the question was stored.
+            tokio::task::yield_now().await;
+            Ok((index, id))
+        })
+    }
+
+    fn turn_withdraw(
+        self: Arc<Self>,
+        turn: TurnId,
+        _epoch: u64,
+        interrupt: InterruptId,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { self.append(turn, |_| Some(Said::Withdraw(interrupt))).map(drop) })
+    }
+
+    fn turn_waiting(self: Arc<Self>, turn: TurnId, _epoch: u64, seen: Option<u64>) {
+        if let Some(journal) = self.turns.lock().unwrap().get(&turn) {
+            journal.said.send(Said::Waiting(seen)).ok();
+        }
+    }
+
+    fn turn_delta(self: Arc<Self>, _turn: TurnId, _step_id: &str, _attempt: u32, _delta: Value) {}
+
+    fn turn_ended(
+        self: Arc<Self>,
+        turn: TurnId,
+        _epoch: u64,
+        response: ChatMessage,
+        state: Vec<ChatMessage>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { self.append(turn, |_| Some(Said::Ended(response.content, state.len()))).map(drop) })
+    }
+
+    fn turn_failed(
+        self: Arc<Self>,
+        turn: TurnId,
+        _epoch: u64,
+        failure: Failure,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { self.append(turn, |_| Some(Said::Failed(failure))).map(drop) })
+    }
+}
+
+/// One turn, as the engine sees it.
+pub struct Turn {
+    pub id: TurnId,
+    pub session: SessionId,
+    heard: mpsc::UnboundedReceiver<Said>,
+}
+
+impl Turn {
+    /// The next word about it.
+    pub async fn next(&mut self) -> Said {
+        within(self.heard.recv()).await.unwrap()
+    }
+
+    /// What it ended with.
+    pub async fn outcome(mut self) -> Result<String, Failure> {
+        loop {
+            match self.next().await {
+                Said::Ended(content, _) => return Ok(content.unwrap_or_default()),
+                Said::Failed(failure) => return Err(failure),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether nothing was said that nobody has read.
+    pub fn is_quiet(&mut self) -> bool {
+        self.heard.try_recv().is_err()
+    }
+}
+
+/// A supervisor and its engine.
+pub struct World {
+    pub supervisor: Arc<Supervisor>,
+    pub inbox: Arc<Inbox>,
+}
+
+impl World {
+    /// With a fresh process for each turn.
+    pub async fn processes() -> Self {
+        Self::with(settings("agents:agent")).await
+    }
+
+    /// With `processes` shared workers.
+    pub async fn tasks(processes: usize) -> Self {
+        Self::with(SupervisorSettings { isolation: Isolation::Task { processes }, ..settings("agents:agent") }).await
+    }
+
+    pub async fn with(settings: SupervisorSettings) -> Self {
+        captured_log();
+        Self::over(within(Supervisor::start(settings)).await.unwrap())
+    }
+
+    pub fn over(supervisor: Arc<Supervisor>) -> Self {
+        let inbox = Arc::new(Inbox::default());
+        supervisor.attach(&inbox);
+        Self { supervisor, inbox }
+    }
+
+    /// Starts a turn.
+    pub fn start(&self, content: &str) -> Turn {
+        self.start_with(content, Vec::new())
+    }
+
+    pub fn start_with(&self, content: &str, state: Vec<ChatMessage>) -> Turn {
+        let (id, session) = (TurnId(Uuid::now_v7()), SessionId(Uuid::now_v7()));
+        let heard = self.inbox.open(id);
+        let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
+        self.supervisor.start(TurnOrder { turn: id, epoch: 1, session, message, state });
+        Turn { id, session, heard }
+    }
+
+    /// Runs a turn to its end.
+    pub async fn run(&self, content: &str) -> Result<String, Failure> {
+        self.start(content).outcome().await
+    }
+
+    /// Cancels a turn as the engine does.
+    pub fn cancel(&self, turn: &Turn) {
+        self.inbox.settle(turn.id);
+        self.supervisor.stop(turn.id, "Turn cancelled");
+    }
+
+    pub async fn shut_down(self) {
+        within(self.supervisor.shutdown(Duration::ZERO)).await;
+    }
+}
+
+/// Settings for an agent in this directory.
+pub fn settings(agent: &str) -> SupervisorSettings {
+    let python = std::env::var_os("HITL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut settings = SupervisorSettings::new(python, agent).unwrap();
+    settings.environment.push(("PYTHONPATH".into(), root.join("python").into()));
+    settings.paths = vec![root.join("tests/supervisor")];
+    settings.stop_grace = Duration::from_millis(300);
+    settings.workers = 2;
+    settings
+}
+
+/// Fails instead of hanging.
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("took more than a minute")
+}
+
+/// Waits for something that nobody announces.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waited = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(30), waited).await.is_ok(), "{what} did not happen");
+}
+
+/// Whether a process is there, dead ones that nobody reaped included.
+pub fn exists(pid: &str) -> bool {
+    PathBuf::from(format!("/proc/{pid}")).exists()
+}
+
+/// Processes below `pid`: all descendants, dead ones that nobody reaped included.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let mut parents = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(child) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name is in parentheses and may hold anything; state and parent follow.
+        let mut after = stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(1);
+        parents.extend(after.next().and_then(|parent| parent.parse::<u32>().ok()).map(|parent| (child, parent)));
+    }
+    let mut found = vec![pid];
+    let mut next = 0;
+    while next < found.len() {
+        let parent = found[next];
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// Everything that was logged in this process so far.
+pub fn captured_log() -> String {
+    static LOG: OnceLock<Captured> = OnceLock::new();
+    let log = LOG.get_or_init(|| {
+        let log = Captured::default();
+        let writer = log.clone();
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .init();
+        log
+    });
+    String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned()
+}
+
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs a test in a process of its own, because it looks at what the whole process has. `name` is the test's path.
+pub fn alone(name: &str, body: impl Future<Output = ()>) {
+    if !only_again(name, body) {
+        let output = again(name).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+    }
+}
+
+/// Runs `body` in the process that [`again`] started for it; whether this is it.
+pub fn only_again(name: &str, body: impl Future<Output = ()>) -> bool {
+    let is_it = std::env::var_os(ALONE).is_some_and(|alone| alone == name);
+    if is_it {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(body);
+    }
+    is_it
+}
+
+/// The command that runs the test `name`, and only it, in this executable.
+pub fn again(name: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact", "--nocapture"]).env(ALONE, name);
+    command
+}
+
+const ALONE: &str = "HITL_TEST_ALONE";
