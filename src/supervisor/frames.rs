@@ -57,9 +57,6 @@ pub struct Hello {
     pub python: String,
     /// The version of hitl.
     pub library: String,
-    /// Whether it says when a cancelled turn is over.
-    #[serde(default)]
-    pub cancelled: bool,
 }
 
 /// `failed`.

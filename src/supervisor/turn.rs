@@ -219,10 +219,6 @@ impl Turn {
         let turn = self.order.turn;
         let worker = Arc::clone(seat.worker());
         worker.send(&ToWorker::Cancel { turn, message });
-        if worker.shared && !worker.reports_cancelled() {
-            // Nothing would tell a turn that has ended from one that has not: other turns are not put at risk for it.
-            return;
-        }
         let patience = if worker.shared { SILENCE } else { self.supervisor.stop_grace };
         loop {
             let before = worker.heard();

@@ -113,7 +113,6 @@ pub struct Worker {
     gone: OnceLock<Gone>,
     heard: AtomicU64,
     retired: AtomicBool,
-    reports_cancelled: AtomicBool,
     born: Instant,
 }
 
@@ -149,7 +148,6 @@ impl Worker {
             gone: OnceLock::new(),
             heard: AtomicU64::new(0),
             retired: AtomicBool::new(false),
-            reports_cancelled: AtomicBool::new(false),
             born: Instant::now(),
         });
         (worker, FrameReader::new(channel))
@@ -228,11 +226,6 @@ impl Worker {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Whether it says when a cancelled turn is over, so that its silence means something.
-    pub fn reports_cancelled(&self) -> bool {
-        self.reports_cancelled.load(Ordering::Relaxed)
-    }
-
     /// How many frames it has sent.
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
@@ -275,9 +268,8 @@ impl Worker {
                 Err(violation) => Err(StartError::Protocol(violation.to_string())),
             },
         };
-        match &greeted {
-            Ok(hello) => self.reports_cancelled.store(hello.cancelled, Ordering::Relaxed),
-            Err(_) => self.kill(),
+        if greeted.is_err() {
+            self.kill();
         }
         greeted
     }

@@ -184,7 +184,6 @@ class Worker:
                 "pid": os.getpid(),
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "library": hitl.__version__,
-                "cancelled": True,
             }
         )
         await self._done

@@ -179,7 +179,7 @@ class TestInAProjectOfItsOwn:
 
     def run(self, pytester: pytest.Pytester, test: str) -> Any:
         pytester.makepyfile(agents=self.AGENT, test_agent=test)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error")
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error")
 
     def test_the_fixtures_are_there_without_any_set_up(self, pytester: pytest.Pytester) -> None:
         outcome = self.run(
@@ -223,4 +223,4 @@ class TestInAProjectOfItsOwn:
                 assert not heavy
             """
         )
-        pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:schemathesis").assert_outcomes(passed=1)
+        pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:schemathesis").assert_outcomes(passed=1)
