@@ -21,7 +21,7 @@ use super::error::ServerError;
 /// See the module.
 pub struct Hosts {
     /// What nearly every request says, to compare without parsing.
-    usual: String,
+    usual: [String; 2],
     bound: IpAddr,
     allowed: Vec<Name>,
 }
@@ -65,7 +65,7 @@ impl Hosts {
     /// For a server that listens on `bound`, with the names of `--allowed-host`.
     pub fn new(bound: SocketAddr, allowed: &[String]) -> Self {
         Self {
-            usual: bound.to_string(),
+            usual: [bound.to_string(), format!("localhost:{}", bound.port())],
             bound: bound.ip().to_canonical(),
             allowed: allowed.iter().filter_map(|name| Name::parse(name)).collect(),
         }
@@ -92,7 +92,7 @@ impl Hosts {
         };
         // A request line with a full URL names a host too; both have to be ours.
         for host in header.into_iter().chain(uri.authority().map(Authority::as_str)) {
-            if host == self.usual {
+            if self.usual.iter().any(|usual| usual == host) {
                 continue;
             }
             let name = Name::parse(host).ok_or(ServerError::InvalidHost)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{Components, InfoBuilder, License, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -18,6 +19,15 @@ const ABOUT: &str = "Python agents that stop and ask a person, and go on exactly
     Every refusal is an RFC 9457 problem (`application/problem+json`) with a stable `code`. \
     Where the server has API keys, send one as `Authorization: Bearer <key>`.";
 
+/// In the order in which a newcomer needs them.
+const TAGS: [(&str, &str); 5] = [
+    ("sessions", "Conversations: one each, with at most one turn at work."),
+    ("messages", "What a session is told and remembers."),
+    ("interrupts", "What is asked, and the answers."),
+    ("events", "What happens, as it happens."),
+    ("server", "How the server is, and this document."),
+];
+
 /// An empty router with the document's head.
 pub fn router() -> OpenApiRouter<Arc<App>> {
     let info = InfoBuilder::new()
@@ -25,7 +35,8 @@ pub fn router() -> OpenApiRouter<Arc<App>> {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(ABOUT))
         .license(Some(License::new("Apache-2.0")));
-    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
+    let tags = TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).tags(Some(tags)).build())
 }
 
 /// The document as JSON, with what every operation has: the refusals before a handler is reached, the scheme of keys, and
@@ -57,9 +68,23 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
     Problem::schemas(&mut schemas);
     components.schemas.extend(schemas);
     let mut document = serde_json::to_value(document)?;
-    document["components"]["schemas"]["Answers"] = answers();
+    refine(&mut document["components"]["schemas"]);
     Ok(document)
 }
+
+/// What derived schemas cannot say, so that what the document allows is what the server takes.
+fn refine(schemas: &mut Value) {
+    schemas["Answers"] = answers();
+    schemas["Interrupt"]["properties"]["response_schema"]["type"] = json!(["object", "boolean", "null"]);
+    let webhook = &mut schemas["Webhook"]["properties"];
+    webhook["url"] = json!({
+        "type": "string", "pattern": WEBHOOK_URL,
+        "description": "`http` or `https`, by name. A literal public address is taken too, a private one only with `--webhook-allow-private`.",
+    });
+    webhook["token"]["pattern"] = json!("^[!-~]*$");
+}
+
+const WEBHOOK_URL: &str = "^https?://([A-Za-z0-9]+[.-])*[A-Za-z][A-Za-z0-9]*(:[0-9]{1,4})?(/[!-~]*)?$";
 
 /// One answer or several, never both: `false` refuses a member, which derived schemas cannot say.
 fn answers() -> Value {

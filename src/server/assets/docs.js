@@ -201,7 +201,7 @@ function operationBlock(root, method, path, operation) {
 function render(root) {
   document.title = `${root.info.title} API`;
   $("version").textContent = root.info.version;
-  const groups = new Map();
+  const groups = new Map((root.tags || []).map((tag) => [tag.name, []]));
   for (const [path, item] of Object.entries(root.paths)) {
     for (const method of METHODS.filter((method) => item[method])) {
       const operation = item[method];

@@ -61,12 +61,17 @@ async fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+async fn post(client: &reqwest::Client, url: String, body: &serde_json::Value) -> reqwest::Response {
+    let request = client.post(url).header("content-type", "application/json").body(body.to_string());
+    within(request.send()).await.unwrap()
+}
+
 /// A session with a turn that never ends.
 async fn hanging(server: &Server, client: &reqwest::Client) -> String {
     let created = client.post(server.url("/sessions")).send().await.unwrap();
     let session = created.headers()["location"].to_str().unwrap().to_owned();
     let message = serde_json::json!({"content": "hang"});
-    let sent = client.post(server.url(&format!("{session}/messages"))).json(&message).send().await.unwrap();
+    let sent = post(client, server.url(&format!("{session}/messages")), &message).await;
     assert_eq!(sent.status(), 202);
     session
 }
@@ -96,7 +101,7 @@ async fn a_body_that_never_ends_is_a_408() {
 async fn a_body_that_is_too_large_is_a_413_that_arrives() {
     let server = Server::start(HttpSettings { max_body: 1024 * 1024, ..HttpSettings::default() }).await;
     let body = serde_json::json!({"state": [{"content": "x".repeat(4 * 1024 * 1024)}]});
-    let refused = reqwest::Client::new().post(server.url("/sessions")).json(&body).send().await.unwrap();
+    let refused = post(&reqwest::Client::new(), server.url("/sessions"), &body).await;
     assert_eq!(refused.status(), 413);
     server.stop().await;
 }

@@ -180,6 +180,8 @@ async fn requests_are_as_documented() {
         (&message, json!({}), true),
         (&message, json!({"content": null, "webhook": {"url": "https://example.com", "events": ["idle"]}}), true),
         (&message, json!({"content": 1}), false),
+        (&message, json!({"webhook": {"url": "https://my-hooks.example.com:8443/in?x=1", "token": "t"}}), true),
+        (&message, json!({"webhook": {"url": "example.com"}}), false),
         (&message, json!({"webhook": {}}), false),
         (&message, json!({"role": null}), false),
         (&message, json!([]), false),
