@@ -223,4 +223,6 @@ class TestInAProjectOfItsOwn:
                 assert not heavy
             """
         )
-        pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:schemathesis").assert_outcomes(passed=1)
+        pytester.runpytest_subprocess(
+            "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:schemathesis"
+        ).assert_outcomes(passed=1)
