@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::settings::Settings;
+use crate::engine::webhooks::{self, WebhooksError};
 use crate::engine::{self, Engine};
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::open::{self, OpenError};
@@ -124,6 +125,9 @@ impl StartError {
             Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
             Self::Workers(settings::StartError::AgentImport { hint, .. }) => hint.clone(),
             Self::Store(error) => Some(error.hint().to_owned()),
+            Self::Engine(engine::StartError::Webhooks(WebhooksError::InvalidSecret)) => {
+                Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
+            }
             _ => None,
         }
     }
@@ -146,6 +150,9 @@ impl Running {
     /// # Errors
     /// [`StartError`].
     pub async fn start(config: Config, channel: Option<UnixStream>) -> Result<Self, StartError> {
+        if let Some(secret) = &config.webhook_secret {
+            webhooks::check_secret(secret).map_err(engine::StartError::from)?;
+        }
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;

@@ -134,6 +134,14 @@ impl Webhooks {
     }
 }
 
+/// Checks a secret before anything is opened or created.
+///
+/// # Errors
+/// [`WebhooksError::InvalidSecret`].
+pub fn check_secret(text: &str) -> Result<(), WebhooksError> {
+    read_secret(text).map(drop)
+}
+
 fn read_secret(text: &str) -> Result<Vec<u8>, WebhooksError> {
     let encoded = text.strip_prefix("whsec_").ok_or(WebhooksError::InvalidSecret)?;
     let secret = STANDARD.decode(encoded).map_err(|_| WebhooksError::InvalidSecret)?;
