@@ -66,7 +66,7 @@ async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> R
 ///
 /// Only where the server was started with `--allow-custom-ids`.
 #[utoipa::path(put, path = "/sessions/{session_id}", tag = "sessions", operation_id = "create_session_with_id",
-    params(("session_id" = String, Path, description = "A UUID; anything else is a 400.")),
+    params(("session_id" = SessionId, Path, description = "A UUID; anything else is a 400.")),
     request_body = Option<NewSession>,
     responses(
         (status = 201, description = "The new session, idle.", body = SessionResponse,
