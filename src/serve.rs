@@ -63,6 +63,8 @@ pub struct Config {
     pub max_body: usize,
     /// How long turns at work may take to finish at the end.
     pub shutdown_timeout: f64,
+    /// See [`HttpSettings::allowed_hosts`].
+    pub allowed_hosts: Vec<String>,
     /// The key that clients must send.
     pub api_key: Option<String>,
     /// See [`Settings::webhook_secret`].
@@ -173,6 +175,7 @@ impl Running {
         let stop_http = CancellationToken::new();
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
+            allowed_hosts: config.allowed_hosts,
             max_body: config.max_body,
             shutdown_timeout: patience,
             ..HttpSettings::default()

@@ -6,6 +6,7 @@ import ipaddress
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -63,6 +64,8 @@ class ServeOptions:
     api_key: str | None = None
     insecure: bool = False
     """Allow an address that others can reach without an API key."""
+    allowed_hosts: Sequence[str] = ()
+    """Names (`name` or `name:port`) by which requests may call the server, besides its address and loopback."""
     allow_custom_ids: bool = False
     max_sessions: int = 0
     """0 is no limit."""

@@ -7,9 +7,12 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hitl.errors import HitlError
@@ -30,6 +33,9 @@ _PYTHON_ONLY = ("agent", "log_level", "log_format", "insecure")
 _EXIT_CODES = {"usage": 2, "agent": 3}
 _RUNTIME_ERROR = 1
 _INTERRUPTED = 130
+
+_ONE_PRESS = 0.5
+"""Seconds within which signals are one: a wrapper such as `uv run` passes on the Ctrl-C that the terminal sent to all."""
 
 
 class ServeError(HitlError):
@@ -79,7 +85,7 @@ class Server:
         return self
 
     def stop(self, timeout: float | None = None) -> None:
-        """Finish turns at work for at most `timeout` seconds (`shutdown_timeout` when left out), end the rest, close."""
+        """Let turns at work finish for at most `timeout` seconds (default: `shutdown_timeout`), end the rest, close."""
         core, self._core = self._core, None
         try:
             if core is not None:
@@ -125,7 +131,7 @@ class Server:
         for name in _PYTHON_ONLY:
             del settings[name]
         settings["python"] = sys.executable
-        settings["working_dir"] = os.getcwd()
+        settings["working_dir"] = str(Path.cwd())
         settings["environment"] = {name: value for name, value in os.environ.items() if name not in HELD_BACK}
         loaded = None if isinstance(options.agent, str) else as_agent(options.agent)
         settings["agent"] = options.agent if loaded is None else loaded.name
@@ -165,17 +171,20 @@ def serve(options: ServeOptions) -> int:
         print(f"{options.agent} is served on {server.url}", flush=True)
         over = signals.tell_when(server.wait)
         signals.wait()
-        if over.is_set():
+        if over.done():
             print("error: the server ended by itself; its log says why", file=sys.stderr)
             return _RUNTIME_ERROR
         stopped = signals.tell_when(server.stop)
         signals.wait()
-        while not stopped.is_set():
+        while not stopped.done():
             if signals.received > 1:
                 # Asked twice: workers die with this process, and what is committed is committed.
                 print("stopped at once; turns at work were cut off", file=sys.stderr, flush=True)
                 os._exit(_INTERRUPTED)
             signals.wait()
+        if (failed := stopped.exception()) is not None:
+            print(f"error: {failed}", file=sys.stderr)
+            return _RUNTIME_ERROR
         return _INTERRUPTED if signals.first == signal.SIGINT else 0
 
 
@@ -185,6 +194,7 @@ class _Signals:
     def __init__(self) -> None:
         self.received = 0
         self.first: int | None = None
+        self._since = 0.0
 
     def __enter__(self) -> Self:
         self._woken, self._waker = socket.socketpair()
@@ -203,24 +213,29 @@ class _Signals:
         """Return after the next signal or end of a thread."""
         self._woken.recv(1)
 
-    def tell_when(self, work: Any) -> threading.Event:
-        """Run `work` in a thread; the event is set and a wait returns when it is done."""
-        done = threading.Event()
+    def tell_when(self, work: Callable[[], None]) -> Future[None]:
+        """Run `work` in a thread; a wait returns when the future is done."""
+        future: Future[None] = Future()
 
         def run() -> None:
             try:
                 work()
-            finally:
-                done.set()
-                self._waker.send(b"\0")
+            except BaseException as error:  # noqa: BLE001  (the waiting thread's to handle, whatever it is)
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+            self._waker.send(b"\0")
 
         threading.Thread(target=run, name="hitl serve", daemon=True).start()
-        return done
+        return future
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        self.received += 1
+        now = time.monotonic()
         if self.first is None:
-            self.first = number
+            self.first, self._since = number, now
+        elif now - self._since < _ONE_PRESS:
+            return
+        self.received += 1
 
 
 def _log_format(log_format: str) -> str:

@@ -29,10 +29,8 @@ impl FieldError {
     }
 
     /// The same error seen from further out: `prefix` comes before its place.
-    pub fn under(mut self, prefix: &[&str]) -> Self {
-        let mut loc: Vec<Place> = prefix.iter().map(|name| Place::from(*name)).collect();
-        loc.append(&mut self.loc);
-        self.loc = loc;
+    pub fn under(mut self, prefix: &[Place]) -> Self {
+        self.loc.splice(0..0, prefix.iter().cloned());
         self
     }
 }

@@ -10,6 +10,7 @@ use super::messages::{keep_reply, stored_reply};
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached};
+use crate::domain::error::Place;
 use crate::domain::event::Event;
 use crate::domain::interrupt::{Answered, Interrupt};
 use crate::domain::journal::Entry;
@@ -41,14 +42,10 @@ impl Engine {
         key: Option<IdempotencyKey>,
     ) -> Result<Resumed, Error> {
         let limit = self.settings.max_value;
-        let mut seen = HashSet::new();
         for answer in &answers {
             let size = json_size(&answer.value);
             if size > limit {
                 return Err(Error::ValueTooLarge { size, limit });
-            }
-            if !seen.insert(answer.interrupt_id.to_ascii_lowercase()) {
-                return Err(Error::DuplicateAnswer(answer.interrupt_id.clone()));
             }
         }
         let written = self.store.transact(move |tx| write_answers(tx, id, answers, by.as_deref(), key));
@@ -173,10 +170,14 @@ fn write_answers(
     let mut owed = Owed::default();
     let mut deliveries = Vec::new();
     let mut resolved = Vec::new();
-    let total = answers.len();
-    for (position, answer) in answers.into_iter().enumerate() {
+    let mut seen = HashSet::new();
+    for answer in answers {
         let interrupt = find(tx, &session, &answer.interrupt_id)?;
-        let outcome = interrupt.answer(answer.value, by, now).map_err(|error| in_request(error, position, total))?;
+        // By what the ids mean: a UUID can be written in several ways.
+        if !seen.insert(interrupt.interrupt_id) {
+            return Err(Error::DuplicateAnswer(answer.interrupt_id));
+        }
+        let outcome = interrupt.answer(answer.value, by, now).map_err(|error| at(&answer.place, error))?;
         let Answered::Now(answered) = outcome else { continue };
         let value = answered.value.clone().unwrap_or_default();
         let entry = Entry::Answer { interrupt_id: answered.interrupt_id, value: value.clone() };
@@ -202,13 +203,11 @@ fn find(tx: &dyn Transaction, session: &session::Session, id: &str) -> Result<In
     })
 }
 
-/// Says which of several answers is the wrong one.
-fn in_request(error: Error, position: usize, total: usize) -> Error {
+/// Says where in the request the wrong answer stood.
+fn at(place: &[Place], error: Error) -> Error {
     match error {
         Error::InvalidAnswer(errors) => {
-            let index = position.to_string();
-            let prefix: &[&str] = if total > 1 { &["body", "resume", &index, "value"] } else { &["body", "value"] };
-            Error::InvalidAnswer(errors.into_iter().map(|error| error.under(prefix)).collect())
+            Error::InvalidAnswer(errors.into_iter().map(|error| error.under(place)).collect())
         }
         other => other,
     }

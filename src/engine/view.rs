@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::domain::error::Place;
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{Session, Status};
@@ -25,6 +26,8 @@ pub struct Answer {
     pub interrupt_id: String,
     /// With what.
     pub value: Value,
+    /// Where the value stood in the request, for errors.
+    pub place: Vec<Place>,
 }
 
 /// An `Idempotency-Key` with the digest of the request that it came with.

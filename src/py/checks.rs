@@ -27,7 +27,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Raises `TypeError` for what is no dict, has a `type` that is no string, or is not JSON; `ValueError` for NaN, cycles
 /// and anything above `max_bytes`.
 #[pyfunction]
-#[pyo3(signature = (payload, max_bytes = MAX_PAYLOAD))]
+#[pyo3(signature = (payload, max_bytes = MAX_PAYLOAD), text_signature = "(payload, max_bytes=16384)")]
 fn check_payload(payload: &Bound<'_, PyAny>, max_bytes: usize) -> PyResult<String> {
     let Value::Object(members) = to_json(payload, "payload")? else {
         let name = payload.get_type().qualname()?;

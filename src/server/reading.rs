@@ -29,7 +29,8 @@ pub enum At<'a> {
 }
 
 impl At<'_> {
-    fn loc(&self) -> Vec<Place> {
+    /// Its path, as errors have it.
+    pub fn loc(&self) -> Vec<Place> {
         match self {
             Self::Body => vec!["body".into()],
             Self::Member(outer, name) => [outer.loc(), vec![(*name).into()]].concat(),

@@ -80,7 +80,7 @@ async fn resume_interrupt(
     let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &body)?;
     let value = read_value(body)?;
-    let answer = Answer { interrupt_id, value };
+    let answer = Answer { interrupt_id, value, place: At::Member(&At::Body, "value").loc() };
     Ok(Json(app.engine.resume_interrupt(answer, caller.into_name(), key).await?.into()))
 }
 
@@ -126,7 +126,7 @@ fn read_answer(reading: &mut Reading, at: At<'_>, answer: Value) -> Answer {
     let interrupt_id = reading.required(at, &mut members, "interrupt_id");
     let interrupt_id = interrupt_id.map(|id| reading.text(At::Member(&at, "interrupt_id"), id)).unwrap_or_default();
     let value = reading.required(at, &mut members, "value").unwrap_or(Value::Null);
-    Answer { interrupt_id, value }
+    Answer { interrupt_id, value, place: At::Member(&at, "value").loc() }
 }
 
 #[cfg(test)]

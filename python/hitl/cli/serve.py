@@ -79,6 +79,10 @@ def serve(
     insecure: Annotated[
         bool, _option("--insecure", help="Allow an address others can reach without a key.", panel=SECURITY)
     ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        _option("--allowed-host", help="A name by which requests may call the server; repeat it.", panel=SECURITY),
+    ] = None,
     webhook_secret: Annotated[
         str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=SECURITY)
     ] = None,
@@ -107,6 +111,7 @@ def serve(
             isolation=isolation,
             api_key=api_key,
             insecure=insecure,
+            allowed_hosts=tuple(allowed_host or ()),
             allow_custom_ids=allow_custom_ids,
             max_sessions=max_sessions,
             ttl=ttl,
