@@ -3,6 +3,21 @@
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, final
 
+__all__ = [
+    "DEBUG_BUILD",
+    "Server",
+    "__version__",
+    "check_payload",
+    "check_questions",
+    "check_response_schema",
+    "digest",
+    "init_logging",
+    "read_decision",
+    "rejection_text",
+    "to_json",
+    "validate",
+]
+
 __version__: Final[str]
 DEBUG_BUILD: Final[bool]
 """Whether the core was compiled without optimisation, as `maturin develop` does: several times slower."""
@@ -27,7 +42,7 @@ def validate(schema: object, value: object) -> list[dict[str, Any]]:
     """What is wrong with `value` under `schema`: a list of `{"loc", "msg", "type"}`, empty when it is valid."""
 
 def check_questions(arguments: object) -> dict[str, Any]:
-    """The interrupt payload for the arguments of `ask_user_question`. Raises `ValueError` that names each wrong field."""
+    """The interrupt payload for the arguments of `ask_user_question`; `ValueError` names each wrong field."""
 
 def read_decision(value: object, allowed: list[str]) -> dict[str, Any]:
     """An answer to a tool approval in its one normal form: `{"type": "approve"}` or `{"type": "reject", "reason",

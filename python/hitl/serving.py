@@ -35,7 +35,7 @@ _RUNTIME_ERROR = 1
 _INTERRUPTED = 130
 
 _ONE_PRESS = 0.5
-"""Seconds within which signals are one: a wrapper such as `uv run` passes on the Ctrl-C that the terminal sent to all."""
+"""Seconds within which signals are one: `uv run` may pass on the Ctrl-C that the terminal has sent to all."""
 
 
 class ServeError(HitlError):
