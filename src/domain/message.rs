@@ -34,7 +34,7 @@ pub struct ChatMessage {
     pub reasoning: Option<String>,
     /// Reasoning as the provider structures it.
     #[serde(default)]
-    pub reasoning_details: Option<Value>,
+    pub reasoning_details: Option<Vec<Value>>,
     /// Tool calls that the assistant wants.
     #[serde(default)]
     pub tool_calls: Option<Vec<ToolCall>>,

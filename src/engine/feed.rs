@@ -23,13 +23,22 @@ const BATCH: usize = 256;
 enum News {
     Stored { last: u64 },
     Passing(Arc<Event>),
+    Gone(SessionId),
+}
+
+/// What every subscriber hears.
+#[derive(Clone)]
+enum Live {
+    Heard(Heard),
+    /// There will be no more events of this session.
+    Gone(SessionId),
 }
 
 /// See the module.
 pub struct Feed {
     store: Arc<dyn Store>,
     news: mpsc::UnboundedSender<News>,
-    listeners: broadcast::Sender<Heard>,
+    listeners: broadcast::Sender<Live>,
     stopping: CancellationToken,
 }
 
@@ -53,6 +62,11 @@ impl Feed {
         if self.listeners.receiver_count() > 0 {
             drop(self.news.send(News::Passing(Arc::new(event))));
         }
+    }
+
+    /// A session was deleted; its listeners hear what came before, and then the end.
+    pub fn close(&self, session: SessionId) {
+        drop(self.news.send(News::Gone(session)));
     }
 
     /// See [`super::Engine::subscribe`].
@@ -80,11 +94,12 @@ async fn feed(
     store: Arc<dyn Store>,
     mut told: u64,
     mut news: mpsc::UnboundedReceiver<News>,
-    listeners: broadcast::Sender<Heard>,
+    listeners: broadcast::Sender<Live>,
 ) {
     while let Some(item) = news.recv().await {
         match item {
-            News::Passing(event) => drop(listeners.send(Heard::Passing(event))),
+            News::Passing(event) => drop(listeners.send(Live::Heard(Heard::Passing(event)))),
+            News::Gone(session) => drop(listeners.send(Live::Gone(session))),
             News::Stored { last } if last <= told => {}
             // Nobody listens: whoever comes later starts from the store.
             News::Stored { last } if listeners.receiver_count() == 0 => told = last,
@@ -93,7 +108,7 @@ async fn feed(
                     let Ok(events) = read(&store, told, None).await else { break };
                     let Some(newest) = events.last().map(|event| event.number) else { break };
                     for event in events {
-                        drop(listeners.send(Heard::Stored(Arc::new(event))));
+                        drop(listeners.send(Live::Heard(Heard::Stored(Arc::new(event)))));
                     }
                     told = newest;
                 }
@@ -116,7 +131,7 @@ struct Subscriber {
 
 impl Subscriber {
     /// Ends when the subscription is dropped, or the store fails: the client comes back with its last number.
-    async fn run(mut self, mut live: broadcast::Receiver<Heard>, behind: bool) {
+    async fn run(mut self, mut live: broadcast::Receiver<Live>, behind: bool) {
         if behind && !self.catch_up().await {
             return;
         }
@@ -126,11 +141,12 @@ impl Subscriber {
                 heard = live.recv() => heard,
             };
             let goes_on = match heard {
-                Ok(Heard::Stored(event)) => self.tell_stored(event).await,
-                Ok(Heard::Passing(event)) => {
+                Ok(Live::Heard(Heard::Stored(event))) => self.tell_stored(event).await,
+                Ok(Live::Gone(session)) => self.session != Some(session),
+                Ok(Live::Heard(Heard::Passing(event))) => {
                     !self.wants(event.session_id) || self.sender.send(Heard::Passing(event)).await.is_ok()
                 }
-                Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up().await,
+                Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up().await && self.is_there().await,
                 Err(broadcast::error::RecvError::Closed) => false,
             };
             if !goes_on {
@@ -151,6 +167,12 @@ impl Subscriber {
                 }
             }
         }
+    }
+
+    /// Whether there is anything left to listen to: the end may have been among what was missed.
+    async fn is_there(&self) -> bool {
+        let Some(session) = self.session else { return true };
+        self.store.query(move |reader| reader.session(session)).await.is_ok_and(|found| found.is_some())
     }
 
     async fn tell_stored(&mut self, event: Arc<NumberedEvent>) -> bool {

@@ -135,6 +135,7 @@ impl Engine {
         detached(async move {
             let (turn, owed) = deleted.await?;
             engine.settle(owed);
+            engine.feed.close(id);
             if let Some(turn) = turn {
                 engine.leave(turn);
                 engine.stop_worker(turn, "Session deleted");
@@ -195,10 +196,12 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn subscribe(&self, session: Option<SessionId>, after: Option<u64>) -> Result<Subscription, Error> {
+        let subscription = self.feed.subscribe(session, after).await?;
         if let Some(id) = session {
+            // After listening has begun, so that a session that goes now is heard to go.
             self.store.query(move |reader| reader.session(id)?.ok_or(Error::SessionNotFound)).await?;
         }
-        self.feed.subscribe(session, after).await
+        Ok(subscription)
     }
 
     /// What `GET /health` shows.

@@ -45,6 +45,7 @@ impl Engine {
             .await?;
         for session in swept {
             self.bells.ring(session);
+            self.feed.close(session);
         }
         Ok(())
     }

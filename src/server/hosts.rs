@@ -5,7 +5,7 @@
 //!
 //! | the server listens on | `Host` | `Origin` |
 //! |---|---|---|
-//! | loopback | loopback names and addresses, `--allowed-host` | the same |
+//! | loopback | loopback names and addresses, `--allowed-host` | the same, with the server's own port |
 //! | another address | loopback, any literal IP address, `--allowed-host` | the same as `Host`, `--allowed-host` |
 //!
 //! A literal address cannot be rebound, so it is safe as a `Host`; as an `Origin` it could be anybody's page.
@@ -18,11 +18,15 @@ use axum::http::{HeaderMap, HeaderValue, Uri, Version};
 
 use super::error::ServerError;
 
+/// The port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
 /// See the module.
 pub struct Hosts {
     /// What nearly every request says, to compare without parsing.
     usual: [String; 2],
     bound: IpAddr,
+    port: u16,
     allowed: Vec<Name>,
 }
 
@@ -67,6 +71,7 @@ impl Hosts {
         Self {
             usual: [bound.to_string(), format!("localhost:{}", bound.port())],
             bound: bound.ip().to_canonical(),
+            port: bound.port(),
             allowed: allowed.iter().filter_map(|name| Name::parse(name)).collect(),
         }
     }
@@ -121,7 +126,12 @@ impl Hosts {
             return true;
         }
         Name::parse(authority)
-            .is_some_and(|name| self.is_allowed(&name) || (self.bound.is_loopback() && name.is_loopback()))
+            .is_some_and(|name| self.is_allowed(&name) || (self.bound.is_loopback() && self.is_this_server(&name)))
+    }
+
+    /// A page of another program on this machine is as foreign as any.
+    fn is_this_server(&self, name: &Name) -> bool {
+        name.is_loopback() && name.port.unwrap_or(HTTP_PORT) == self.port
     }
 }
 

@@ -155,7 +155,8 @@ impl Reading {
             role: role.unwrap_or_default(),
             content: self.optional_text(at, members, "content"),
             reasoning: self.optional_text(at, members, "reasoning"),
-            reasoning_details: present(members, "reasoning_details"),
+            reasoning_details: present(members, "reasoning_details")
+                .map(|details| self.array(At::Member(&at, "reasoning_details"), details, |_, _, detail| detail)),
             tool_calls: present(members, "tool_calls")
                 .map(|calls| self.array(At::Member(&at, "tool_calls"), calls, Self::tool_call)),
             tool_call_id: self.optional_text(at, members, "tool_call_id"),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -219,9 +219,20 @@ impl World {
     }
 }
 
+/// The interpreter itself: what is on the path may be a script that sets variables and then starts it.
+fn python() -> PathBuf {
+    static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
+        let named = std::env::var_os("HITL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+        let asked =
+            std::process::Command::new(named).args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+        String::from_utf8(asked.stdout).unwrap().trim().into()
+    });
+    PYTHON.clone()
+}
+
 /// Settings for an agent in this directory.
 pub fn settings(agent: &str) -> SupervisorSettings {
-    let python = std::env::var_os("HITL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let python = python();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut settings = SupervisorSettings::new(python, agent).unwrap();
     settings.environment.push(("PYTHONPATH".into(), root.join("python").into()));

@@ -62,7 +62,7 @@ async fn messages_read_back_with_every_member(it: Fixture) {
         role: Role::Assistant,
         content: Some("naïve \u{0} \u{1f600}".to_owned()),
         reasoning: Some(String::new()),
-        reasoning_details: Some(json!([{"text": "hm"}])),
+        reasoning_details: Some(vec![json!({"text": "hm"})]),
         tool_calls: Some(vec![ToolCall {
             id: "call_1".to_owned(),
             kind: ToolCallKind::Function,
