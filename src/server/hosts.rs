@@ -210,13 +210,20 @@ mod tests {
 
     #[test]
     fn a_page_from_elsewhere_is_foreign() {
-        for origin in
-            ["null", "http://evil.example", "https://localhost.evil.example", "file://", "http://", "http://10.0.0.1"]
-        {
+        for origin in [
+            "null",
+            "http://evil.example",
+            "https://localhost.evil.example",
+            "file://",
+            "http://",
+            "http://10.0.0.1",
+            "http://127.0.0.1:5173",
+            "http://localhost",
+        ] {
             let refused = Err(ServerError::ForeignOrigin(origin.to_owned()));
             assert_eq!(check(LOOPBACK, "localhost:8000", Some(origin)), refused, "{origin}");
         }
-        assert_eq!(check(LOOPBACK, "localhost:8000", Some("http://127.0.0.1:5173")), Ok(()));
+        assert_eq!(check(LOOPBACK, "localhost:8000", Some("http://127.0.0.1:8000")), Ok(()));
     }
 
     #[test]
