@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.tool_calls import ToolBox, own_ids
@@ -119,7 +118,6 @@ class ReActAgent:
 
         Raises what makes every turn fail: a missing extra, an annotation of a tool that names nothing.
         """
-        import_module("hitl._core")
         for own in self._tools:
             _ = own.parameters
         for source in self._sources:

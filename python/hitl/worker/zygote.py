@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import traceback
+from importlib import import_module
 from typing import Any, NoReturn
 
 from hitl.errors import AgentLoadError
@@ -187,6 +188,7 @@ def main(arguments: list[str]) -> int:
     except AgentLoadError as error:
         say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
         return _EXIT_IMPORT
+    import_module("hitl._core")  # every interrupt needs it; each child would otherwise load it anew
     count = isolation.threads()
     if count != 1:
         reason = "its threads cannot be counted" if count is None else f"importing {spec} starts {count - 1} threads"
