@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::JsonObject;
-use super::error::FieldError;
+use super::error::{FieldError, NOWHERE};
 
 /// The type of interrupts that ask whether a tool may run.
 pub const TOOL_APPROVAL: &str = "tool_approval";
@@ -64,7 +64,7 @@ impl Decision {
     /// that `allowed` does not list.
     pub fn read(value: &Value, allowed: &[DecisionKind]) -> Result<Self, Vec<FieldError>> {
         let Value::Object(members) = value else {
-            return Err(vec![wrong_type(&[], "an object such as {\"approved\": true}", value)]);
+            return Err(vec![FieldError::wrong_type(NOWHERE, "an object such as {\"approved\": true}", value)]);
         };
         let decision = if members.contains_key("type") { read_typed(members)? } else { read_approved(members)? };
         if allowed.contains(&decision.kind()) {
@@ -86,7 +86,7 @@ fn read_approved(members: &JsonObject) -> Result<Decision, Vec<FieldError>> {
         None => false,
         Some(Value::Bool(approved)) => *approved,
         Some(other) => {
-            errors.push(wrong_type(&["approved"], "a boolean", other));
+            errors.push(FieldError::wrong_type(["approved"], "a boolean", other));
             false
         }
     };
@@ -138,23 +138,10 @@ fn read_text(members: &JsonObject, name: &str, errors: &mut Vec<FieldError>) -> 
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text.clone()),
         Some(other) => {
-            errors.push(wrong_type(&[name], "a string", other));
+            errors.push(FieldError::wrong_type([name], "a string", other));
             None
         }
     }
-}
-
-/// `must be X, got Y` at `loc`.
-pub(super) fn wrong_type(loc: &[&str], wanted: &str, got: &Value) -> FieldError {
-    let got = match got {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    };
-    FieldError::new(loc.iter().copied(), "wrong_type", format!("must be {wanted}, got {got}"))
 }
 
 /// The JSON Schema of what [`Decision::read`] takes.

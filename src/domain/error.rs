@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::session::Status;
 use super::time::Timestamp;
@@ -28,6 +29,19 @@ impl FieldError {
         Self { loc: loc.into_iter().map(Into::into).collect(), msg: msg.into(), kind: kind.to_owned() }
     }
 
+    /// `must be X, got Y` at `loc`.
+    pub fn wrong_type<P: Into<Place>>(loc: impl IntoIterator<Item = P>, wanted: &str, got: &Value) -> Self {
+        let got = match got {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        Self::new(loc, "wrong_type", format!("must be {wanted}, got {got}"))
+    }
+
     /// The same error seen from further out: `prefix` comes before its place.
     pub fn under(mut self, prefix: &[Place]) -> Self {
         self.loc.splice(0..0, prefix.iter().cloned());
@@ -49,6 +63,9 @@ impl fmt::Display for FieldError {
         write!(f, "{colon}{}", self.msg)
     }
 }
+
+/// The place of what is wrong as a whole.
+pub const NOWHERE: [Place; 0] = [];
 
 /// One part of a [`FieldError::loc`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::JsonObject;
-use super::decision::wrong_type;
-use super::error::{FieldError, Place};
+use super::error::{FieldError, NOWHERE, Place};
 
 /// The type of interrupts that carry questions.
 pub const USER_INPUT: &str = "user_input";
@@ -42,7 +41,7 @@ pub struct QuestionOption {
 /// Every place that is wrong, for the model to mend.
 pub fn read(arguments: &Value) -> Result<Vec<Question>, Vec<FieldError>> {
     let Value::Object(members) = arguments else {
-        return Err(vec![wrong_type(&[], "an object with questions", arguments)]);
+        return Err(vec![FieldError::wrong_type(NOWHERE, "an object with questions", arguments)]);
     };
     let mut reader = Reader::default();
     reader.only(members, &["questions", "type"]);
@@ -95,7 +94,7 @@ pub fn payload(questions: &[Question]) -> Value {
 /// where several may be chosen.
 pub fn check_answer(questions: &[Question], value: &Value) -> Vec<FieldError> {
     let Value::Object(members) = value else {
-        return vec![wrong_type(&[], "an object such as {\"answers\": {question: answer}}", value)];
+        return vec![FieldError::wrong_type(NOWHERE, "an object such as {\"answers\": {question: answer}}", value)];
     };
     let mut reader = Reader::default();
     reader.only(members, &["answers"]);
@@ -107,7 +106,9 @@ pub fn check_answer(questions: &[Question], value: &Value) -> Vec<FieldError> {
                 inner.answer(question, answers.get(&question.question));
             }
         }),
-        Some(other) => reader.errors.push(wrong_type(&["answers"], "an object of question and answer", other)),
+        Some(other) => {
+            reader.errors.push(FieldError::wrong_type(["answers"], "an object of question and answer", other))
+        }
         None => reader.errors.push(FieldError::new(["answers"], "missing", "answers are missing")),
     }
     reader.errors

@@ -54,15 +54,7 @@ impl Reading {
     }
 
     fn wrong_type(&mut self, at: At<'_>, wanted: &str, got: &Value) {
-        let got = match got {
-            Value::Null => "null",
-            Value::Bool(_) => "a boolean",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "an array",
-            Value::Object(_) => "an object",
-        };
-        self.wrong(at, "wrong_type", format!("must be {wanted}, got {got}"));
+        self.errors.push(FieldError::wrong_type(at.loc(), wanted, got));
     }
 
     /// An object; an empty one where it is none.
