@@ -36,8 +36,8 @@ endif
 
 test: test-rust test-python ## Set up, then run every test, Rust and Python
 
-test-rust: ## The tests of the core; needs no Python
-	$(RUST_TESTS) --locked --no-default-features
+test-rust: setup ## The tests of the core, with real Python workers
+	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features
 	cargo test --locked --no-default-features --doc
 
 test-python: setup ## The tests of the package: agents, workers, HTTP, command line

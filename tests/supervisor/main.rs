@@ -1,4 +1,5 @@
-//! The supervisor with real Python processes: `HITL_TEST_PYTHON`, or else the `python3` on the path, 3.11 or newer.
+//! The supervisor with real Python processes: `HITL_TEST_PYTHON`, or else the `python3` on the path, 3.11 or newer. The
+//! package has to be built (`make setup`).
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
