@@ -236,12 +236,13 @@ def test_leftovers_are_cancelled_and_a_blocked_thread_does_not_keep_the_process(
     assert worker.exit_code() == 0
 
 
-def test_cancel_stops_the_agent_and_nothing_more_is_sent(child: Callable[..., Child]) -> None:
+def test_cancel_stops_the_agent_and_nothing_more_of_it_is_recorded(child: Callable[..., Child]) -> None:
     worker = child("stubborn")
     worker.turn()
     worker.open_interrupt()
     worker.expect("waiting")
     worker.send("cancel", turn="t1", message="Turn cancelled")
+    assert worker.expect("cancelled")["left"] == 0
     assert worker.receive() is None
     assert worker.exit_code() == 0
     assert worker.stderr == "cleaning up\n"
@@ -252,6 +253,7 @@ def test_cancel_ends_a_process_whose_agent_blocks_a_thread(child: Callable[..., 
     worker.turn()
     worker.ack(worker.expect("step"))
     worker.send("cancel", turn="t1", message="Turn cancelled")
+    assert worker.expect("cancelled")["left"] == 0
     assert worker.receive() is None
     assert worker.exit_code() == 0
 

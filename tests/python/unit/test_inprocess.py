@@ -90,6 +90,7 @@ def test_stop_cancels_what_runs_and_ends_the_thread() -> None:
     server.expect("waiting")
     server.thread.stop(10)
     assert cancelled.is_set()
+    assert server.expect("cancelled")["left"] == 0
     assert server.receive() is None
     server.thread.stop()  # again: nothing
     server.socket.close()
