@@ -5,22 +5,25 @@
 //! log the next commit starts it from the beginning. Without that second half a busy log would grow for ever, because a
 //! passive checkpoint never catches up with commits that go on.
 
-use std::path::{Path, PathBuf};
+use std::ffi::c_int;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::connection;
 
-/// From which size of the log on it is copied, in bytes: a thousand pages.
-const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// From how many pages in the log on it is copied: 4 MiB.
+const LOG_PAGES: u32 = 1024;
 
 /// The writer's end.
 pub(super) struct Checkpoints {
-    log: PathBuf,
+    /// How many pages of the log are not known to be copied. The size of its file says nothing: it is used again.
+    pages: Arc<AtomicU32>,
     /// `None` once stopped. Holds one request; a second would ask for the same.
     requests: Option<SyncSender<()>>,
     /// The thread has copied what it found, the rest is the writer's.
@@ -37,9 +40,16 @@ impl Checkpoints {
         let thread = Builder::new()
             .name("hitl-store-checkpoint".to_owned())
             .spawn(move || copy_when_asked(&store, &requested, &copied))?;
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        Ok(Self { log: log.into(), requests: Some(requests), is_copied, thread: Some(thread) })
+        Ok(Self { pages: Arc::default(), requests: Some(requests), is_copied, thread: Some(thread) })
+    }
+
+    /// Counts what `connection` commits; every connection that writes has to be counted.
+    pub(super) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let pages = Arc::clone(&self.pages);
+        connection.wal_hook(Some(move |_: &mut Wal, in_log: c_int| {
+            pages.store(u32::try_from(in_log).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))
     }
 
     /// Called by the writer after a commit has been acknowledged.
@@ -47,8 +57,7 @@ impl Checkpoints {
         if self.is_copied.swap(false, Ordering::AcqRel) {
             return passive(connection);
         }
-        let size = std::fs::metadata(&self.log).map_or(0, |metadata| metadata.len());
-        if size >= LOG_BYTES
+        if self.pages.load(Ordering::Relaxed) >= LOG_PAGES
             && let Some(requests) = &self.requests
         {
             // Refused means that the same request waits already.

@@ -15,7 +15,8 @@ const STATEMENTS: usize = 128;
 
 /// Opens the existing file at `path` for writing: WAL, every commit synced.
 ///
-/// Checkpoints are left to [`super::checkpoint`]: SQLite's own would run inside a commit that somebody waits for.
+/// Checkpoints are left to [`super::checkpoint`]: SQLite's own would run inside a commit that somebody waits for. The log
+/// keeps its size when it is begun anew: a sync of blocks that exist already takes a fraction of one that grows a file.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path)?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -28,7 +29,7 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
         "PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;
          PRAGMA wal_autocheckpoint = 0;
-         PRAGMA journal_size_limit = 0;
+         PRAGMA journal_size_limit = 67108864;
          PRAGMA cache_size = -8192;",
     )?;
     Ok(connection)

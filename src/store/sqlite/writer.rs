@@ -45,7 +45,8 @@ pub(super) fn start(
     queue: Receiver<Queued<WriteJob>>,
     closing: watch::Sender<Option<Outcome>>,
 ) -> std::io::Result<()> {
-    let (connection, lock) = file.into_parts();
+    let (mut connection, lock) = file.into_parts();
+    checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
     let mut writer = Writer { path: lock.path().to_owned(), batches, connection: Some(connection), checkpoints };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
@@ -102,7 +103,8 @@ impl Writer {
     /// Opens the file anew after a fault. Only once everything in the write-ahead log has been copied into the file and
     /// synced, is what the file says what is on the disk.
     fn recover(&self) -> rusqlite::Result<Connection> {
-        let connection = connection::open_writer(&self.path)?;
+        let mut connection = connection::open_writer(&self.path)?;
+        self.checkpoints.watch(&mut connection)?;
         checkpoint::truncate(&connection)?;
         Ok(connection)
     }
