@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol
 
+from hitl.errors import HitlError
+
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt
 
@@ -154,8 +156,9 @@ class Decide:
         return self.human
 
     def _later(self, decision: str) -> NoReturn:
-        raise NotImplementedError(
-            f"human.on({self.tool!r}).{decision}(...): this release decides with approve() and reject(reason) only"
+        raise HitlError(
+            f"human.on({self.tool!r}).{decision}(...): this release decides with approve() and reject(reason) only",
+            code="decision_not_supported",
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl import tool
+from hitl import HitlError, tool
 from hitl.client.models import Interrupt
 from hitl.testing import Human, UnexpectedInterrupt
 
@@ -133,6 +133,6 @@ def test_a_question_left_out_is_named(person: Human) -> None:
 
 @pytest.mark.parametrize("decide", [lambda on: on.edit(path="/y"), lambda on: on.respond("done by hand")])
 def test_decisions_of_a_later_release_say_so(person: Human, decide: Any) -> None:
-    with pytest.raises(NotImplementedError, match=r"approve\(\) and reject\(reason\) only"):
+    with pytest.raises(HitlError, match=r"approve\(\) and reject\(reason\) only"):
         decide(person.on("delete_file"))
     assert person.rules == []
