@@ -31,6 +31,12 @@ async def work(number: int) -> int:
     return number
 
 
+async def hanging(message: ChatMessage, state: State) -> Result:
+    """Works until it is cancelled."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets this event")
+
+
 async def clocked(message: ChatMessage, state: State) -> Result:
     """Says when it asked and when it was done, on the clock that all processes of the machine share."""
     await asyncio.sleep(TIME_TO_CONNECT)

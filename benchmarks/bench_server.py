@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.agents import TIME_TO_CONNECT
 from benchmarks.served import ROOT, Http, Served
 
 WARM_UP = 20
@@ -182,8 +183,33 @@ def measure_wake_ups(figures: Figures, directory: Path, isolation: str, turns: i
             client.resume(session_id, interrupt["interrupt_id"])
             ended = client.settle(session_id, "idle")
             on_end.append((time.monotonic_ns() - int(ended["response"]["content"])) / 1e9)
-        figures(f"poll wake-up, {isolation}: asked -> poll answered", 2).add(on_question)
-        figures(f"poll wake-up, {isolation}: returned -> poll answered", 2).add(on_end)
+        figures(f"{isolation}: agent asks -> poll answered").add(on_question)
+        figures(f"{isolation}: agent returns -> poll answered").add(on_end)
+
+
+def measure_poll(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
+    """From the acknowledgement of a cancel, before which it is committed, to the end of another client's long poll; 0
+    where the poll was answered first."""
+    with Served("hanging", directory / "poll.db", isolation) as server:
+        waiter, client = server.connect(), server.connect()
+        session_id = client.new_session()
+        ends: list[float] = []
+
+        def poll() -> None:
+            waiter.settle(session_id, "error")
+            ends.append(time.perf_counter())
+
+        waited = []
+        for _ in range(turns):
+            client.send(session_id)
+            polling = threading.Thread(target=poll)
+            polling.start()
+            time.sleep(TIME_TO_CONNECT)
+            client.call("POST", f"/sessions/{session_id}/cancel")
+            acknowledged = time.perf_counter()
+            polling.join()
+            waited.append(max(0.0, ends[-1] - acknowledged))
+        figures(f"poll wake-up, {isolation}: committed -> poll answered", 2).add(waited)
 
 
 def measure_disk(figures: Figures, directory: Path, times: int = 200) -> None:
@@ -240,6 +266,7 @@ def main() -> None:
                 measure_pairs(figures, inner, isolation, options.turns)
                 measure_many_clients(figures, inner, isolation, options.turns)
                 measure_wake_ups(figures, inner, isolation, max(10, options.turns // 4))
+                measure_poll(figures, inner, isolation, max(10, options.turns // 4))
             measure_disk(figures, directory)
     print(f"after:  {describe_machine()}\n")
     figures.print()
