@@ -143,7 +143,7 @@ impl Mismatch {
     fn hint(&self) -> String {
         match &self.author {
             Some(author) if author.code != self.code => format!(
-                "deploy code {} again, or let turns that began under it go its way: `if hitl.patched(\"...\"): <new> \
+                "deploy code {} again, or let turns that began under it go its way: `if await hitl.patched(\"...\"): <new> \
                  else: <old>`. The answers are kept; the turn is retried when the code version changes, and on \
                  POST /sessions/{{id}}/retry.",
                 shorten(&author.code)
