@@ -68,8 +68,8 @@ impl Shown {
     /// A step or an interrupt.
     pub(super) fn step(step: &StepIdentity) -> Self {
         let last = step.path.rsplit('/').next().unwrap_or_default();
-        let at = match last.strip_prefix('~') {
-            Some(key) => format!("key {}, path {}", quoted(key), shorten(&step.path)),
+        let at = match last.split_once('~') {
+            Some((_, key)) => format!("key {}, path {}", quoted(key), shorten(&step.path)),
             None => shorten(&step.path),
         };
         Self {

@@ -162,7 +162,7 @@ impl Fiber {
                 Ok(())
             }
             Node::Branch(left, right) => {
-                let taken = if self.heard % 2 == 0 { left } else { right };
+                let taken = if self.heard.is_multiple_of(2) { left } else { right };
                 for node in taken.into_iter().rev() {
                     self.code.push_front(node);
                 }

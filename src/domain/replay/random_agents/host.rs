@@ -215,13 +215,13 @@ impl Run {
     }
 
     /// The agent run again from a journal, until that is at its end.
-    pub fn replay(code: &[Node], journal: &[Recorded]) -> Result<Self, Mismatch> {
+    pub fn replay(code: &[Node], journal: &[Recorded]) -> Result<Self, Box<Mismatch>> {
         let replay = Replay::new(journal.to_vec(), "two").unwrap();
         let host = Host { replay: Some(replay), journal: journal.to_vec(), ..Host::default() };
         let mut run = Self { host, root: Fiber::new("", "0", code), ended: false };
         match run.replay_all() {
             Ok(()) => Ok(run),
-            Err(AskError::Mismatch(mismatch)) => Err(*mismatch),
+            Err(AskError::Mismatch(mismatch)) => Err(mismatch),
             Err(AskError::Invalid(error)) => panic!("{error}"),
         }
     }
