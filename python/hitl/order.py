@@ -43,9 +43,9 @@ _GRACE_SECONDS = 2.0
 
 
 class Delivery(NamedTuple):
-    """Something to tell the turn: entry ``index``, recorded at ``at`` (ms since 1970)."""
+    """Something to tell the turn: entry ``entry`` of the journal, recorded at ``at`` (ms since 1970)."""
 
-    index: int
+    entry: int
     at: int
     tell: Callable[[], None]
 
@@ -204,7 +204,7 @@ class Order:
             return
         delivery, self._next = self._next, None
         self.now = max(self.now, self._clock(delivery.at))
-        self._last = delivery.index
+        self._last = delivery.entry
         delivery.tell()
 
     def _pass(self, counted: Counted) -> None:
@@ -496,7 +496,9 @@ class Order:
     ) -> Any:
         """``loop.call_at`` inside the turn: the handle."""
         is_ours = self.schedule.running is self
-        if place.is_ordered and not is_ours:  # set by a callback of a socket: not the turn's, but what it fires wakes it
+        if (
+            place.is_ordered and not is_ours
+        ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
             return self.schedule.call_at(when, callback, *args, context=context)
         delay = when - (self.now if is_ours else self.schedule.time())
         if place.is_ordered and delay <= 0:
@@ -578,7 +580,7 @@ class Order:
 
 
 def _begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """When each once step began that has neither a result nor steps of its own; those that ask for its outcome aside."""
+    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
     begun: dict[str, list[int]] = {}
     for entry in journal:
         if entry["entry"] == "intent":

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
-from hitl.errors import HitlError, InterruptExpired, Parked
+from hitl.errors import InterruptExpired, Parked
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort
@@ -250,7 +250,8 @@ class Turn:
             if scope.task is not None:
                 scope.task.cancel()
             raise
-        return self._opened(outcome, scope)
+        result: T = self._opened(outcome, scope)
+        return result
 
     def _begin(self, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
         if scope.once:
@@ -276,6 +277,7 @@ class Turn:
         scope.done = True
         if self.bodies.get(scope.path) is scope:
             del self.bodies[scope.path]
+        value: Any = None
         error: BaseException | None
         try:
             value, error = task.result()
@@ -288,15 +290,16 @@ class Turn:
         if self.closed or not self.order.is_expected(scope.path):
             self.order.eased()
             return
+        scope.error = error
+        self.order.when_live(scope.path, partial(self.order.send_step, step, self._outcome(scope, value, error)))
+
+    def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
         if error is None:
             try:
-                result: dict[str, Any] = {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
+                return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
             except (TypeError, ValueError) as unstorable:
                 error = unstorable
-        if error is not None:
-            scope.error = error
-            result = self.error_outcome(error)
-        self.order.when_live(scope.path, partial(self.order.send_step, step, result))
+        return self.error_outcome(error)
 
     @staticmethod
     def error_outcome(error: BaseException) -> dict[str, Any]:

@@ -5,9 +5,9 @@
 as before. Only callbacks whose context is inside a turn are treated differently:
 
 - ``call_soon`` counts them. A cancelled one is blanked but still runs, so that the count cannot leak.
-- Those that come from outside (a socket, a thread, another turn) are handed to the turn's ``Order``, which decides when.
+- Those that come from outside (a socket, a thread, another turn) go to the turn's ``Order``, which decides when.
 - ``call_later`` and ``call_at`` make timers of the turn, ``time`` is the turn's clock.
-- Tasks and futures hash by their creation number: sets of them, as ``asyncio.wait`` makes, iterate the same in a re-run.
+- Tasks and futures hash by their creation number: sets of them, as ``asyncio.wait`` makes, iterate as they did.
 """
 
 from __future__ import annotations
@@ -177,9 +177,7 @@ class Schedule:
             order.wake(counted)
         return counted
 
-    def _call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Any:
+    def _call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         if context is None:
             context = contextvars.copy_context()
         order = order_of(context)
@@ -237,7 +235,9 @@ class Schedule:
         else:
             try:
                 context.run(place_var.set, child)
-            except RuntimeError:  # the context that runs right now: setting the child's place there would move its parent
+            except (
+                RuntimeError
+            ):  # the context that runs right now: setting the child's place there would move its parent
                 context = context.copy()
                 context.run(place_var.set, child)
         kwargs.pop("eager_start", None)  # a task that starts inside its maker would be in its maker's place
