@@ -164,8 +164,8 @@ class Turn:
         step = self.current_step
         return "/".join((self.session_id or "local", self.turn_id, step.path if step is not None else "0"))
 
-    def _enter_call(self) -> Place:
-        """Where a hitl call is made. A free body becomes ordered by it."""
+    def _here(self) -> Place:
+        """Where a hitl call is made; raises where none may be made."""
         place = place_var.get()
         if place is None or place.turn is not self:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
@@ -176,8 +176,13 @@ class Turn:
         scope = place.step
         if scope is not None and scope.done:
             raise RuntimeError(f"a task that was started inside step {scope.name!r} outlived it and made a hitl call")
-        if scope is not None and not scope.ordered:
-            self.order.convert(scope)
+        return place
+
+    def _enter_call(self) -> Place:
+        """Where a hitl call is made that is recorded. A free body becomes ordered by it."""
+        place = self._here()
+        if place.step is not None and not place.step.ordered:
+            self.order.convert(place.step)
         return place
 
     def _identify(
@@ -443,9 +448,7 @@ class Turn:
         Not a pool: a function that waits for a person for a week must not take a place from another, and a blocked
         thread must not keep the process alive. A cancelled caller stops waiting; the thread cannot be stopped.
         """
-        place = place_var.get()
-        if place is None or self.closed:
-            raise RuntimeError("a hitl call was made after its turn had ended")
+        place = self._here()
         context = contextvars.copy_context()
         done, run = job(self, place, context, lambda: function(*args, **kwargs))
         threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
