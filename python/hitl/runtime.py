@@ -37,6 +37,9 @@ T = TypeVar("T")
 DEFAULT_MAX_PAYLOAD = 16_384
 """Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
 
+NOTHING = object()
+"""No value was given, where None is one."""
+
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
 """Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
 
@@ -223,6 +226,7 @@ class Turn:
         location: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         once: bool = False,
+        past: Any = NOTHING,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -230,12 +234,18 @@ class Turn:
         crash in the middle is for a person to judge, not a reason to run again. With a recorded outcome the body does
         not run. A cancelled caller cancels the body and records nothing. Values that the codec does not take are a
         TypeError that names the path.
+
+        ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
+        on after it.
         """
         place = self._enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
         path = step["path"]
         scope = StepScope(place.step, path, kind, name, once, self.epoch)
         claim = self.order.claim(step, once)[0]
+        if past is not NOTHING and claim == "live" and not self.order.is_live:
+            result: T = past
+            return result
         future = self.order.expect(place, path)
         context = contextvars.copy_context()
         start = partial(self._start_body, scope, step, body, context)
@@ -255,12 +265,12 @@ class Turn:
             if scope.task is not None:
                 scope.task.cancel()
             raise
-        result: T = self._opened(outcome, scope)
-        return result
+        opened: T = self._opened(outcome, scope)
+        return opened
 
     def _begin(self, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
         if scope.once:
-            self.order.send_intent(step, start)
+            self.order.records.send_intent(step, start)
         else:
             start()
 
@@ -296,7 +306,9 @@ class Turn:
             self.order.eased()
             return
         scope.error = error
-        self.order.when_live(scope.path, partial(self.order.send_step, step, self._outcome(scope, value, error)))
+        self.order.when_live(
+            scope.path, partial(self.order.records.send_step, step, self._outcome(scope, value, error))
+        )
 
     def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
         if error is None:
@@ -341,9 +353,9 @@ class Turn:
             answer = await self._ask(self._enter_call(), question, payload, response_schema=schema)
             result = outcome_result(answer)
             if result is not None:
-                self.order.when_live(step["path"], partial(self.order.send_step, step, result))
+                self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
                 return
-        self.order.when_live(step["path"], partial(self.order.send_intent, step, start), step)
+        self.order.when_live(step["path"], partial(self.order.records.send_intent, step, start), step)
 
     def delta(self, delta: dict[str, str]) -> None:
         """Show ``{"content": str}`` or ``{"reasoning": str}`` of the model step that runs here to whoever watches."""
@@ -428,11 +440,11 @@ class Turn:
         claim = self.order.claim(step, False)[0]
         future = self.order.expect(place, path)
         if claim == "live":
-            self.order.when_live(path, partial(self.order.send_ask, step, request), step)
+            self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
         try:
             outcome = await future
         except asyncio.CancelledError:
-            self.order.withdraw_ask(path)
+            self.order.withdraw(path)
             raise
         if "answer" in outcome:
             return outcome["answer"]

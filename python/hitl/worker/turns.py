@@ -177,7 +177,7 @@ class _RunningTurn:
             await asyncio.wait([self._agent_task], timeout=_CLEANUP_SECONDS)
         result = self._result()
         if result is not None:
-            self._turn.order.send_end_marks()
+            self._turn.order.records.flush()
         self._turn.close()
         await _stop_leftovers(self._turn)
         output.finish(self._turn)
