@@ -284,7 +284,7 @@ class Order:
         if self._works():
             return
         if self._may_be_woken():
-            self._grace = self.schedule.call_later(_GRACE_SECONDS, self._stuck, context=OUTSIDE)
+            self._grace = self.schedule.call_at(self.schedule.time() + _GRACE_SECONDS, self._stuck, context=OUTSIDE)
         else:
             self._stuck()
 

@@ -118,8 +118,9 @@ class Schedule:
         """The turn whose callback runs at this moment."""
         self.call_soon = loop.call_soon
         self.call_soon_threadsafe = loop.call_soon_threadsafe
-        self.call_at = loop.call_at
-        self.call_later = loop.call_later
+        self._base_call_at = loop.call_at
+        self._base_call_later = loop.call_later
+        self._is_passing = False
         self.time = loop.time
         self.create_future = loop.create_future
         self.run_in_executor = loop.run_in_executor
@@ -193,14 +194,27 @@ class Schedule:
         running = self.running
         return self.time() if running is None else running.now
 
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        """The loop's own ``call_at``."""
+        # Some loops build one of the two on the other, asyncio and uvloop the opposite ones.
+        self._is_passing = True
+        try:
+            return self._base_call_at(when, callback, *args, context=context)
+        finally:
+            self._is_passing = False
+
     def _call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Any:
+        if self._is_passing:
+            return self._base_call_later(delay, callback, *args, context=context)
         if delay is None:
             raise TypeError("delay must not be None")
         return self._call_at(self._time() + delay, callback, *args, context=context)
 
     def _call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        if self._is_passing:
+            return self._base_call_at(when, callback, *args, context=context)
         if when is None:
             raise TypeError("when cannot be None")
         if context is None:
