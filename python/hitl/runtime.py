@@ -74,9 +74,11 @@ class Turn:
         journal: list[dict[str, Any]] | None = None,
         epoch: int = 1,
         code: str = "",
+        run_bodies: bool = True,
     ) -> None:
         """``journal``: what is recorded already, as in the protocol's ``turn`` frame; more than its first entry means
-        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand."""
+        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand. Without
+        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``)."""
         self.port = port
         self.turn_id = turn_id
         self.session_id = session_id
@@ -98,6 +100,9 @@ class Turn:
         """The agent has returned."""
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
+        self.unchecked: list[str] = []
+        """Steps whose bodies would have run again in this replay."""
+        self._run_bodies = run_bodies
         self._parked = False
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
@@ -254,6 +259,9 @@ class Turn:
                 begun = self.order.began.get(path)
                 if begun is not None:
                     await self._settle_outcome(step, arguments, begun, start)
+                elif not self._run_bodies:
+                    self.unchecked.append(f"{kind} {name}")
+                    self.order.skip(path)
                 else:
                     scope.ordered = True  # its body asked for something: it runs again from its top
                     start()
