@@ -1,5 +1,6 @@
 //! Turns that go well, and what their workers are told.
 
+use hitl::domain::Timestamp;
 use hitl::domain::journal::StepResult;
 use hitl::domain::message::ChatMessage;
 use hitl::engine::dispatch::{Delivery, Dispatch};
@@ -57,9 +58,11 @@ async fn an_answer_reaches_the_turn_that_asked() {
     let mut turn = world.start("ask color");
     let (interrupt, kind, _) = asked(&mut turn).await;
     assert_eq!(kind, "color");
-    assert!(matches!(turn.next().await, Said::Waiting(_)));
-    let index = world.inbox.append(turn.id, |_| None).unwrap();
-    world.supervisor.deliver(turn.id, Delivery::Answer { index, interrupt, value: json!("blue") });
+    assert!(matches!(turn.next().await, Said::Waiting(..)));
+    let index = world.inbox.append(turn.id);
+    world
+        .supervisor
+        .deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value: json!("blue") });
     assert_eq!(turn.outcome().await.unwrap(), "blue");
     world.shut_down().await;
 }
@@ -73,8 +76,11 @@ async fn an_answer_never_overtakes_its_question() {
     for turn in &mut turns {
         for _ in 0..5 {
             let (interrupt, kind, _) = asked(turn).await;
-            let index = world.inbox.append(turn.id, |_| None).unwrap();
-            world.supervisor.deliver(turn.id, Delivery::Answer { index, interrupt, value: json!(kind) });
+            let index = world.inbox.append(turn.id);
+            world.supervisor.deliver(
+                turn.id,
+                Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value: json!(kind) },
+            );
         }
     }
     for turn in turns {
@@ -88,8 +94,8 @@ async fn an_expired_question_raises() {
     let world = World::processes().await;
     let mut turn = world.start("ask color");
     let (interrupt, ..) = asked(&mut turn).await;
-    let index = world.inbox.append(turn.id, |_| None).unwrap();
-    world.supervisor.deliver(turn.id, Delivery::Expired { index, interrupt });
+    let index = world.inbox.append(turn.id);
+    world.supervisor.deliver(turn.id, Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt });
     assert!(turn.outcome().await.unwrap_err().message.starts_with("InterruptExpired"));
     world.shut_down().await;
 }
