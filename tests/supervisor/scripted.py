@@ -24,7 +24,9 @@ class Script:
         self._stubborn: set[str] = set()
 
     def run(self) -> None:
-        self._say({"frame": "hello", "protocol": 2, "pid": os.getpid(), "python": _python(), "library": "0", "code": "c"})
+        self._say(
+            {"frame": "hello", "protocol": 2, "pid": os.getpid(), "python": _python(), "library": "0", "code": "c"}
+        )
         while True:
             frame = json.loads(self._read(int.from_bytes(self._read(4), "big")))
             getattr(self, f"_{frame['frame']}", lambda frame: None)(frame)

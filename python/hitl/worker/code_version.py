@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from hitl.agents.shapes import LoadedAgent
 
@@ -54,10 +55,12 @@ def _own_modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(file, str) or _is_hitl(name, module):
             continue
-        spellings = _spellings(file)
-        if any(_is_below(spelling, foreign) or _is_installed(spelling) for spelling in spellings):
+        if _is_installed(file, foreign):
             continue
-        if any(_is_below(spelling, roots) for spelling in spellings):
+        spellings = _spellings(file)  # a system call for each folder of the path, of which packages have thousands
+        if any(_is_below(spelling, roots) for spelling in spellings) and not any(
+            _is_installed(spelling, foreign) for spelling in spellings
+        ):
             yield name, file
 
 
@@ -77,21 +80,20 @@ def _library_folders() -> Iterator[str]:
 
 def _spellings(path: str) -> set[str]:
     """A path as it was found and with its links followed."""
-    return {os.path.abspath(path), os.path.realpath(path)}
+    return {os.path.abspath(path), os.path.realpath(path)}  # noqa: PTH100 - resolve() would follow links
 
 
 def _is_below(path: str, folders: set[str]) -> bool:
     return any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
 
 
-def _is_installed(path: str) -> bool:
-    return not _PACKAGE_FOLDERS.isdisjoint(path.split(os.sep))
+def _is_installed(path: str, libraries: set[str]) -> bool:
+    return _is_below(path, libraries) or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts)
 
 
 def _content(file: str) -> bytes:
     try:
-        with open(file, "rb") as stream:
-            content = stream.read()
+        content = Path(file).read_bytes()
     except OSError:  # removed since, or inside an archive: its name has to do
         return b""
     return content[_PYC_HEADER:] if file.endswith(".pyc") else content
