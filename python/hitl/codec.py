@@ -94,7 +94,7 @@ def error_message(error: BaseException) -> str:
 
 
 def fingerprint(value: Any) -> str:
-    """SHA-256, in hex, of the canonical JSON of a value; of its class only, where it has no JSON."""
+    """32 hex digits of the SHA-256 of a value's canonical JSON; of its class only, where it has no JSON."""
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -102,7 +102,7 @@ def fingerprint(value: Any) -> str:
             text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
         except (TypeError, ValueError):
             text = f"{type(value).__module__}:{type(value).__qualname__}"
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 # -- encoding -----------------------------------------------------------------------------------------------------

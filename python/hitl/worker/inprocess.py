@@ -68,7 +68,7 @@ class InProcessWorker:
             output.uninstall()
 
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._worker = Worker(self._agent, single=False, on_lost=self._lost)
+        self._worker = Worker(self._agent, single=False, code=self._agent.options.version or "", on_lost=self._lost)
         self._loop = loop
         self._ready.set()
         await self._worker.serve(self._fd)
