@@ -25,7 +25,7 @@ class Script:
 
     def run(self) -> None:
         self._say(
-            {"frame": "hello", "protocol": 2, "pid": os.getpid(), "python": _python(), "library": "0", "code": "c"}
+            {"frame": "hello", "protocol": 2, "pid": os.getpid(), "python": _python(), "library": "0", "code": "c0de"}
         )
         while True:
             frame = json.loads(self._read(int.from_bytes(self._read(4), "big")))
@@ -95,7 +95,7 @@ def _python() -> str:
     return ".".join(map(str, sys.version_info[:3]))
 
 
-def _run(channel: int, agent: Any, mode: str) -> None:
+def _run(channel: int, agent: Any, mode: str, code: str) -> None:
     os.set_blocking(channel, True)
     Script(channel).run()
 

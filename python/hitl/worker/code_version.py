@@ -16,28 +16,15 @@ _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _PYC_HEADER = 16
 """Bytes of a ``.pyc`` that say when and from what it was compiled, before the code itself."""
 
-_kept: str | None = None
 
-
-def code_version(agent: LoadedAgent, paths: Iterable[str] = (), *, keep: bool = False) -> str:
+def code_version(agent: LoadedAgent, paths: Iterable[str] = ()) -> str:
     """What ``@hitl.agent(version=...)`` says, else a digest of the application's own sources: 16 hex digits.
 
     Those are the modules imported so far whose files lie under the working directory or one of ``paths``, without the
-    standard library, installed packages and hitl itself. ``keep``: this process, and those it forks, stay with what it
-    is now, however much turns import later.
+    standard library, installed packages and hitl itself.
     """
-    global _kept
     if agent.options.version is not None:
         return agent.options.version
-    if _kept is not None and not keep:
-        return _kept
-    digest = _digest(paths)
-    if keep:
-        _kept = digest
-    return digest
-
-
-def _digest(paths: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for name, file in sorted(_own_modules(paths)):
         for part in (name.encode(), _content(file)):

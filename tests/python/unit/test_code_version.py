@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hitl.agents.shapes import LoadedAgent
-from hitl.worker import code_version as module_of_it
 from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
 
@@ -83,17 +82,6 @@ def test_directories_named_to_the_worker_count(
 def test_the_author_has_the_last_word(application: Application) -> None:
     agent = application(app=f"import hitl\n@hitl.agent(version='2026-11')\n{AGENT}")
     assert code_version(agent) == "2026-11"
-
-
-def test_what_a_worker_keeps_does_not_change_with_what_turns_import(
-    application: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module_of_it, "_kept", None)
-    agent = application(late="X = 1\n")
-    kept = code_version(agent, keep=True)
-    importlib.import_module("late")
-    assert code_version(agent) == kept
-    assert code_version(agent, keep=True) != kept
 
 
 def test_odd_entries_of_sys_modules_do_no_harm(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
