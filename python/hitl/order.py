@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hitl.errors import HitlError, ReplayMismatch
 from hitl.places import Place, StepScope, place_var
-from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, TurnPort, Wake
+from hitl.ports import PendingTimer, StepIdentity, TurnPort, Wake
+from hitl.records import Outcome, Records
 from hitl.schedule import OUTSIDE, AwaitedFuture, Counted, install
 from hitl.timers import Timer
 
 if TYPE_CHECKING:
     from hitl.runtime import Turn
-
-Outcome = dict[str, Any]
-"""What an asker gets: ``{"value": encoded}``, ``{"error": encoded}``, ``{"answer": json}`` or ``{"expired": true}``."""
 
 # Callbacks of one turn between two deliveries. Only a loop that polls (`while ...: await asyncio.sleep(0)`) needs more.
 _MOST_CALLBACKS = 1_000_000
@@ -43,19 +41,11 @@ _GRACE_SECONDS = 2.0
 
 
 class Delivery(NamedTuple):
-    """Something to tell the turn: entry ``index``, recorded at ``at`` (ms since 1970)."""
+    """Something to tell the turn: entry ``entry`` of the journal, recorded at ``at`` (ms since 1970)."""
 
-    index: int
+    entry: int
     at: int
     tell: Callable[[], None]
-
-
-class Call(NamedTuple):
-    """A record that is on its way. ``committed(index, at, interrupt_id)``, or ``refused(error)``."""
-
-    committed: Callable[[int, int, str | None], None]
-    refused: Callable[[HitlError], None]
-    is_work: bool
 
 
 class Order:
@@ -65,7 +55,7 @@ class Order:
         self, turn: Turn, port: TurnPort, loop: asyncio.AbstractEventLoop, journal: list[dict[str, Any]], code: str
     ) -> None:
         self.turn = turn
-        self.port = port
+        self.records = Records(port, self)
         self.schedule = install(loop)
         self.loop = loop
         self.count = 0
@@ -83,14 +73,8 @@ class Order:
         self._seen: int | None = len(journal) - 1 if journal else None
         self._last = 0
         self._runs = 0
-        self._unacknowledged = 0
-        self._calls: dict[int, Call] = {}
         self._expected: dict[str, AwaitedFuture] = {}
-        self._asked: dict[str, str] = {}
-        self._interrupts: dict[str, str] = {}
-        self._withdrawn_asks: set[str] = set()
         self._timers: dict[str, Timer] = {}
-        self._marks: list[Wake] = []
         self._internal: deque[Counted] = deque()
         self._wakes: deque[Counted] = deque()
         self._deliveries: deque[Delivery] = deque()
@@ -129,7 +113,7 @@ class Order:
         """A free body makes its first hitl call, in the callback that runs at this moment."""
         scope.ordered = True
         self.count += scope.pending
-        self._marks.extend({"after": after, "task": path} for after, path in scope.fired)
+        self.records.marks.extend({"after": after, "task": path} for after, path in scope.fired)
         if self.schedule.running is not self:
             self.schedule.running = self
             self.count += 1
@@ -204,7 +188,7 @@ class Order:
             return
         delivery, self._next = self._next, None
         self.now = max(self.now, self._clock(delivery.at))
-        self._last = delivery.index
+        self._last = delivery.entry
         delivery.tell()
 
     def _pass(self, counted: Counted) -> None:
@@ -214,7 +198,7 @@ class Order:
         if self.is_pure and place.step is None:
             self.is_pure = False
             mark["location"] = self.turn.where(counted.woken)
-        self._marks.append(mark)
+        self.records.marks.append(mark)
         self.now = max(self.now, self.schedule.time())
         self._run(counted)
 
@@ -225,8 +209,8 @@ class Order:
 
     @property
     def is_live(self) -> bool:
-        """Whether the journal has been told to its end."""
-        return self._replay is None
+        """Whether nothing of the journal is left to tell."""
+        return self._replay is None or bool(self._replay.done)
 
     def claim(self, step: StepIdentity, once: bool) -> tuple[Any, ...]:
         """What the journal knows of a step that is asked for now: see ``_core.Replay.ask``. Fails the turn when it
@@ -239,8 +223,7 @@ class Order:
             self.turn.fail(mismatch)
             return ("never",)
         if claim[0] == "interrupt":
-            self._asked[claim[1]] = step["path"]
-            self._interrupts[step["path"]] = claim[1]
+            self.records.asked(claim[1], step["path"])
         return claim
 
     def when_live(self, path: str, start: Callable[[], None], step: StepIdentity | None = None) -> None:
@@ -301,7 +284,7 @@ class Order:
         if self._works():
             return
         if self._may_be_woken():
-            self._grace = self.schedule.call_later(_GRACE_SECONDS, self._stuck, context=OUTSIDE)
+            self._grace = self.schedule.call_at(self.schedule.time() + _GRACE_SECONDS, self._stuck, context=OUTSIDE)
         else:
             self._stuck()
 
@@ -330,9 +313,11 @@ class Order:
 
     def _go_live(self) -> None:
         replay, self._replay = self._replay, None
-        self.port.replayed(list(replay.warnings))
+        self.records.port.replayed(list(replay.warnings))
+        if self.turn.closed:  # this was all that was wanted
+            return
         for interrupt_id in replay.orphans():
-            self.port.withdraw(interrupt_id)
+            self.records.port.withdraw(interrupt_id)
         for timer in list(self._timers.values()):
             if timer.place.is_ordered:
                 timer.arm_after_replay()
@@ -344,91 +329,19 @@ class Order:
             start()
         self.settle()
 
-    # -- what is sent -----------------------------------------------------------------------------------------------
-
-    def send_step(self, step: StepIdentity, result: Outcome) -> None:
-        """Record the outcome of a step; whoever asked for it is told once it is committed."""
-        self._flush()
-        path = step["path"]
-
-        def committed(index: int, at: int, _: str | None) -> None:
-            self._deliveries.append(Delivery(index, at, partial(self._give, path, result)))
-
-        def refused(error: HitlError) -> None:
-            self.send_step(step, self.turn.error_outcome(error))
-
-        try:
-            call = self.port.step(step, result)
-        except (TypeError, ValueError) as unsendable:
-            self.send_step(step, self.turn.error_outcome(unsendable))
-        else:
-            self._await(call, Call(committed, refused, True))
-
-    def send_intent(self, step: StepIdentity, begin: Callable[[], None]) -> None:
-        """Record that a once step begins, then begin it."""
-        self._flush()
-
-        def committed(index: int, at: int, _: str | None) -> None:
-            begin()
-
-        def refused(error: HitlError) -> None:
-            self.send_step(step, self.turn.error_outcome(error))
-
-        self._await(self.port.intent(step), Call(committed, refused, True))
-
-    def send_ask(self, step: StepIdentity, interrupt: InterruptRequest) -> None:
-        """Ask a person. A refusal is recorded as the outcome of the asking step."""
-        self._flush()
-        path = step["path"]
-
-        def committed(index: int, at: int, interrupt_id: str | None) -> None:
-            assert interrupt_id is not None
-            if path in self._withdrawn_asks:
-                self._withdrawn_asks.discard(path)
-                self.port.withdraw(interrupt_id)
-            else:
-                self._asked[interrupt_id] = path
-                self._interrupts[path] = interrupt_id
-
-        def refused(error: HitlError) -> None:
-            self.send_step(step, self.turn.error_outcome(error))
-
-        self._reported = False
-        self._await(self.port.ask(step, interrupt), Call(committed, refused, False))
-
-    def send_end_marks(self) -> None:
-        """Record what is left to record before the turn's end."""
-        self._flush()
-
-    def _await(self, call: int, waiting: Call) -> None:
-        self._calls[call] = waiting
-        if waiting.is_work:
-            self._unacknowledged += 1
-
-    def _flush(self) -> None:
-        if self._marks:
-            marks, self._marks = self._marks, []
-            self.port.wakes(marks)
-
     # -- what is received -------------------------------------------------------------------------------------------
 
     def acknowledged(self, call: int, index: int, at: int, interrupt_id: str | None) -> None:
         """A record is committed as entry ``index``."""
         self._saw(index)
-        waiting = self._calls.pop(call, None)
-        if waiting is not None and not self.turn.closed:
-            if waiting.is_work:
-                self._unacknowledged -= 1
-            waiting.committed(index, at, interrupt_id)
+        if not self.turn.closed:
+            self.records.acknowledged(call, index, at, interrupt_id)
             self.settle()
 
     def refused(self, call: int, error: HitlError) -> None:
         """A record was refused: nothing was stored."""
-        waiting = self._calls.pop(call, None)
-        if waiting is not None and not self.turn.closed:
-            if waiting.is_work:
-                self._unacknowledged -= 1
-            waiting.refused(error)
+        if not self.turn.closed:
+            self.records.refused(call, error)
             self.settle()
 
     def answered(self, interrupt_id: str, index: int, at: int, outcome: Outcome) -> None:
@@ -437,11 +350,18 @@ class Order:
         if self._replay is not None:  # newer than the journal: the agent may not have asked yet
             self._late.append(partial(self.answered, interrupt_id, index, at, outcome))
             return
-        path = self._asked.pop(interrupt_id, None)
+        path = self.records.settle(interrupt_id)
         if path is not None:
-            self._interrupts.pop(path, None)
-            self._deliveries.append(Delivery(index, at, partial(self._give, path, outcome)))
+            self.deliver(index, at, partial(self._give, path, outcome))
             self.settle()
+
+    def deliver(self, index: int, at: int, tell: Callable[[], None]) -> None:
+        """Tell the turn of entry ``index`` when its time comes."""
+        self._deliveries.append(Delivery(index, at, tell))
+
+    def give(self, path: str, outcome: Outcome, index: int, at: int) -> None:
+        """Entry ``index`` is the outcome of the step at ``path``."""
+        self.deliver(index, at, partial(self._give, path, outcome))
 
     def _saw(self, index: int) -> None:
         self._seen = index if self._seen is None else max(self._seen, index)
@@ -464,18 +384,13 @@ class Order:
         gated = self._gate.pop(path, None)
         if self._replay is not None:
             self._replay.withdraw(path)
-        elif gated is None:
-            interrupt_id = self._interrupts.pop(path, None)
-            if interrupt_id is not None:
-                del self._asked[interrupt_id]
-                if not self.turn.closed:  # the end of a turn cancels what is open by itself
-                    self.port.withdraw(interrupt_id)
+        elif gated is None and not self.turn.closed:  # the end of a turn cancels what is open by itself
+            self.records.withdraw(path)
 
-    def withdraw_ask(self, path: str) -> None:
-        """The same for a question, whose id may not be known yet."""
-        if self._replay is None and path in self._expected and path not in self._interrupts:
-            self._withdrawn_asks.add(path)
-        self.withdraw(path)
+    def skip(self, path: str) -> None:
+        """Leave out what a replay would find inside the step at ``path``; whoever asked for it goes on waiting."""
+        if self._replay is not None:
+            self._replay.withdraw(path)
 
     def abandon(self, error: BaseException) -> None:
         """Raise ``error`` in whatever waits in a hitl call."""
@@ -496,7 +411,9 @@ class Order:
     ) -> Any:
         """``loop.call_at`` inside the turn: the handle."""
         is_ours = self.schedule.running is self
-        if place.is_ordered and not is_ours:  # set by a callback of a socket: not the turn's, but what it fires wakes it
+        if (
+            place.is_ordered and not is_ours
+        ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
             return self.schedule.call_at(when, callback, *args, context=context)
         delay = when - (self.now if is_ours else self.schedule.time())
         if place.is_ordered and delay <= 0:
@@ -529,16 +446,7 @@ class Order:
 
     def timer_due(self, timer: Timer) -> None:
         """Its time has come: it fires once that is in the journal."""
-        self._flush()
-        path = timer.path
-
-        def committed(index: int, at: int, _: str | None) -> None:
-            self._deliveries.append(Delivery(index, at, partial(self._fire, path)))
-
-        def refused(error: HitlError) -> None:
-            self.turn.fail(error)
-
-        self._await(self.port.timer(path, self._wall(timer.deadline)), Call(committed, refused, True))
+        self.records.send_timer(timer.path, self._wall(timer.deadline), partial(self._fire, timer.path))
 
     def _fire(self, path: str) -> None:
         timer = self._timers.pop(path, None)
@@ -561,7 +469,7 @@ class Order:
 
     def _report(self) -> None:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
-        if self._reported or self._unacknowledged or self._works():
+        if self._reported or self.records.unacknowledged or self._works():
             return
         timers: list[PendingTimer] = [
             {"path": timer.path, "due": self._wall(timer.deadline)}
@@ -572,13 +480,13 @@ class Order:
             return
         if (self.sockets or not self.is_pure) and self._may_be_woken():
             return
-        self._flush()
+        self.records.flush()
         self._reported = True
-        self.port.waiting(self._seen, timers)
+        self.records.port.waiting(self._seen, timers)
 
 
 def _begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """When each once step began that has neither a result nor steps of its own; those that ask for its outcome aside."""
+    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
     begun: dict[str, list[int]] = {}
     for entry in journal:
         if entry["entry"] == "intent":

@@ -1,8 +1,8 @@
 """Where code of a turn runs: in which task, inside which step. Steps and timers are named after it.
 
-``0`` is the turn's root task, ``0.k`` its k-th child; ``0.1#2`` is the second step of task ``0.1``, ``0.1@2`` its second
-timer; a step inside a step's body starts over under it: ``0#3/0#1``. A step with a key is named by that: ``~charge``,
-and ``~charge/0#1`` inside it, wherever in the code it stands.
+``0`` is the turn's root task, ``0.k`` its k-th child; ``0.1#2`` is the second step of task ``0.1``, ``0.1@2`` its
+second timer; a step inside a step's body starts over under it: ``0#3/0#1``. A step with a key is named by that:
+``~charge``, and ``~charge/0#1`` inside it, wherever in the code it stands.
 """
 
 from __future__ import annotations

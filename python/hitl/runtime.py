@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
-from hitl.errors import HitlError, InterruptExpired, Parked
+from hitl.errors import InterruptExpired, Parked
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort
@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 DEFAULT_MAX_PAYLOAD = 16_384
 """Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
+
+NOTHING = object()
+"""No value was given, where None is one."""
 
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
 """Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
@@ -71,9 +74,11 @@ class Turn:
         journal: list[dict[str, Any]] | None = None,
         epoch: int = 1,
         code: str = "",
+        run_bodies: bool = True,
     ) -> None:
         """``journal``: what is recorded already, as in the protocol's ``turn`` frame; more than its first entry means
-        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand."""
+        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand. Without
+        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``)."""
         self.port = port
         self.turn_id = turn_id
         self.session_id = session_id
@@ -95,6 +100,9 @@ class Turn:
         """The agent has returned."""
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
+        self.unchecked: list[str] = []
+        """Steps whose bodies would have run again in this replay."""
+        self._run_bodies = run_bodies
         self._parked = False
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
@@ -164,8 +172,8 @@ class Turn:
         step = self.current_step
         return "/".join((self.session_id or "local", self.turn_id, step.path if step is not None else "0"))
 
-    def _enter_call(self) -> Place:
-        """Where a hitl call is made. A free body becomes ordered by it."""
+    def _here(self) -> Place:
+        """Where a hitl call is made; raises where none may be made."""
         place = place_var.get()
         if place is None or place.turn is not self:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
@@ -176,8 +184,13 @@ class Turn:
         scope = place.step
         if scope is not None and scope.done:
             raise RuntimeError(f"a task that was started inside step {scope.name!r} outlived it and made a hitl call")
-        if scope is not None and not scope.ordered:
-            self.order.convert(scope)
+        return place
+
+    def _enter_call(self) -> Place:
+        """Where a hitl call is made that is recorded. A free body becomes ordered by it."""
+        place = self._here()
+        if place.step is not None and not place.step.ordered:
+            self.order.convert(place.step)
         return place
 
     def _identify(
@@ -218,6 +231,7 @@ class Turn:
         location: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         once: bool = False,
+        past: Any = NOTHING,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -225,12 +239,18 @@ class Turn:
         crash in the middle is for a person to judge, not a reason to run again. With a recorded outcome the body does
         not run. A cancelled caller cancels the body and records nothing. Values that the codec does not take are a
         TypeError that names the path.
+
+        ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
+        on after it.
         """
         place = self._enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
         path = step["path"]
         scope = StepScope(place.step, path, kind, name, once, self.epoch)
         claim = self.order.claim(step, once)[0]
+        if past is not NOTHING and claim == "live" and not self.order.is_live:
+            result: T = past
+            return result
         future = self.order.expect(place, path)
         context = contextvars.copy_context()
         start = partial(self._start_body, scope, step, body, context)
@@ -239,6 +259,9 @@ class Turn:
                 begun = self.order.began.get(path)
                 if begun is not None:
                     await self._settle_outcome(step, arguments, begun, start)
+                elif not self._run_bodies:
+                    self.unchecked.append(f"{kind} {name}")
+                    self.order.skip(path)
                 else:
                     scope.ordered = True  # its body asked for something: it runs again from its top
                     start()
@@ -250,11 +273,12 @@ class Turn:
             if scope.task is not None:
                 scope.task.cancel()
             raise
-        return self._opened(outcome, scope)
+        opened: T = self._opened(outcome, scope)
+        return opened
 
     def _begin(self, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
         if scope.once:
-            self.order.send_intent(step, start)
+            self.order.records.send_intent(step, start)
         else:
             start()
 
@@ -276,6 +300,7 @@ class Turn:
         scope.done = True
         if self.bodies.get(scope.path) is scope:
             del self.bodies[scope.path]
+        value: Any = None
         error: BaseException | None
         try:
             value, error = task.result()
@@ -288,15 +313,18 @@ class Turn:
         if self.closed or not self.order.is_expected(scope.path):
             self.order.eased()
             return
+        scope.error = error
+        self.order.when_live(
+            scope.path, partial(self.order.records.send_step, step, self._outcome(scope, value, error))
+        )
+
+    def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
         if error is None:
             try:
-                result: dict[str, Any] = {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
+                return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
             except (TypeError, ValueError) as unstorable:
                 error = unstorable
-        if error is not None:
-            scope.error = error
-            result = self.error_outcome(error)
-        self.order.when_live(scope.path, partial(self.order.send_step, step, result))
+        return self.error_outcome(error)
 
     @staticmethod
     def error_outcome(error: BaseException) -> dict[str, Any]:
@@ -333,9 +361,9 @@ class Turn:
             answer = await self._ask(self._enter_call(), question, payload, response_schema=schema)
             result = outcome_result(answer)
             if result is not None:
-                self.order.when_live(step["path"], partial(self.order.send_step, step, result))
+                self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
                 return
-        self.order.when_live(step["path"], partial(self.order.send_intent, step, start), step)
+        self.order.when_live(step["path"], partial(self.order.records.send_intent, step, start), step)
 
     def delta(self, delta: dict[str, str]) -> None:
         """Show ``{"content": str}`` or ``{"reasoning": str}`` of the model step that runs here to whoever watches."""
@@ -420,11 +448,11 @@ class Turn:
         claim = self.order.claim(step, False)[0]
         future = self.order.expect(place, path)
         if claim == "live":
-            self.order.when_live(path, partial(self.order.send_ask, step, request), step)
+            self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
         try:
             outcome = await future
         except asyncio.CancelledError:
-            self.order.withdraw_ask(path)
+            self.order.withdraw(path)
             raise
         if "answer" in outcome:
             return outcome["answer"]
@@ -440,9 +468,7 @@ class Turn:
         Not a pool: a function that waits for a person for a week must not take a place from another, and a blocked
         thread must not keep the process alive. A cancelled caller stops waiting; the thread cannot be stopped.
         """
-        place = place_var.get()
-        if place is None or self.closed:
-            raise RuntimeError("a hitl call was made after its turn had ended")
+        place = self._here()
         context = contextvars.copy_context()
         done, run = job(self, place, context, lambda: function(*args, **kwargs))
         threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()

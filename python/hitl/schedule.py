@@ -5,9 +5,9 @@
 as before. Only callbacks whose context is inside a turn are treated differently:
 
 - ``call_soon`` counts them. A cancelled one is blanked but still runs, so that the count cannot leak.
-- Those that come from outside (a socket, a thread, another turn) are handed to the turn's ``Order``, which decides when.
+- Those that come from outside (a socket, a thread, another turn) go to the turn's ``Order``, which decides when.
 - ``call_later`` and ``call_at`` make timers of the turn, ``time`` is the turn's clock.
-- Tasks and futures hash by their creation number: sets of them, as ``asyncio.wait`` makes, iterate the same in a re-run.
+- Tasks and futures hash by their creation number: sets of them, as ``asyncio.wait`` makes, iterate as they did.
 """
 
 from __future__ import annotations
@@ -118,8 +118,9 @@ class Schedule:
         """The turn whose callback runs at this moment."""
         self.call_soon = loop.call_soon
         self.call_soon_threadsafe = loop.call_soon_threadsafe
-        self.call_at = loop.call_at
-        self.call_later = loop.call_later
+        self._base_call_at = loop.call_at
+        self._base_call_later = loop.call_later
+        self._is_passing = False
         self.time = loop.time
         self.create_future = loop.create_future
         self.run_in_executor = loop.run_in_executor
@@ -177,9 +178,7 @@ class Schedule:
             order.wake(counted)
         return counted
 
-    def _call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Any:
+    def _call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         if context is None:
             context = contextvars.copy_context()
         order = order_of(context)
@@ -195,14 +194,27 @@ class Schedule:
         running = self.running
         return self.time() if running is None else running.now
 
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        """The loop's own ``call_at``."""
+        # Some loops build one of the two on the other, asyncio and uvloop the opposite ones.
+        self._is_passing = True
+        try:
+            return self._base_call_at(when, callback, *args, context=context)
+        finally:
+            self._is_passing = False
+
     def _call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Any:
+        if self._is_passing:
+            return self._base_call_later(delay, callback, *args, context=context)
         if delay is None:
             raise TypeError("delay must not be None")
         return self._call_at(self._time() + delay, callback, *args, context=context)
 
     def _call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        if self._is_passing:
+            return self._base_call_at(when, callback, *args, context=context)
         if when is None:
             raise TypeError("when cannot be None")
         if context is None:
@@ -237,7 +249,9 @@ class Schedule:
         else:
             try:
                 context.run(place_var.set, child)
-            except RuntimeError:  # the context that runs right now: setting the child's place there would move its parent
+            except (
+                RuntimeError
+            ):  # the context that runs right now: setting the child's place there would move its parent
                 context = context.copy()
                 context.run(place_var.set, child)
         kwargs.pop("eager_start", None)  # a task that starts inside its maker would be in its maker's place

@@ -182,7 +182,9 @@ class _Patched:
         async def body() -> bool:
             return True
 
-        applies = await turn.run_step("step", "patched", body, key=f"patched:{id}", location=location_of(frame))
+        applies = await turn.run_step(
+            "step", "patched", body, key=f"patched:{id}", location=location_of(frame), past=False
+        )
         return turn.patches.setdefault(id, applies)
 
 

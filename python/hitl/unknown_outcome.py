@@ -31,7 +31,7 @@ _SCHEMA: dict[str, Any] = {
 def question(
     name: str, arguments: Mapping[str, Any] | None, began: int, max_payload: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Payload and response schema. ``began`` in ms since 1970; arguments that are no JSON, or too large, are left out."""
+    """Payload and response schema. ``began``: ms since 1970. Arguments that are no JSON, or too large, are left out."""
     from hitl import _core
 
     started = datetime.fromtimestamp(began / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

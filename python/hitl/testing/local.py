@@ -229,9 +229,7 @@ class LocalTurn:
 
     def _reopen(self, journal: Journal) -> None:
         """The questions of a recorded journal that nobody has settled."""
-        settled = {
-            entry["interrupt_id"] for entry in journal if entry["entry"] in ("answer", "expire", "withdraw")
-        }
+        settled = {entry["interrupt_id"] for entry in journal if entry["entry"] in ("answer", "expire", "withdraw")}
         for entry in journal:
             if entry["entry"] == "ask" and entry["interrupt_id"] not in settled:
                 request: Any = {"type": entry["step"]["name"]}
@@ -249,7 +247,8 @@ class LocalTurn:
     async def run(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
         """Run an async function inside the turn and return what it returns; what makes the turn fail is raised."""
         task = self.start(function, *args, **kwargs)
-        await asyncio.wait([task, self.turn.failure], return_when=asyncio.FIRST_COMPLETED)
+        endings: list[asyncio.Future[Any]] = [task, self.turn.failure]
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         if self.turn.failure.done():
             self.turn.close()
             task.cancel()

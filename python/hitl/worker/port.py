@@ -1,4 +1,4 @@
-"""The ``TurnPort`` of a turn that a server gave us: records become frames, frames become what the turn's order is told."""
+"""The ``TurnPort`` of a turn that a server gave us: records become frames, frames what the turn's order is told."""
 
 from __future__ import annotations
 

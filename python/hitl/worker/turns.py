@@ -31,8 +31,8 @@ _MAX_ERROR_TEXT = 8 * 1024
 class Worker:
     """Speaks the worker protocol over one channel.
 
-    ``code`` is the code version of the agent.     ``single``: one turn, then done. ``on_lost`` is called when the channel is gone, with what went wrong or None at its
-    end: the turns are not this worker's any more.
+    ``code`` is the code version of the agent. ``single``: one turn, then done. ``on_lost`` is called when the channel
+    is gone, with what went wrong or None at its end: the turns are not this worker's any more.
     """
 
     def __init__(
@@ -170,13 +170,14 @@ class _RunningTurn:
 
     async def _run(self) -> None:
         stopped = asyncio.ensure_future(self._stopped.wait())
-        await asyncio.wait([self._agent_task, self._turn.failure, stopped], return_when=asyncio.FIRST_COMPLETED)
+        endings: list[asyncio.Future[Any]] = [self._agent_task, self._turn.failure, stopped]
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if self.stopped_as is not None:
             await asyncio.wait([self._agent_task], timeout=_CLEANUP_SECONDS)
         result = self._result()
         if result is not None:
-            self._turn.order.send_end_marks()
+            self._turn.order.records.flush()
         self._turn.close()
         await _stop_leftovers(self._turn)
         output.finish(self._turn)

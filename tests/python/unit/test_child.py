@@ -102,7 +102,7 @@ def test_steps_and_questions_in_order(child: Callable[..., Child]) -> None:
     assert ask["interrupt"]["agent"] == "painter"
     assert ask["call"] != step["call"]
     worker.expect("waiting", turn="t1")
-    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#fff"})
+    worker.answer("i1", value={"hex": "#fff"})
     assert worker.end()["response"]["content"] == "dark #fff"
     assert worker.exit_code() == 0
 
@@ -113,7 +113,7 @@ def test_every_shape_of_agent_can_ask(child: Callable[..., Child], agent: str) -
     worker.turn()
     worker.open_interrupt()
     worker.expect("waiting")
-    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#000"})
+    worker.answer("i1", value={"hex": "#000"})
     assert "#000" in worker.end()["response"]["content"]
     assert worker.exit_code() == 0
 
@@ -124,7 +124,7 @@ def test_the_loser_of_a_race_is_withdrawn(child: Callable[..., Child]) -> None:
     worker.open_interrupt("left")
     worker.open_interrupt("right")
     worker.expect("waiting")
-    worker.send("answer", turn="t1", interrupt_id="right", value="right won")
+    worker.answer("right", value="right won")
     worker.expect("withdraw", turn="t1", interrupt_id="left")
     assert worker.end()["response"]["content"] == "right won"
 
@@ -134,7 +134,7 @@ def test_a_question_withdrawn_before_it_is_committed_is_withdrawn_after(child: C
     worker.turn()
     left, right = worker.expect("ask"), worker.expect("ask")
     worker.ack(left, interrupt_id="left")
-    worker.send("answer", turn="t1", interrupt_id="left", value="left won")
+    worker.answer("left", value="left won")
     end = worker.expect("end")
     worker.ack(right, interrupt_id="right")
     worker.expect("withdraw", turn="t1", interrupt_id="right")
@@ -148,7 +148,7 @@ def test_an_expired_question_gives_its_default(child: Callable[..., Child]) -> N
     ask = worker.open_interrupt()
     assert (ask["interrupt"]["expires_in"], ask["interrupt"]["has_default"]) == (5.0, True)
     worker.expect("waiting")
-    worker.send("expired", turn="t1", interrupt_id="i1")
+    worker.expire("i1")
     assert worker.end()["response"]["content"] == "too late"
 
 
@@ -282,7 +282,7 @@ def test_ctrl_c_is_the_servers_business(child: Callable[..., Child]) -> None:
     worker.open_interrupt()
     worker.expect("waiting")
     worker.process.send_signal(signal.SIGINT)
-    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#fff"})
+    worker.answer("i1", value={"hex": "#fff"})
     assert worker.end()["response"]["content"] == "dark #fff"
 
 
@@ -292,7 +292,7 @@ def test_ctrl_c_is_the_servers_business(child: Callable[..., Child]) -> None:
         (b"{", "a frame is no JSON"),
         (b"[1]", "a frame is a JSON list, not an object"),
         (b'{"frame": "dance"}', "unknown frame 'dance'"),
-        (b'{"frame": "answer", "turn": "t1"}', "frame 'answer' lacks 'interrupt_id'"),
+        (b'{"frame": "answer", "turn": "t1"}', "frame 'answer' lacks 'index'"),
         (b"\xff", "a frame is no JSON"),
     ],
 )
@@ -338,7 +338,7 @@ def test_a_pool_worker_runs_many_turns_at_once(child: Callable[..., Child]) -> N
             waiting.add(frame["turn"])
     assert asked == {f"t{number}": f"message {number}" for number in range(20)}
     for number in reversed(range(20)):
-        worker.send("answer", turn=f"t{number}", interrupt_id=f"i-t{number}", value={"hex": f"#{number}"})
+        worker.answer(f"i-t{number}", {"hex": f"#{number}"}, turn=f"t{number}")
         assert worker.end(f"t{number}")["response"]["content"] == f"dark #{number}"
     worker.send("shutdown")
     assert worker.exit_code() == 0
@@ -366,7 +366,7 @@ def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Calla
     worker.open_interrupt()
     worker.expect("waiting")
     worker.send("shutdown")
-    worker.send("answer", turn="t1", interrupt_id="i1", value="Ada")
+    worker.answer("i1", value="Ada")
     assert worker.end()["response"]["content"] == "Ada"
     assert worker.exit_code() == 0
 
@@ -377,7 +377,7 @@ def test_a_cancelled_turn_of_a_pool_leaves_no_trace(child: Callable[..., Child])
     worker.open_interrupt("i1")
     worker.expect("waiting")
     worker.send("cancel", turn="t1", message="Turn cancelled")
-    worker.send("answer", turn="t1", interrupt_id="i1", value="late")
+    worker.answer("i1", value="late")
     worker.turn("t2")
     worker.open_interrupt("i2", turn="t2")
 
