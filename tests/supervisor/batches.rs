@@ -1,6 +1,6 @@
 //! What a worker says in one go is stored in one go, and acknowledged in the journal's order.
 
-use hitl::domain::journal::PendingTimer;
+use hitl::domain::journal::{Entry, PendingTimer};
 use hitl::domain::{InterruptId, Timestamp};
 use hitl::engine::dispatch::{Delivery, Dispatch, Lost};
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ async fn deliveries_and_acknowledgements_keep_the_order_of_the_journal() {
     let hold = held(&world.inbox).await;
     let said = [fake.step(&turn, "a"), fake.step(&turn, "b")];
     fake.say(&said).await;
-    let (before, after) = (world.inbox.append(turn.id), 4);
+    let (before, after) = (world.inbox.append(turn.id, Entry::Cancel {}), 4);
     // The supervisor may not have heard of the steps yet; their places are behind this one all the same.
     world.supervisor.deliver(turn.id, answer(after));
     world.supervisor.deliver(turn.id, answer(before));

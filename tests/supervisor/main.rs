@@ -8,6 +8,7 @@ mod batches;
 mod fake;
 mod lifetimes;
 mod parking;
+mod replays;
 mod shared_workers;
 mod silence;
 mod starting;

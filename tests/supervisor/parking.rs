@@ -75,8 +75,7 @@ async fn a_turn_comes_back_to_a_worker_only_when_that_has_dropped_it() {
     world.supervisor.park(turn.id);
     assert_eq!(fake.next().await, json!({"frame": "park", "turn": turn.id}));
     let epoch = world.start_again(&turn, "x");
-    let index = world.inbox.append(turn.id);
-    world.supervisor.deliver(turn.id, expired(index));
+    let index = world.expire(&turn, InterruptId(uuid::Uuid::nil()));
     let other = world.start("y");
     assert_eq!(fake.next().await["turn"], other.id.to_string());
     // What the old life still says counts for nothing.

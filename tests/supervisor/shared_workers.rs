@@ -98,7 +98,7 @@ async fn a_worker_whose_loop_is_blocked_is_replaced_when_a_turn_is_stopped() {
     let world = World::tasks(1).await;
     let pid = world.run("pid").await.unwrap();
     let mut blocked = world.start("block");
-    assert!(matches!(blocked.next().await, Said::Waiting(..)));
+    assert!(matches!(blocked.next().await, Said::Replayed(_)));
     world.cancel(&blocked);
     until("the end of the blocked worker", || !crate::support::exists(&pid)).await;
     assert_ne!(world.run("pid").await.unwrap(), pid);

@@ -11,7 +11,7 @@ use hitl::domain::journal::{Entry, PendingTimer, Recorded, StepResult, Wake};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
 use hitl::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
-use hitl::engine::dispatch::{Appended, Batch, Dispatch, Lost, Record, TurnInbox, TurnOrder};
+use hitl::engine::dispatch::{Appended, Batch, Delivery, Dispatch, Lost, Record, TurnInbox, TurnOrder};
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::{Isolation, SupervisorSettings};
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub struct Inbox {
 
 struct Journal {
     epoch: u64,
-    entries: u64,
+    entries: Vec<Recorded>,
     over: bool,
     /// The store does not say whether it has stored anything.
     unsure: bool,
@@ -59,7 +59,7 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    fn open(&self, turn: TurnId, entries: u64) -> mpsc::UnboundedReceiver<Said> {
+    fn open(&self, turn: TurnId, entries: Vec<Recorded>) -> mpsc::UnboundedReceiver<Said> {
         let (said, heard) = mpsc::unbounded_channel();
         let journal = Journal { epoch: 1, entries, over: false, unsure: false, batches: Vec::new(), said };
         self.turns.lock().unwrap().insert(turn, journal);
@@ -70,12 +70,14 @@ impl Inbox {
         act(self.turns.lock().unwrap().get_mut(&turn).unwrap())
     }
 
-    /// As somebody's answer does: an entry that the worker did not say. Its index.
-    pub fn append(&self, turn: TurnId) -> u64 {
-        self.with(turn, |journal| {
-            journal.entries += 1;
-            journal.entries - 1
-        })
+    /// Appends what the worker did not say. Its index.
+    pub fn append(&self, turn: TurnId, entry: Entry) -> u64 {
+        self.with(turn, |journal| journal.append(entry))
+    }
+
+    /// The journal so far.
+    pub fn journal(&self, turn: TurnId) -> Vec<Recorded> {
+        self.with(turn, |journal| journal.entries.clone())
     }
 
     /// As a cancel does: the turn is settled.
@@ -122,27 +124,34 @@ impl Journal {
     }
 
     fn take_in(&mut self, record: Record) -> Result<Option<Appended>, Error> {
-        let (at, index) = (Timestamp::from_millis(1), self.entries);
+        let index = self.entries.len() as u64;
         let mut interrupt = None;
-        let said = match record {
-            Record::Step { step, result } => Said::Step(step.name, result),
-            Record::Intent { step } => Said::Intent(step.name),
+        let (said, entry) = match record {
+            Record::Step { step, result } => {
+                (Said::Step(step.name.clone(), result.clone()), Entry::Step { step, result })
+            }
+            Record::Intent { step } => (Said::Intent(step.name.clone()), Entry::Intent { step }),
             Record::Ask { ask, .. } if ask.kind == "refused" => {
                 return Err(Error::InvalidPayload("this is refused".to_owned()));
             }
-            Record::Ask { ask, .. } => {
-                let id = *interrupt.insert(InterruptId(Uuid::now_v7()));
-                Said::Ask(id, ask.kind, index)
+            Record::Ask { step, ask } => {
+                let interrupt_id = *interrupt.insert(InterruptId(Uuid::now_v7()));
+                (Said::Ask(interrupt_id, ask.kind, index), Entry::Ask { step, interrupt_id })
             }
-            Record::Timer { path, due } => Said::Timer(path, due),
-            Record::Wakes(wakes) => Said::Wakes(wakes),
-            Record::Withdraw { interrupt } => Said::Withdraw(interrupt),
-            Record::Waiting { seen, timers } => Said::Waiting(seen, timers),
+            Record::Timer { path, due } => (Said::Timer(path.clone(), due), Entry::Timer { path, due }),
+            Record::Wakes(wakes) => (Said::Wakes(wakes.clone()), Entry::Wakes { wakes }),
+            Record::Withdraw { interrupt } => (Said::Withdraw(interrupt), Entry::Withdraw { interrupt_id: interrupt }),
+            Record::Waiting { seen, timers } => (Said::Waiting(seen, timers.clone()), Entry::Pause { timers }),
         };
         let silent = matches!(said, Said::Wakes(_) | Said::Withdraw(_) | Said::Waiting(..));
-        self.entries += 1;
+        self.append(entry);
         self.said.send(said).ok();
-        Ok((!silent).then_some(Appended { index, at, interrupt }))
+        Ok((!silent).then_some(Appended { index, at: Timestamp::from_millis(1), interrupt }))
+    }
+
+    fn append(&mut self, entry: Entry) -> u64 {
+        self.entries.push(recorded(entry));
+        self.entries.len() as u64 - 1
     }
 }
 
@@ -237,6 +246,15 @@ impl Turn {
         while !matches!(self.next().await, Said::Waiting(..)) {}
     }
 
+    /// The next question, and where it stands.
+    pub async fn asked(&mut self) -> (InterruptId, String, u64) {
+        loop {
+            if let Said::Ask(id, kind, index) = self.next().await {
+                return (id, kind, index);
+            }
+        }
+    }
+
     /// The result of the next step.
     pub async fn step(&mut self) -> String {
         loop {
@@ -294,7 +312,7 @@ impl World {
     /// Starts a turn that has a journal already.
     pub fn start_order(&self, content: &str, state: Vec<ChatMessage>, journal: Vec<Recorded>) -> Turn {
         let (id, session) = (TurnId(Uuid::now_v7()), SessionId(Uuid::now_v7()));
-        let heard = self.inbox.open(id, journal.len() as u64);
+        let heard = self.inbox.open(id, journal.clone());
         let turn = Turn { id, session, heard };
         self.supervisor.start(order(&turn, 1, content, state, journal));
         turn
@@ -303,8 +321,22 @@ impl World {
     /// Starts a turn anew, as after a claim.
     pub fn start_again(&self, turn: &Turn, content: &str) -> u64 {
         let epoch = self.inbox.claim(turn.id);
-        self.supervisor.start(order(turn, epoch, content, Vec::new(), vec![started("3.11")]));
+        self.supervisor.start(order(turn, epoch, content, Vec::new(), self.inbox.journal(turn.id)));
         epoch
+    }
+
+    /// Somebody answers: the answer's index.
+    pub fn answer(&self, turn: &Turn, interrupt: InterruptId, value: Value) -> u64 {
+        let index = self.inbox.append(turn.id, Entry::Answer { interrupt_id: interrupt, value: value.clone() });
+        self.supervisor.deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value });
+        index
+    }
+
+    /// Nobody has answered in time: the entry's index.
+    pub fn expire(&self, turn: &Turn, interrupt: InterruptId) -> u64 {
+        let index = self.inbox.append(turn.id, Entry::Expire { interrupt_id: interrupt });
+        self.supervisor.deliver(turn.id, Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt });
+        index
     }
 
     /// Runs a turn to its end.
