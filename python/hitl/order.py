@@ -78,7 +78,7 @@ class Order:
         self._internal: deque[Counted] = deque()
         self._wakes: deque[Counted] = deque()
         self._deliveries: deque[Delivery] = deque()
-        self._next: Delivery | None = None
+        self._is_settling = False
         self._reported = False
         self._grace: asyncio.TimerHandle | None = None
         self._late: list[Callable[[], None]] = []
@@ -154,42 +154,58 @@ class Order:
         self.settle()
 
     def settle(self) -> None:
-        """If nothing of the turn is left to run: tell it the next thing, or say that it waits."""
-        if self.count or self.turn.closed:
+        """If nothing of the turn is left to run: tell it the next thing, or say that it waits.
+
+        Never inside code of the turn, whose callbacks are counted; nor inside that of another turn.
+        """
+        if self._is_settling or not self._is_quiet():
+            return
+        if self.schedule.running is not None:
+            self.schedule.call_soon(self.settle, context=OUTSIDE)
             return
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
+        self._is_settling = True
+        try:
+            while self._is_quiet():
+                if not self._advance():
+                    break
+        finally:
+            self._is_settling = False
+
+    def _is_quiet(self) -> bool:
+        return not (self.count or self.turn.closed or self.turn.is_over)
+
+    def _advance(self) -> bool:
+        """Whether something was told, and the next may be."""
         if self._internal:
             self._run(self._internal.popleft())
-        elif self._next is not None:
-            self._schedule_next()
         elif self._replay is not None:
-            self._settle_replay()
+            return self._advance_replay()
         elif self._deliveries:
-            self._next = self._deliveries.popleft()
-            self._schedule_next()
+            self._tell(self._deliveries.popleft())
+            return True
         elif self._wakes:
             self._pass(self._wakes.popleft())
         else:
             self._report()
+        return False
 
     def _run(self, counted: Counted) -> None:
         self._reported = False
         self.count += 1
         self.schedule.call_soon(counted, context=counted.context)
 
-    def _schedule_next(self) -> None:
-        self._run(Counted(self, self._tell, (), OUTSIDE))
-
-    def _tell(self) -> None:
-        # A body that has become ordered since may have brought callbacks along: they run first.
-        if self.count > 1 or self._next is None:
-            return
-        delivery, self._next = self._next, None
+    def _tell(self, delivery: Delivery) -> None:
+        self._reported = False
         self.now = max(self.now, self._clock(delivery.at))
         self._last = delivery.entry
-        delivery.tell()
+        self.schedule.running = self
+        try:
+            delivery.tell()
+        finally:
+            self.schedule.running = None
 
     def _pass(self, counted: Counted) -> None:
         place = counted.context.get(place_var)
@@ -233,25 +249,27 @@ class Order:
         else:
             self._gate[path] = (step, start)
 
-    def _settle_replay(self) -> None:
+    def _advance_replay(self) -> bool:
         verdict = self._replay.next()
         kind = verdict[0]
         if kind == "deliver":
-            self._next = self._recorded(verdict[1], verdict[2])
-            self._schedule_next()
-        elif kind == "end":
+            self._tell(self._recorded(verdict[1], verdict[2]))
+            return True
+        if kind == "end":
             self._go_live()
-        elif kind == "wake":
+            return True
+        if kind == "wake":
             counted = self._take_wake(verdict[1])
             if counted is not None:
                 self._replay.woken()
                 self._run(counted)
             else:
-                self._wait()
+                return self._wait()
         elif self._wakes:
             self._pass(self._wakes.popleft())
         else:
-            self._wait()
+            return self._wait()
+        return False
 
     def _take_wake(self, task: str) -> Counted | None:
         timer = self._timers.get(task)
@@ -279,37 +297,39 @@ class Order:
             outcome = {"expired": True}
         return Delivery(index, entry["at"], partial(self._give, path, outcome))
 
-    def _wait(self) -> None:
+    def _wait(self) -> bool:
         """Nobody has asked for the next entry: wait while anything runs that may lead there, else give up."""
         if self._works():
-            return
+            return False
         if self._may_be_woken():
-            self._grace = self.schedule.call_at(self.schedule.time() + _GRACE_SECONDS, self._stuck, context=OUTSIDE)
-        else:
-            self._stuck()
+            self._grace = self.schedule.call_at(self.schedule.time() + _GRACE_SECONDS, self._give_up, context=OUTSIDE)
+            return False
+        return self._stuck()
 
-    def _stuck(self) -> None:
+    def _give_up(self) -> None:
         self._grace = None
-        if self.count or self.turn.closed or self._replay is None:
-            return
+        if not self.count and not self.turn.closed and self._replay is not None and self._stuck():
+            self.settle()
+
+    def _stuck(self) -> bool:
+        """Whether what was in the way could be dropped."""
         if self._wakes:  # of another task than the recorded one
             self._replay.woken()
             self._run(self._wakes.popleft())
-            return
-        mismatch = self._replay.stuck([step for step, _ in self._gate.values() if step is not None])
-        if mismatch is None:
-            self.settle()
-        else:
-            self.turn.fail(mismatch if isinstance(mismatch, ReplayMismatch) else ReplayMismatch(str(mismatch)))
+            return False
+        mismatch: ReplayMismatch | None = self._replay.stuck(
+            [step for step, _ in self._gate.values() if step is not None]
+        )
+        if mismatch is not None:
+            self.turn.fail(mismatch)
+        return mismatch is None
 
     def returned(self) -> ReplayMismatch | None:
         """The agent has returned: what it left unasked in the journal, if that cannot be."""
         if self._replay is None:
             return None
-        mismatch = self._replay.returned()
-        if mismatch is None:
-            return None
-        return mismatch if isinstance(mismatch, ReplayMismatch) else ReplayMismatch(str(mismatch))
+        mismatch: ReplayMismatch | None = self._replay.returned()
+        return mismatch
 
     def _go_live(self) -> None:
         replay, self._replay = self._replay, None
@@ -327,7 +347,6 @@ class Order:
         gate, self._gate = self._gate, {}
         for _, start in gate.values():
             start()
-        self.settle()
 
     # -- what is received -------------------------------------------------------------------------------------------
 
@@ -476,7 +495,7 @@ class Order:
             for timer in self._timers.values()
             if timer.place.is_ordered
         ]
-        if not (self._expected or timers) or self.turn.is_over:
+        if not (self._expected or timers):
             return
         if (self.sockets or not self.is_pure) and self._may_be_woken():
             return

@@ -239,7 +239,11 @@ class LocalTurn:
         """A task inside the turn, at its root."""
 
         async def main() -> T:
-            return await function(*args, **kwargs)
+            self.turn.is_over = False
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                self.turn.is_over = True
 
         with self.turn.order.inside():
             return asyncio.Task(main(), loop=self.turn.loop, context=self._context)

@@ -1,6 +1,20 @@
 """Steps: what is recorded, and what the agent gets back."""
 
-IMPORTS
+import asyncio
+import contextvars
+import threading
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from hitl import step
+from hitl.errors import HitlError, StepError
+from hitl.interrupts import interrupt
+from hitl.runtime import agent_name, current_turn
+from hitl.testing.local import LocalTurn
+from tests.python.unit.conditions import rounds, until
+from tests.python.unit.plain_steps import named, value
 
 
 async def test_outside_a_turn_there_is_no_turn() -> None:
@@ -10,19 +24,13 @@ async def test_outside_a_turn_there_is_no_turn() -> None:
 
 async def test_a_step_is_recorded_before_its_result_is_delivered() -> None:
     local = LocalTurn()
-    committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    append = local.port.append_step
-
-    def slow_append(identity: Any, result: Any) -> asyncio.Future[None]:
-        append(identity, result)
-        return committed
-
-    local.port.append_step = slow_append  # type: ignore[method-assign]
+    acknowledge: list[Any] = []
+    local.port.tell = acknowledge.append  # type: ignore[method-assign]  # the commit takes its time
     task = local.start(named, "pay", 12)
     await until(lambda: local.port.steps)
     await rounds()
     assert not task.done()
-    committed.set_result(None)
+    acknowledge[0](local.turn.order)
     assert await task == 12
 
 
@@ -37,9 +45,9 @@ async def test_the_record_names_the_step_and_hashes_its_arguments() -> None:
     await local.run(agent)
     [(identity, result)] = local.port.steps
     digests = identity.pop("arguments")
-    assert identity == {"path": "0#1", "key": "k", "kind": "tool", "name": "delete", "location": "a.py:3"}
+    assert identity == {"path": "~k", "key": "k", "kind": "tool", "name": "delete", "location": "a.py:3"}
     assert set(digests) == {"path", "db"}
-    assert all(len(digest) == 64 for digest in digests.values())
+    assert all(len(digest) == 32 for digest in digests.values())
     assert "/x" not in str(digests)
     assert result == {"value": 1}
 
@@ -114,31 +122,13 @@ async def test_a_body_that_raises_system_exit_is_recorded_and_the_exit_is_the_ca
     assert local.port.steps[0][1]["error"]["type"] == "SystemExit"
 
 
-async def test_parked_passes_through_and_is_not_recorded() -> None:
+async def test_a_refused_step_raises_in_the_agent_and_that_is_what_is_recorded() -> None:
     local = LocalTurn()
-
-    async def park() -> None:
-        raise Parked
-
-    async def agent() -> None:
-        await current_turn().run_step("tool", "outer", park)
-
-    with pytest.raises(Parked):
-        await local.run(agent)
-    assert local.port.steps == []
-
-
-async def test_a_refused_step_raises_in_the_agent() -> None:
-    local = LocalTurn()
-
-    def refuse(identity: Any, result: Any) -> asyncio.Future[None]:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.set_exception(HitlError("no space", code="store_full"))
-        return done
-
-    local.port.append_step = refuse  # type: ignore[method-assign]
-    with pytest.raises(HitlError, match="no space"):
+    local.port.refuse_steps = HitlError("no space", code="store_full")
+    with pytest.raises(HitlError, match="no space") as caught:
         await local.run(named, "x")
+    assert caught.value.code == "store_full"
+    assert local.port.steps[0][1]["error"]["type"] == "HitlError"
 
 
 async def test_what_a_body_sets_in_its_context_stays_inside() -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from hitl import step
+from hitl import interrupt, step
 from hitl.runtime import current_turn
-from hitl.testing.local import LocalTurn
+from hitl.testing.local import PENDING, LocalTurn
 from hitl.threads import call_blocking
+from tests.python.unit.conditions import rounds, until_waiting
+from tests.python.unit.plain_steps import named
 
 
 async def test_a_task_left_behind_by_a_sync_call_fails_instead_of_waiting_for_a_thread_that_went_on() -> None:
