@@ -39,7 +39,7 @@ impl Owed {
         self.woken.push(next.id);
         for effect in effects {
             match effect {
-                Effect::StartTurn(_) => {}
+                Effect::StartTurn(_) | Effect::AbandonTurn(_) => {}
                 Effect::CancelInterrupts(ids) => {
                     for id in ids {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));
@@ -71,7 +71,7 @@ impl Owed {
         now: Timestamp,
     ) -> Result<(), Error> {
         let error = match &session.phase {
-            Phase::Error { failure } => Some(failure.message.as_str()),
+            Phase::Error { failure, .. } => Some(failure.message.as_str()),
             _ => None,
         };
         self.tell(tx, &Event::session(session.id, status, error), now)?;
@@ -90,7 +90,7 @@ fn notice_body(tx: &dyn Transaction, session: &Session, webhook: &Webhook) -> Re
     let mut body = json!({"session_id": session.id, "status": session.status()});
     match &session.phase {
         Phase::Idle { response: Some(response) } => body["response"] = response.without_nulls(),
-        Phase::Error { failure } => body["error"] = Value::from(failure.message.as_str()),
+        Phase::Error { failure, .. } => body["error"] = Value::from(failure.message.as_str()),
         Phase::Interrupted { .. } => body["interrupts"] = json!(tx.pending(session.id)?),
         Phase::Idle { response: None } | Phase::Running { .. } => {}
     }

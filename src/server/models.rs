@@ -45,7 +45,7 @@ impl From<SessionView> for SessionResponse {
         let status = session.status();
         let (response, failure) = match session.phase {
             Phase::Idle { response } => (response, None),
-            Phase::Error { failure } => (None, Some(failure)),
+            Phase::Error { failure, .. } => (None, Some(failure)),
             Phase::Running { .. } | Phase::Interrupted { .. } => (None, None),
         };
         let (error, error_code) = failure.map(|failure| (failure.message, failure.code)).unzip();
