@@ -55,6 +55,16 @@ pub struct Config {
     pub timeout: f64,
     /// See [`Settings::interrupt_ttl`].
     pub interrupt_ttl: f64,
+    /// See [`Settings::park_after`].
+    pub park_after: f64,
+    /// See [`Settings::max_warm`].
+    pub max_warm: usize,
+    /// See [`SupervisorSettings::worker_timeout`].
+    pub worker_timeout: f64,
+    /// See [`Settings::max_recoveries`].
+    pub max_recoveries: u32,
+    /// See [`Settings::keep_journal`].
+    pub keep_journal: f64,
     /// See [`Settings::max_payload`].
     pub max_payload: usize,
     /// See [`Settings::max_value`].
@@ -263,6 +273,10 @@ fn engine_settings(config: &Config) -> Settings {
         timeout: config.timeout,
         interrupt_ttl: config.interrupt_ttl,
         ttl: config.ttl,
+        park_after: config.park_after,
+        max_warm: config.max_warm,
+        max_recoveries: config.max_recoveries,
+        keep_journal: config.keep_journal,
         max_payload: config.max_payload,
         max_value: config.max_value,
         webhook_allow_private: config.webhook_allow_private,
