@@ -140,7 +140,7 @@ pub enum Phase {
     Error {
         /// Why.
         failure: Failure,
-        /// Its turn, where that can be taken up again.
+        /// Its turn, where that can be taken up again. Until then nothing it asks is answered, and nothing expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<Retry>,
     },
@@ -340,25 +340,13 @@ impl Session {
         if self.turn() == Some(turn) { Ok(()) } else { Err(Error::TurnNotOpen) }
     }
 
-    /// The phase without a pending interrupt. One of a suspended turn can only have expired.
+    /// The phase without a pending interrupt.
     fn without(&self, turn: TurnId, interrupt: InterruptId) -> Result<Phase, Error> {
-        let remove = |pending: &[InterruptId]| {
-            let position = pending.iter().position(|id| *id == interrupt);
-            let position = position.ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?;
-            let mut pending = pending.to_vec();
-            pending.remove(position);
-            Ok(pending)
-        };
-        match &self.phase {
-            Phase::Error { failure, retry: Some(retry) } if retry.turn == turn => {
-                let retry = Some(Retry { turn, pending: remove(&retry.pending)? });
-                Ok(Phase::Error { failure: failure.clone(), retry })
-            }
-            _ => {
-                self.require_open(turn)?;
-                Ok(open(turn, remove(self.pending())?))
-            }
-        }
+        self.require_open(turn)?;
+        let mut pending = self.pending().to_vec();
+        let position = pending.iter().position(|id| *id == interrupt);
+        pending.remove(position.ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?);
+        Ok(open(turn, pending))
     }
 }
 

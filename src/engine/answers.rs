@@ -145,7 +145,7 @@ pub(super) fn close(
 ) -> Result<u64, Error> {
     let session = tx.session(settled.session_id)?.ok_or(Error::SessionNotFound)?;
     tx.update_interrupt(settled)?;
-    let index = tx.append_foreign(settled.turn_id, entry)?;
+    let index = tx.append_foreign(settled.turn_id, entry, now)?;
     owed.tell(tx, &Event::interrupt(settled), now)?;
     let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };
     owed.change(tx, &session, event, now)?;

@@ -52,18 +52,11 @@ impl Engine {
             session.transition(session::Event::MessageReceived { turn }, now)?;
             let reservation = slots::Reservation::take(&places)?;
             let mut owed = Owed::default();
-            tx.insert_turn(&Turn {
-                id: turn,
-                session_id: id,
-                message: message.clone(),
-                webhook,
-                epoch: 0,
-                created_at: now,
-                ended_at: None,
-            })?;
+            tx.insert_turn(&Turn::new(turn, id, message.clone(), webhook, now))?;
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let epoch = tx.claim_turn(turn)?;
-            tx.append(turn, epoch, &Entry::Start { message: message.clone() })?;
+            // What runs it is not known yet in this place.
+            tx.append(turn, epoch, &Entry::Start { code: String::new(), python: String::new() }, now)?;
             keep_reply(tx, &scope, key, json!({}), now)?;
             let order = TurnOrder { turn, epoch, session: id, message: Arc::new(message), state: tx.messages(id)? };
             Ok(Some((order, reservation, owed)))

@@ -181,10 +181,11 @@ async fn fail_open_turns(store: &Arc<dyn Store>) -> Result<(), Error> {
     store
         .transact(|tx| {
             let now = clock::now();
-            for turn in tx.open_turns()? {
+            for turn in tx.unparked_turns()? {
                 let Some(session) = tx.session(turn.session_id)? else { continue };
                 let failure = Failure::server_restarted();
-                tx.append_foreign(turn.id, &Entry::End { ending: Ending::Failed(failure.message.clone()) })?;
+                let end = Entry::End { ending: Ending::Failed(failure.message.clone()) };
+                tx.append_foreign(turn.id, &end, now)?;
                 tx.end_turn(turn.id, now)?;
                 // Whom it concerns has left: what is owed to pollers is void, events are stored all the same.
                 Owed::default().change(tx, &session, session::Event::TurnFailed { turn: turn.id, failure }, now)?;

@@ -156,8 +156,8 @@ impl Engine {
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
             let failure = Failure::cancelled();
             let mut owed = Owed::default();
-            tx.append_foreign(turn, &Entry::Cancel {})?;
-            tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) })?;
+            tx.append_foreign(turn, &Entry::Cancel {}, now)?;
+            tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
             let session = owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
             tx.end_turn(turn, now)?;
             Ok((turn, SessionView { session, interrupts: Vec::new() }, owed))

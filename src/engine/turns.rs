@@ -29,7 +29,7 @@ impl Engine {
         result: StepResult,
     ) -> Result<u64, Error> {
         self.counters.step();
-        self.store.transact(move |tx| tx.append(turn, epoch, &Entry::Step { step, result })).await
+        self.store.transact(move |tx| tx.append(turn, epoch, &Entry::Step { step, result }, clock::now())).await
     }
 
     /// The turn asks: the index in the journal and the interrupt's id once it is committed.
@@ -55,7 +55,7 @@ impl Engine {
                 let interrupt = Interrupt::open(ask, opening)?;
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
                 let mut owed = Owed::default();
-                let index = tx.append(turn, epoch, &Entry::Ask { step, interrupt_id: id })?;
+                let index = tx.append(turn, epoch, &Entry::Ask { step, interrupt_id: id }, now)?;
                 tx.insert_interrupt(&interrupt)?;
                 owed.tell(tx, &Event::interrupt(&interrupt), now)?;
                 owed.change(tx, &session, session::Event::InterruptOpened { turn, interrupt: id }, now)?;
@@ -84,7 +84,7 @@ impl Engine {
                     tx.interrupt(interrupt)?.filter(|found| found.turn_id == turn).and_then(|found| found.cancel(now));
                 let Some(cancelled) = cancelled else { return Ok(owed) };
                 let session = tx.session(cancelled.session_id)?.ok_or(Error::TurnNotOpen)?;
-                tx.append(turn, epoch, &Entry::Withdraw { interrupt_id: interrupt })?;
+                tx.append(turn, epoch, &Entry::Withdraw { interrupt_id: interrupt }, now)?;
                 tx.update_interrupt(&cancelled)?;
                 owed.tell(tx, &Event::interrupt(&cancelled), now)?;
                 owed.change(tx, &session, session::Event::InterruptClosed { turn, interrupt }, now)?;
@@ -125,7 +125,7 @@ impl Engine {
             .store
             .transact(move |tx| {
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
-                tx.append(turn, epoch, &Entry::End { ending: Ending::Done })?;
+                tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, clock::now())?;
                 tx.set_messages(session_id, &state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
                 end(tx, &session, turn, event)
@@ -147,7 +147,8 @@ impl Engine {
             .store
             .transact(move |tx| {
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
-                tx.append(turn, epoch, &Entry::End { ending: Ending::Failed(failure.message.clone()) })?;
+                let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
+                tx.append(turn, epoch, &entry, clock::now())?;
                 end(tx, &session, turn, session::Event::TurnFailed { turn, failure })
             })
             .await?;

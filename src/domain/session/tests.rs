@@ -132,13 +132,6 @@ fn a_suspended_turn_that_asks_nothing_runs_again() {
 }
 
 #[test]
-fn what_a_suspended_turn_asks_can_expire() {
-    let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), suspended(1), closed(1, 1)]);
-    assert_eq!(session.retry(), Some(&Retry { turn: turn(1), pending: vec![interrupt(2)] }));
-    assert_eq!(effects, vec![]);
-}
-
-#[test]
 fn a_message_abandons_the_suspended_turn() {
     let (session, effects) = after([message(1), opened(1, 1), suspended(1), message(2)]);
     assert_eq!(session.phase, Phase::Running { turn: turn(2) });

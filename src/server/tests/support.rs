@@ -90,7 +90,6 @@ async fn ask(
         .unwrap();
         let step = StepIdentity {
             path: format!("0#{number}"),
-            key: None,
             kind: "interrupt".to_owned(),
             name: name.to_owned(),
             location: None,

@@ -112,10 +112,12 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         }
         Operation::InsertTurn(session, id) => say(&transaction.insert_turn(&turn(session_id(session), id))?),
         Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id))?),
-        Operation::Append(id, epoch, value) => say(&transaction.append(turn_id(id), epoch, &step("s", value))?),
+        Operation::Append(id, epoch, value) => {
+            say(&transaction.append(turn_id(id), epoch, &step("s", value), at(0))?)
+        }
         Operation::AppendForeign(id, value) => {
             let answer = Entry::Answer { interrupt_id: interrupt_id(id), value };
-            say(&transaction.append_foreign(turn_id(id), &answer)?)
+            say(&transaction.append_foreign(turn_id(id), &answer, at(0))?)
         }
         Operation::EndTurn(id, time) => say(&transaction.end_turn(turn_id(id), at(time))?),
         Operation::InsertReply(key, body, time) => {
@@ -132,7 +134,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
 fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     let mut seen = vec![
         format!("{:?}", reader.count_sessions()?),
-        format!("{:?}", reader.open_turns()?),
+        format!("{:?}", reader.unparked_turns()?),
         format!("{:?}", reader.last_event()?),
         format!("{:?}", reader.events_after(0, None, 1000)?),
     ];

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::journal::Recorded;
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
@@ -44,11 +45,11 @@ impl<'a, 'r> Cells<'a, 'r> {
         self.plain().map(Uuid::from_bytes)
     }
 
-    fn time(&mut self) -> Result<Timestamp, Error> {
+    pub(super) fn time(&mut self) -> Result<Timestamp, Error> {
         self.plain().map(Timestamp::from_millis)
     }
 
-    fn time_or_none(&mut self) -> Result<Option<Timestamp>, Error> {
+    pub(super) fn time_or_none(&mut self) -> Result<Option<Timestamp>, Error> {
         Ok(self.plain::<Option<i64>>()?.map(Timestamp::from_millis))
     }
 
@@ -200,7 +201,19 @@ pub(super) fn turn(cells: &mut Cells<'_, '_>) -> Result<Turn, Error> {
         epoch: cells.number()?,
         created_at: cells.time()?,
         ended_at: cells.time_or_none()?,
+        parked: cells.plain()?,
+        wake_at: cells.time_or_none()?,
+        recoveries: cells.plain()?,
+        worked_ms: cells.number()?,
+        impure_at: cells.plain()?,
+        warnings: cells.json_or_none()?.unwrap_or_default(),
+        suspended_code: cells.plain()?,
     })
+}
+
+/// A row of `journal/of_turn.sql`.
+pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
+    Ok(Recorded { at: cells.time()?, entry: cells.json()? })
 }
 
 /// A row of `interrupts/select.sql`: its place in order, and the record.

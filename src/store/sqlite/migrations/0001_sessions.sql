@@ -56,15 +56,32 @@ CREATE TABLE turns (
     webhook    TEXT,
     epoch      INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
-    ended_at   INTEGER
+    ended_at   INTEGER,
+    -- only while it is open
+    parked     INTEGER NOT NULL,
+    -- only while it is parked
+    wake_at    INTEGER,
+    recoveries INTEGER NOT NULL,
+    worked_ms  INTEGER NOT NULL,
+    impure_at  TEXT,
+    warnings   TEXT,
+    -- suspended: the code it failed under; ended_at is set too
+    suspended_code TEXT,
+    -- 1: ended, and its journal is gone
+    compacted  INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX turns_of_session ON turns (session);
-CREATE INDEX turns_open ON turns (ended_at) WHERE ended_at IS NULL;
+-- What a server that starts has to look at, however many are parked.
+CREATE INDEX turns_unparked ON turns (parked) WHERE ended_at IS NULL AND parked = 0;
+CREATE INDEX turns_waking ON turns (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX turns_suspended ON turns (session) WHERE suspended_code IS NOT NULL;
+CREATE INDEX turns_to_compact ON turns (ended_at) WHERE ended_at IS NOT NULL AND suspended_code IS NULL AND compacted = 0;
 
 CREATE TABLE journal (
     turn  INTEGER NOT NULL REFERENCES turns (seq) ON DELETE CASCADE,
     idx   INTEGER NOT NULL,
+    at    INTEGER NOT NULL,
     entry TEXT NOT NULL,
     PRIMARY KEY (turn, idx)
 ) STRICT, WITHOUT ROWID;
@@ -90,6 +107,8 @@ CREATE TABLE interrupts (
     args_digest       TEXT,
     created_at        INTEGER NOT NULL,
     expires_at        INTEGER,
+    -- expires_at while it is pending and its turn is not suspended
+    due_at            INTEGER,
     -- JSON `null` is an answer, SQL NULL is none
     value             TEXT,
     resolved_by       TEXT,
@@ -101,6 +120,7 @@ CREATE INDEX interrupts_of_session ON interrupts (session);
 CREATE INDEX interrupts_by_tool ON interrupts (tool) WHERE tool IS NOT NULL;
 -- The inbox: what waits, in order of arrival, over all sessions and of one.
 CREATE INDEX interrupts_pending ON interrupts (status) WHERE status = 'pending';
+CREATE INDEX interrupts_due ON interrupts (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX interrupts_pending_of_session ON interrupts (session) WHERE status = 'pending';
 
 CREATE TABLE replies (

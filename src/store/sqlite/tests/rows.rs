@@ -18,7 +18,7 @@ async fn spoiled<T: Send + std::fmt::Debug + 'static>(
     let stored = store.transact(|transaction| {
         transaction.insert_session(&session_in(1, crate::domain::session::Status::Interrupted), &[message("m")])?;
         transaction.insert_turn(&turn(session_id(1), 1))?;
-        transaction.append_foreign(turn_id(1), &step("s", serde_json::json!(1)))?;
+        transaction.append_foreign(turn_id(1), &step("s", serde_json::json!(1)), at(0))?;
         transaction.append_event(&event(1, "x"), at(0))?;
         transaction.insert_interrupt(&custom(1, 1))
     });
@@ -60,7 +60,7 @@ async fn so_it_is_in_every_other_table() {
     assert!(text.contains("journal.entry"), "{text}");
     let text = spoiled("UPDATE messages SET message = '7'", |reader| reader.messages(session_id(1))).await;
     assert!(text.contains("messages.message"), "{text}");
-    let text = spoiled("UPDATE turns SET epoch = -1", |reader| reader.open_turns()).await;
+    let text = spoiled("UPDATE turns SET epoch = -1", |reader| reader.unparked_turns()).await;
     assert!(text.contains("turns.epoch"), "{text}");
     let text = spoiled("UPDATE events SET data = 'x'", |reader| reader.events_after(0, None, 1)).await;
     assert!(text.contains("events.data"), "{text}");
@@ -75,7 +75,7 @@ async fn what_nests_too_deep_to_be_read_back_is_not_stored() {
         .transact(move |transaction| {
             transaction.insert_session(&session(1), &[])?;
             transaction.insert_turn(&turn(session_id(1), 1))?;
-            transaction.append_foreign(turn_id(1), &step("s", deep))
+            transaction.append_foreign(turn_id(1), &step("s", deep), at(0))
         })
         .await;
     assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
@@ -115,7 +115,10 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (include_str!("../sql/events/after_of_session.sql").to_owned(), "events_of_session"),
         (include_str!("../sql/events/sweep.sql").to_owned(), "events_by_age"),
         (include_str!("../sql/replies/sweep.sql").to_owned(), "replies_by_age"),
-        (format!("{}WHERE ended_at IS NULL ORDER BY seq", include_str!("../sql/turns/select.sql")), "turns_open"),
+        (
+            format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/unparked.sql")),
+            "turns_unparked",
+        ),
     ] {
         let plan = plan(&connection, &sql);
         assert!(plan.contains(&format!("INDEX {index} ")), "{sql}\n{plan}");
