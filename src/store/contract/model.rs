@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::*;
+use crate::domain::event::Event;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Session, Status};
@@ -38,18 +39,21 @@ enum Operation {
     InsertReply(u128, Value, i64),
     SweepReplies(i64),
     AppendEvent(u128, i64),
+    AppendInterruptEvent(u128, u128, InterruptStatus),
     SweepEvents(i64),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let status = || prop::sample::select(vec![Status::Idle, Status::Running, Status::Interrupted, Status::Error]);
-    let settled = prop::sample::select(vec![
-        InterruptStatus::Pending,
-        InterruptStatus::Resolved,
-        InterruptStatus::Expired,
-        InterruptStatus::Cancelled,
-    ]);
+    let settled = || {
+        prop::sample::select(vec![
+            InterruptStatus::Pending,
+            InterruptStatus::Resolved,
+            InterruptStatus::Expired,
+            InterruptStatus::Cancelled,
+        ])
+    };
     let texts = || prop::collection::vec("[ab]", 0..4);
     let time = || 0_i64..20;
     prop_oneof![
@@ -60,7 +64,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => time().prop_map(SweepSessions),
         3 => (IDS, IDS, json_value(), prop::option::of(time()))
             .prop_map(|(session, id, value, expires_at)| InsertInterrupt(session, id, value, expires_at)),
-        2 => (IDS, IDS, settled, prop::option::of(json_value()), prop::option::of(time()))
+        2 => (IDS, IDS, settled(), prop::option::of(json_value()), prop::option::of(time()))
             .prop_map(|(session, id, status, value, due)| UpdateInterrupt(session, id, status, value, due)),
         3 => (IDS, IDS).prop_map(|(session, id)| InsertTurn(session, id)),
         2 => IDS.prop_map(ClaimTurn),
@@ -76,6 +80,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (IDS, json_value(), time()).prop_map(|(key, body, time)| InsertReply(key, body, time)),
         1 => time().prop_map(SweepReplies),
         2 => (IDS, time()).prop_map(|(id, time)| AppendEvent(id, time)),
+        1 => (IDS, IDS, settled()).prop_map(|(session, id, status)| AppendInterruptEvent(session, id, status)),
         1 => time().prop_map(SweepEvents),
     ]
 }
@@ -154,6 +159,10 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         }
         Operation::SweepReplies(before) => say(&transaction.sweep_replies(at(before))?),
         Operation::AppendEvent(id, time) => say(&transaction.append_event(&event(id, "x"), at(time))?),
+        Operation::AppendInterruptEvent(session, id, status) => {
+            let interrupt = Interrupt { status, ..custom(session, id) };
+            say(&transaction.append_event(&Event::interrupt(&interrupt), at(0))?)
+        }
         Operation::SweepEvents(before) => say(&transaction.sweep_events(at(before))?),
     }
 }
