@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::dispatch::TurnOrder;
 use super::owed::Owed;
 use super::{Engine, clock};
-use crate::domain::event::Event;
+use crate::domain::event::{Event, EventView};
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Ending, Entry, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
@@ -105,7 +105,7 @@ impl Engine {
     /// A piece of a message as the model says it.
     pub fn turn_delta(&self, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {
         if let Some(session) = self.live.session_of(turn) {
-            self.feed.pass(Event::delta(session, step_id, attempt, delta));
+            self.feed.pass(EventView::delta(session, step_id, attempt, delta));
         }
     }
 

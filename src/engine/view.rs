@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::domain::error::Place;
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{Session, Status};
 
@@ -77,5 +77,5 @@ pub enum Heard {
     /// A stored event; its number is where a listener takes up again.
     Stored(Arc<NumberedEvent>),
     /// A delta, which is not stored.
-    Passing(Arc<Event>),
+    Passing(Arc<EventView>),
 }

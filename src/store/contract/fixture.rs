@@ -172,12 +172,9 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
     }
 }
 
-pub(crate) fn event(session: u128, name: &str) -> Event {
-    Event {
-        name: name.to_owned(),
-        session_id: session_id(session),
-        data: object(json!({"session_id": session_id(session), "name": name})),
-    }
+/// An event of a session that fails in some way.
+pub(crate) fn event(session: u128, error: &str) -> Event {
+    Event::session(session_id(session), Status::Error, Some(error))
 }
 
 pub(crate) fn object(value: Value) -> JsonObject {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{Event, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::Recorded;
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
@@ -267,10 +267,18 @@ pub(super) fn reply(cells: &mut Cells<'_, '_>) -> Result<StoredReply, Error> {
     Ok(StoredReply { request_digest: cells.plain()?, body: cells.json()?, created_at: cells.time()? })
 }
 
-/// A row of `events/after.sql`.
-pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<NumberedEvent, Error> {
-    Ok(NumberedEvent {
-        number: cells.number()?,
-        event: Event { session_id: SessionId(cells.uuid()?), name: cells.plain()?, data: cells.json()? },
-    })
+/// A row of `events/after.sql`: its number, and the event.
+pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<(u64, Event), Error> {
+    let number = cells.number()?;
+    let session_id = SessionId(cells.uuid()?);
+    let word: String = cells.plain()?;
+    let (of_session, of_interrupt) = (Status::parse(&word), InterruptStatus::parse(&word));
+    let unknown = cells.malformed(format!("unknown status {word:?}"));
+    let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id)));
+    let error = cells.plain()?;
+    let what = match interrupt_id {
+        None => What::Session { status: of_session.ok_or(unknown)?, error },
+        Some(interrupt_id) => What::Interrupt { interrupt_id, status: of_interrupt.ok_or(unknown)? },
+    };
+    Ok((number, Event { session_id, what }))
 }
