@@ -259,6 +259,8 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
         paths: vec![config.working_dir.clone()],
         max_payload: config.max_payload,
         stop_grace: settings::STOP_GRACE,
+        worker_timeout: settings::WORKER_TIMEOUT,
+        spare_silent: false,
     };
     Ok(Supervisor::start(settings).await?)
 }

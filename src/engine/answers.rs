@@ -87,8 +87,7 @@ impl Engine {
 
     /// Hands a delivery to a turn, which is at work from now on.
     fn deliver(self: &Arc<Self>, turn: TurnId, delivery: Delivery) {
-        let (Delivery::Answer { index, .. } | Delivery::Expired { index, .. }) = &delivery;
-        if !self.live.deliver(turn, *index, self) {
+        if !self.live.deliver(turn, delivery.index(), self) {
             return;
         }
         if let Some(dispatch) = self.dispatch.get() {
@@ -123,7 +122,7 @@ impl Engine {
                 };
                 let mut owed = Owed::default();
                 let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut owed, now)?;
-                Ok(Some((expired.turn_id, Delivery::Expired { index, interrupt: id }, owed)))
+                Ok(Some((expired.turn_id, Delivery::Expired { index, at: now, interrupt: id }, owed)))
             })
             .await?;
         if let Some((turn, delivery, owed)) = expired {
@@ -182,7 +181,8 @@ fn write_answers(
         let value = answered.value.clone().unwrap_or_default();
         let entry = Entry::Answer { interrupt_id: answered.interrupt_id, value: value.clone() };
         let index = close(tx, &answered, &entry, &mut owed, now)?;
-        deliveries.push((answered.turn_id, Delivery::Answer { index, interrupt: answered.interrupt_id, value }));
+        deliveries
+            .push((answered.turn_id, Delivery::Answer { index, at: now, interrupt: answered.interrupt_id, value }));
         resolved.push(*answered);
     }
     let status = tx.session(id)?.map_or(session.status(), |session| session.status());

@@ -8,7 +8,7 @@ use super::dispatch::TurnOrder;
 use super::owed::Owed;
 use super::view::IdempotencyKey;
 use super::{Engine, clock, detached, slots};
-use crate::domain::journal::Entry;
+use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session;
 use crate::domain::webhook::Webhook;
@@ -37,6 +37,7 @@ impl Engine {
         }
         let agent = self.settings.agent.clone();
         let places = Arc::clone(&self.slots);
+        let runtime = self.dispatch.get().map(|dispatch| dispatch.runtime());
         let written = self.store.transact(move |tx| {
             let now = clock::now();
             let scope = format!("messages:{id}");
@@ -56,9 +57,18 @@ impl Engine {
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let epoch = tx.claim_turn(turn)?;
             // What runs it is not known yet in this place.
-            tx.append(turn, epoch, &Entry::Start { code: String::new(), python: String::new() }, now)?;
+            let (code, python) = runtime.map(|runtime| (runtime.code, runtime.python)).unwrap_or_default();
+            let start = Entry::Start { code, python };
+            tx.append(turn, epoch, &start, now)?;
             keep_reply(tx, &scope, key, json!({}), now)?;
-            let order = TurnOrder { turn, epoch, session: id, message: Arc::new(message), state: tx.messages(id)? };
+            let order = TurnOrder {
+                turn,
+                epoch,
+                session: id,
+                message: Arc::new(message),
+                state: tx.messages(id)?,
+                journal: vec![Recorded { at: now, entry: start }],
+            };
             Ok(Some((order, reservation, owed)))
         });
         let engine = Arc::clone(self);

@@ -10,6 +10,7 @@ mod clock;
 mod deadlines;
 pub mod dispatch;
 mod feed;
+mod inbox;
 mod live;
 pub mod messages;
 pub mod metrics;

@@ -135,6 +135,7 @@ mod tests {
             session: clock::session_id(),
             message: Arc::new(ChatMessage::default()),
             state: Vec::new(),
+            journal: Vec::new(),
         }
     }
 

@@ -19,9 +19,11 @@ import traceback
 from importlib import import_module
 from typing import Any, NoReturn
 
+from hitl.agents.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
 from hitl.worker import isolation
 from hitl.worker.child import run_child
+from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
 
 _EXIT_IMPORT = 3
@@ -34,7 +36,7 @@ _DESCRIPTORS = 3
 class Zygote:
     """Forks workers on request, until the server closes the control socket; then all of them end."""
 
-    def __init__(self, control: socket.socket, agent: Any) -> None:
+    def __init__(self, control: socket.socket, agent: LoadedAgent) -> None:
         self._control = control
         self._agent = agent
         self._children: dict[int, int] = {}
@@ -189,21 +191,24 @@ def main(arguments: list[str]) -> int:
         say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
         return _EXIT_IMPORT
     import_module("hitl._core")  # every interrupt needs it; each child would otherwise load it anew
+    ready = {
+        "is": "ready",
+        "pid": os.getpid(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "agent": spec,
+        "code": code_version(agent, paths, keep=True),
+        "replay": agent.options.replay,
+    }
     count = isolation.threads()
     if count != 1:
         reason = "its threads cannot be counted" if count is None else f"importing {spec} starts {count - 1} threads"
-        say(control, {**_ready(spec), "fork": False, "reason": reason})
+        say(control, {**ready, "fork": False, "reason": reason})
         return 0
     gc.collect()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
-    say(control, _ready(spec))
+    say(control, ready)
     Zygote(control, agent).run()
     return 0
-
-
-def _ready(spec: str) -> dict[str, Any]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return {"is": "ready", "pid": os.getpid(), "python": version, "agent": spec}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
 use crate::domain::{InterruptId, TurnId};
 use crate::engine::Engine;
-use crate::engine::dispatch::{Delivery, Dispatch, TurnOrder};
+use crate::engine::dispatch::{Delivery, Dispatch, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::settings::{ApiKey, HttpSettings};
@@ -48,6 +48,14 @@ impl Dispatch for Actors {
 
     fn stop(&self, turn: TurnId, _message: &str) {
         self.turns.lock().unwrap().remove(&turn);
+    }
+
+    fn park(&self, turn: TurnId) {
+        self.turns.lock().unwrap().remove(&turn);
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true }
     }
 }
 
