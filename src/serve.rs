@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::engine::webhooks::{self, WebhooksError};
 use crate::engine::{self, Engine};
@@ -171,7 +172,11 @@ impl Running {
         let supervisor = start_workers(&config, channel).await?;
         let started = async {
             let store = open::open(&config.store)?;
-            Ok::<_, StartError>(Engine::start(engine_settings(&config), store).await?)
+            let engine = Engine::start(engine_settings(&config), store).await?;
+            supervisor.attach(&engine);
+            let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
+            engine.attach(workers).await.map_err(engine::StartError::from)?;
+            Ok::<_, StartError>(engine)
         };
         let engine = match started.await {
             Ok(engine) => engine,
@@ -180,8 +185,6 @@ impl Running {
                 return Err(error);
             }
         };
-        supervisor.attach(&engine);
-        engine.attach(Arc::new(Arc::clone(&supervisor)));
         let stop_http = CancellationToken::new();
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
@@ -216,8 +219,8 @@ impl Running {
         self.over.cancelled().await;
     }
 
-    /// Stops: nothing new, pollers go home, turns at work finish within `patience` or end as errors, workers go, the
-    /// store is closed. The second call does nothing.
+    /// Stops: nothing new, pollers go home, waiting turns are parked, turns at work finish within `patience` or go on with
+    /// the next server, workers go, the store is closed. The second call does nothing.
     ///
     /// # Errors
     /// The store's; everything else has ended all the same.
@@ -259,7 +262,7 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
         paths: vec![config.working_dir.clone()],
         max_payload: config.max_payload,
         stop_grace: settings::STOP_GRACE,
-        worker_timeout: settings::WORKER_TIMEOUT,
+        worker_timeout: seconds(config.worker_timeout),
         spare_silent: false,
     };
     Ok(Supervisor::start(settings).await?)

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::webhooks::Notice;
 use crate::domain::event::Event;
-use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{self, Effect, Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
@@ -17,8 +16,6 @@ pub struct Owed {
     pub last_event: u64,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
-    /// Interrupts that were settled without an answer, whose deadlines are void.
-    pub withdrawn: Vec<Interrupt>,
     /// Webhooks to call.
     pub notices: Vec<Notice>,
 }
@@ -39,14 +36,14 @@ impl Owed {
         self.woken.push(next.id);
         for effect in effects {
             match effect {
-                Effect::StartTurn(_) | Effect::AbandonTurn(_) => {}
+                Effect::StartTurn(_) => {}
+                Effect::AbandonTurn(turn) => tx.end_turn(turn, now)?,
                 Effect::CancelInterrupts(ids) => {
                     for id in ids {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));
                         if let Some(cancelled) = cancelled {
                             tx.update_interrupt(&cancelled)?;
                             self.tell(tx, &Event::interrupt(&cancelled), now)?;
-                            self.withdrawn.push(cancelled);
                         }
                     }
                 }
