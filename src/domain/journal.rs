@@ -5,24 +5,25 @@ use serde_json::Value;
 
 use super::JsonObject;
 use super::id::InterruptId;
-use super::message::ChatMessage;
+use super::time::{Timestamp, as_millis};
 
-/// Which step it is, and by what a replay would recognise it.
+/// Which code a worker runs: a digest of the application's sources (16 hex), or the author's own text.
+pub type CodeVersion = String;
+
+/// Which step it is, and by what a replay recognises it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepIdentity {
-    /// Task path and number in that task: `0.1#2`; inside a step body `outer/inner`.
+    /// What identifies it in its turn. Task path and number in that task, `0.1#2`, or where the author gave a key,
+    /// `0.1~key` (the second use of a key is `0.1~key#2`); inside a step body `outer/inner`.
     pub path: String,
-    /// The author's key, which then identifies the step instead of its path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
     /// `model`, `tool`, `step`, `guardrail`, `policy`, `clock`, `mcp` or `interrupt`.
     pub kind: String,
     /// The function's or tool's name.
     pub name: String,
-    /// `file.py:12`, where it was asked for.
+    /// `file.py:12`, where it was asked for. Shown, never compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// One digest per argument; the arguments themselves are not stored.
+    /// One digest per argument (32 hex); the arguments themselves are not stored.
     #[serde(default)]
     pub arguments: JsonObject,
 }
@@ -47,14 +48,50 @@ pub enum Ending {
     Failed(String),
 }
 
+/// A timer of the turn that has not fired yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingTimer {
+    /// Which.
+    pub path: String,
+    /// When it is to fire.
+    #[serde(with = "as_millis")]
+    pub due: Timestamp,
+}
+
+/// An order mark: something outside the journal (raw I/O, a thread, another turn) woke a task of the turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// The index of the entry that had been delivered last before it.
+    pub after: u64,
+    /// The task.
+    pub task: String,
+    /// `file.py:12`, what the task awaited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "lowercase")]
 pub enum Entry {
-    /// The turn began with this message.
+    /// The turn began. Its message is in the turn's row.
     Start {
-        /// What was sent.
-        message: ChatMessage,
+        /// With which code.
+        code: CodeVersion,
+        /// On which Python, such as `3.11`.
+        python: String,
+    },
+    /// A worker with other code or another Python than the last one took the turn over.
+    Taken {
+        /// The code from here on.
+        code: CodeVersion,
+        /// The Python from here on.
+        python: String,
+    },
+    /// The body of a `once` step begins.
+    Intent {
+        /// Which.
+        step: StepIdentity,
     },
     /// A step finished.
     Step {
@@ -87,6 +124,25 @@ pub enum Entry {
         /// Which interrupt.
         interrupt_id: InterruptId,
     },
+    /// A timer of the turn fired.
+    Timer {
+        /// Which.
+        path: String,
+        /// When it was to fire.
+        #[serde(with = "as_millis")]
+        due: Timestamp,
+    },
+    /// Order marks, written later than what they tell of.
+    Wakes {
+        /// In their order.
+        wakes: Vec<Wake>,
+    },
+    /// From here on the turn awaits nothing but people and timers. It is paused exactly while this is its last entry.
+    Pause {
+        /// The timers that it waits for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        timers: Vec<PendingTimer>,
+    },
     /// Somebody stopped the turn.
     Cancel {},
     /// The turn is over.
@@ -95,3 +151,17 @@ pub enum Entry {
         ending: Ending,
     },
 }
+
+/// An entry as it stands in a journal. Its index there is its position.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// When it was appended.
+    #[serde(with = "as_millis")]
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+#[cfg(test)]
+mod tests;

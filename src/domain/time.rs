@@ -64,6 +64,29 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// For `#[serde(with = "as_millis")]`: the number of milliseconds, as journals and the worker protocol write times.
+pub mod as_millis {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Timestamp;
+
+    /// Writes the number.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(time.millis())
+    }
+
+    /// Reads the number.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        i64::deserialize(deserializer).map(Timestamp::from_millis)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

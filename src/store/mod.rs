@@ -22,12 +22,12 @@ use tokio::sync::oneshot;
 
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Entry;
+use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use query::{InterruptQuery, Page, SessionQuery};
-use record::{StoredReply, Turn};
+use record::{Due, StoredReply, Turn};
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -142,11 +142,24 @@ pub trait Reader {
     /// One turn.
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error>;
 
-    /// The turns that have not ended, oldest first.
-    fn open_turns(&self) -> Result<Vec<Turn>, Error>;
+    /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
+    fn unparked_turns(&self) -> Result<Vec<Turn>, Error>;
 
-    /// A turn's journal in order.
-    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error>;
+    /// A turn's journal in order; empty for an unknown turn, and after [`Transaction::compact_journals`].
+    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error>;
+
+    /// What a turn's journal holds after `index`; all of it after `None`.
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error>;
+
+    /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those
+    /// of suspended turns, and timers of parked turns.
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error>;
+
+    /// When the next thing is due.
+    fn next_due(&self) -> Result<Option<Timestamp>, Error>;
+
+    /// Up to `limit` turns that were suspended under other code than `code`, oldest first.
+    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error>;
 
     /// What a request with this key was answered with; `scope` keeps the keys of one route and session apart.
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error>;
@@ -181,7 +194,8 @@ pub trait Transaction: Reader {
     /// Removes a session with its turns, journals and interrupts; its events stay. Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
-    /// Removes the idle and error sessions that have not changed since `before`; their ids, oldest session first.
+    /// Removes the idle and error sessions that have not changed since `before` and have no suspended turn; their ids,
+    /// oldest session first.
     fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error>;
 
     /// Adds an interrupt.
@@ -202,29 +216,64 @@ pub trait Transaction: Reader {
     /// [`Error::SessionNotFound`]; [`Error::Internal`] when its id is taken.
     fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error>;
 
-    /// Takes the turn over for a new owner: its new epoch.
+    /// Takes the turn over for a new owner: its new epoch. It is not parked any more.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error>;
 
+    /// Parks the turn of the owner at `epoch`, who owns it no longer: whatever it still says is stale. `wake_at` is when
+    /// its earliest timer is due, `worked_ms` replaces what was noted before.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error>;
+
+    /// Closes the turn, which failed under `code` in a way that can be retried. Its owner owns it no longer.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error>;
+
+    /// Opens a suspended turn again, unparked and with no recovery counted.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] when it is not suspended.
+    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error>;
+
+    /// Counts that the turn was taken over because its worker was lost: how often by now.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error>;
+
+    /// Notes where the turn was first impure, unless that is noted already, and adds warnings that it has not.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error>;
+
     /// Appends to a turn's journal for the owner at `epoch`: the entry's index, counted from 0 without a gap.
     ///
     /// # Errors
     /// [`Error::StaleEpoch`] when the turn was claimed since; [`Error::TurnNotOpen`] when it has ended.
-    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry) -> Result<u64, Error>;
+    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error>;
 
-    /// Appends what does not come from the turn's owner (an answer, an expiry, a cancel): the entry's index.
+    /// Appends what does not come from the turn's owner (an answer, an expiry, a timer, a cancel): the entry's index.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
-    fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error>;
+    fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error>;
 
-    /// Marks the turn as ended; nothing can be appended to it any more.
+    /// Ends an open or suspended turn for good; nothing can be appended to it any more.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error>;
+
+    /// Removes the journals of up to `limit` turns that ended before `before` and have not been through this yet, those
+    /// that ended first first; how many. Turns and interrupts stay.
+    fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 
     /// Keeps the reply to a request with an idempotency key, in the place of an older one.
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error>;
@@ -235,6 +284,7 @@ pub trait Transaction: Reader {
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;
 
-    /// Forgets the events stored before `before`, but never the newest one, from which the next number is counted.
+    /// Forgets the events up to the first that was stored at `before` or later, but never the newest one, from which the
+    /// next number is counted.
     fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error>;
 }

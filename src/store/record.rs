@@ -1,8 +1,9 @@
 //! Rows that are no domain objects.
 
+use crate::domain::journal::CodeVersion;
 use crate::domain::message::ChatMessage;
 use crate::domain::webhook::Webhook;
-use crate::domain::{SessionId, Timestamp, TurnId};
+use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 
 /// A turn's row.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,8 +20,83 @@ pub struct Turn {
     pub epoch: u64,
     /// When it began.
     pub created_at: Timestamp,
-    /// When it ended; `None` while it is open.
+    /// When it ended or was suspended; `None` while it is open.
     pub ended_at: Option<Timestamp>,
+    /// No process holds it, and none will before something wakes it.
+    pub parked: bool,
+    /// When the earliest timer of a parked turn is due.
+    pub wake_at: Option<Timestamp>,
+    /// How often it was taken over because its worker was lost.
+    pub recoveries: u32,
+    /// How long it has worked, in milliseconds, up to its last parking: what `--timeout` is counted against.
+    pub worked_ms: u64,
+    /// Where it first did something that is not journaled, such as raw I/O.
+    pub impure_at: Option<String>,
+    /// What replays had to say about it.
+    pub warnings: Vec<String>,
+    /// The code under which it failed in a way that other code, or a request, can mend. Such a turn is suspended:
+    /// closed like one that has ended, but its journal is kept and it can be reopened.
+    pub suspended_code: Option<CodeVersion>,
+}
+
+impl Turn {
+    /// A turn that nobody has claimed yet.
+    pub fn new(
+        id: TurnId,
+        session_id: SessionId,
+        message: ChatMessage,
+        webhook: Option<Webhook>,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            session_id,
+            message,
+            webhook,
+            epoch: 0,
+            created_at,
+            ended_at: None,
+            parked: false,
+            wake_at: None,
+            recoveries: 0,
+            worked_ms: 0,
+            impure_at: None,
+            warnings: Vec::new(),
+            suspended_code: None,
+        }
+    }
+}
+
+impl Turn {
+    /// See [`super::Transaction::note_turn`].
+    pub(super) fn note(&mut self, impure_at: Option<String>, warnings: Vec<String>) {
+        if self.impure_at.is_none() {
+            self.impure_at = impure_at;
+        }
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+}
+
+/// Something whose time comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: DueWhat,
+}
+
+/// See [`Due`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DueWhat {
+    /// A pending interrupt expires.
+    Interrupt(InterruptId),
+    /// A timer of a parked turn is to fire.
+    Timers(TurnId),
 }
 
 /// The reply that a request with an idempotency key got.

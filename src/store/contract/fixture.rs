@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::domain::decision::{self, DecisionKind};
 use crate::domain::event::Event;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
-use crate::domain::journal::{Entry, StepIdentity, StepResult};
+use crate::domain::journal::{Entry, Recorded, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Phase, Session, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
@@ -99,7 +99,7 @@ pub(crate) fn session_in(number: u128, status: Status) -> Session {
         Status::Idle => Phase::Idle { response: Some(message("done")) },
         Status::Running => Phase::Running { turn },
         Status::Interrupted => Phase::Interrupted { turn, pending: vec![interrupt_id(9), interrupt_id(3)] },
-        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out() },
+        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out(), retry: None },
     };
     Session { phase, ..session(number) }
 }
@@ -109,21 +109,17 @@ pub(crate) fn message(text: &str) -> ChatMessage {
 }
 
 pub(crate) fn turn(session_id: SessionId, number: u128) -> Turn {
-    Turn {
-        id: turn_id(number),
-        session_id,
-        message: message("go"),
-        webhook: None,
-        epoch: 0,
-        created_at: at(number as i64),
-        ended_at: None,
-    }
+    Turn::new(turn_id(number), session_id, message("go"), None, at(number as i64))
+}
+
+/// An entry that was appended at time 0.
+pub(crate) fn recorded(entry: Entry) -> Recorded {
+    Recorded { at: at(0), entry }
 }
 
 pub(crate) fn step(name: &str, value: Value) -> Entry {
     let step = StepIdentity {
         path: "0#1".to_owned(),
-        key: None,
         kind: "tool".to_owned(),
         name: name.to_owned(),
         location: Some("agent.py:12".to_owned()),
@@ -176,12 +172,9 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
     }
 }
 
-pub(crate) fn event(session: u128, name: &str) -> Event {
-    Event {
-        name: name.to_owned(),
-        session_id: session_id(session),
-        data: object(json!({"session_id": session_id(session), "name": name})),
-    }
+/// An event of a session that fails in some way.
+pub(crate) fn event(session: u128, error: &str) -> Event {
+    Event::session(session_id(session), Status::Error, Some(error))
 }
 
 pub(crate) fn object(value: Value) -> JsonObject {

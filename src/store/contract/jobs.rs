@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::journal::{Ending, Entry};
+use crate::domain::journal::{Ending, Entry, Recorded};
 use crate::domain::session::Status;
 use crate::store::{StoreExt, Transaction};
 
@@ -37,7 +37,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.set_messages(session_id(1), &[message("other")])?;
     transaction.insert_turn(&turn(session_id(1), 2))?;
     let epoch = transaction.claim_turn(turn_id(1))?;
-    transaction.append(turn_id(1), epoch, &Entry::Cancel {})?;
+    transaction.append(turn_id(1), epoch, &Entry::Cancel {}, at(0))?;
     transaction.end_turn(turn_id(1), at(5))?;
     transaction.insert_interrupt(&custom(1, 2))?;
     transaction.update_interrupt(&custom(1, 1))?;
@@ -57,7 +57,7 @@ async fn store_something(it: &Fixture) {
     it.open_turn().await;
     it.write(|transaction| {
         transaction.set_messages(session_id(1), &[message("kept")])?;
-        transaction.append_foreign(turn_id(1), &step("kept", json!(1)))?;
+        transaction.append_foreign(turn_id(1), &step("kept", json!(1)), at(0))?;
         transaction.insert_interrupt(&approval(1, 1, "rm"))?;
         transaction.insert_reply("s", "kept", &reply())?;
         transaction.append_event(&event(1, "a"), at(0)).map(drop)
@@ -70,13 +70,16 @@ async fn is_as_stored(it: &Fixture) {
         assert_eq!(reader.session(session_id(1))?, Some(session(1)));
         assert_eq!(reader.messages(session_id(1))?, vec![message("kept")]);
         assert_eq!(reader.count_sessions()?, 1);
-        assert_eq!(reader.open_turns()?, vec![turn(session_id(1), 1)]);
-        assert_eq!(reader.journal(turn_id(1))?, vec![step("kept", json!(1))]);
+        assert_eq!(reader.unparked_turns()?, vec![turn(session_id(1), 1)]);
+        assert_eq!(reader.journal(turn_id(1))?, vec![recorded(step("kept", json!(1)))]);
         assert_eq!(reader.pending(session_id(1))?, vec![approval(1, 1, "rm")]);
         assert_eq!(reader.reply("s", "kept")?, Some(reply()));
         assert_eq!(reader.reply("s", "k")?, None);
         let events = reader.events_after(0, None, 10)?;
-        assert_eq!(events.into_iter().map(|numbered| numbered.event).collect::<Vec<_>>(), vec![event(1, "a")]);
+        assert_eq!(
+            events.into_iter().map(|numbered| numbered.event).collect::<Vec<_>>(),
+            vec![event(1, "a").view(None)]
+        );
         Ok(())
     })
     .await;
@@ -122,8 +125,8 @@ async fn a_job_sees_what_it_has_written(it: Fixture) {
         transaction.insert_session(&session(1), &[message("a")])?;
         assert_eq!(transaction.messages(session_id(1))?, vec![message("a")]);
         transaction.insert_turn(&turn(session_id(1), 1))?;
-        transaction.append_foreign(turn_id(1), &Entry::Cancel {})?;
-        assert_eq!(transaction.journal(turn_id(1))?, vec![Entry::Cancel {}]);
+        transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))?;
+        assert_eq!(transaction.journal(turn_id(1))?, vec![recorded(Entry::Cancel {})]);
         transaction.delete_session(session_id(1))?;
         assert_eq!(transaction.turn(turn_id(1))?, None);
         Ok(())
@@ -146,7 +149,7 @@ async fn jobs_run_in_the_order_in_which_they_were_called(it: Fixture) {
     let writes: Vec<_> = (0..100)
         .map(|number| {
             it.store.transact(move |transaction| {
-                transaction.append_foreign(turn_id(1), &step(&number.to_string(), json!(number)))
+                transaction.append_foreign(turn_id(1), &step(&number.to_string(), json!(number)), at(0))
             })
         })
         .collect();
@@ -165,7 +168,7 @@ async fn a_job_runs_even_if_its_future_is_dropped(it: Fixture) {
 async fn a_read_sees_every_acknowledged_write(it: Fixture) {
     it.open_turn().await;
     for number in 0..200 {
-        it.write(|transaction| transaction.append_foreign(turn_id(1), &Entry::Cancel {})).await;
+        it.write(|transaction| transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))).await;
         assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await.len(), number + 1);
     }
 }
@@ -175,7 +178,7 @@ async fn a_read_sees_one_moment(it: Fixture) {
     it.open_turn().await;
     let writes = (0..100).map(|_| {
         it.store.transact(|transaction| {
-            transaction.append_foreign(turn_id(1), &Entry::Cancel {})?;
+            transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))?;
             transaction.append_event(&event(1, "x"), at(0)).map(drop)
         })
     });
@@ -199,7 +202,7 @@ async fn many_writers_lose_nothing(it: Fixture) {
                 let write = || {
                     store.transact(|transaction| {
                         transaction.append_event(&event(1, "x"), at(0))?;
-                        transaction.append_foreign(turn_id(1), &Entry::Cancel {})
+                        transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))
                     })
                 };
                 runtime.block_on(async { join_all((0..50).map(|_| write())).await })
@@ -218,7 +221,7 @@ async fn one_of_many_failing_jobs_takes_nobody_with_it(it: Fixture) {
     it.open_turn().await;
     let writes = (0..60).map(|number| {
         it.store.transact(move |transaction| {
-            transaction.append_foreign(turn_id(1), &step("x", json!(number)))?;
+            transaction.append_foreign(turn_id(1), &step("x", json!(number)), at(0))?;
             match number % 3 {
                 0 => Ok(()),
                 1 => Err(Error::QueueFull),
@@ -234,7 +237,7 @@ async fn one_of_many_failing_jobs_takes_nobody_with_it(it: Fixture) {
             _ => assert!(matches!(outcome, Err(Error::Internal(_)))),
         }
     }
-    let expected: Vec<Entry> = (0..60).step_by(3).map(|number| step("x", json!(number))).collect();
+    let expected: Vec<Recorded> = (0..60).step_by(3).map(|number| recorded(step("x", json!(number)))).collect();
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
 }
 
@@ -252,7 +255,7 @@ async fn closing_finishes_what_was_taken(it: Fixture) {
         .map(|_| {
             let done = done.clone();
             it.store.transact(move |transaction| {
-                transaction.append_foreign(turn_id(1), &Entry::End { ending: Ending::Done })?;
+                transaction.append_foreign(turn_id(1), &Entry::End { ending: Ending::Done }, at(0))?;
                 done.fetch_add(1, Ordering::SeqCst);
                 Ok(())
             })

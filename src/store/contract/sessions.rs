@@ -176,7 +176,7 @@ async fn sessions_are_counted(it: Fixture) {
 async fn deleting_takes_everything_of_the_session_but_its_events(it: Fixture) {
     it.open_turn().await;
     it.write(|transaction| {
-        transaction.append_foreign(turn_id(1), &step("a", json!(1)))?;
+        transaction.append_foreign(turn_id(1), &step("a", json!(1)), at(0))?;
         transaction.insert_interrupt(&approval(1, 1, "rm"))?;
         transaction.set_messages(session_id(1), &[message("hi")])?;
         transaction.append_event(&event(1, "session.running"), at(0))?;
@@ -189,7 +189,7 @@ async fn deleting_takes_everything_of_the_session_but_its_events(it: Fixture) {
         assert_eq!(reader.session(session_id(1))?, None);
         assert_eq!(reader.messages(session_id(1))?, vec![]);
         assert_eq!(reader.turn(turn_id(1))?, None);
-        assert_eq!(reader.open_turns()?, vec![]);
+        assert_eq!(reader.unparked_turns()?, vec![]);
         assert_eq!(reader.journal(turn_id(1))?, vec![]);
         assert_eq!(reader.interrupt(interrupt_id(1))?, None);
         assert_eq!(reader.pending(session_id(1))?, vec![]);

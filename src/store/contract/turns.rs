@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::journal::{Ending, Entry, StepResult};
+use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepResult, Wake};
 use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
@@ -58,7 +58,7 @@ async fn open_turns_are_listed_oldest_first(it: Fixture) {
         transaction.end_turn(turn_id(8), at(50))
     })
     .await;
-    let open = it.read(|reader| reader.open_turns()).await;
+    let open = it.read(|reader| reader.unparked_turns()).await;
     assert_eq!(open, vec![turn(session_id(1), 9), turn(session_id(3), 7)]);
     let ended = it.read(|reader| reader.turn(turn_id(8))).await.unwrap();
     assert_eq!(ended.ended_at, Some(at(50)));
@@ -78,13 +78,20 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         other => panic!("{other:?}"),
     };
     let entries = vec![
-        Entry::Start { message: message("go") },
+        Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned() },
+        Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned() },
+        Entry::Intent { step: step_identity.clone() },
         step("pay", json!({"amount": 0.1, "large": 9_007_199_254_740_993_u64, "text": "ü"})),
         Entry::Step { step: step_identity.clone(), result: StepResult::Error(json!({"type": "ValueError"})) },
         Entry::Ask { step: step_identity, interrupt_id: interrupt_id(1) },
         Entry::Answer { interrupt_id: interrupt_id(1), value: json!(null) },
         Entry::Expire { interrupt_id: interrupt_id(2) },
         Entry::Withdraw { interrupt_id: interrupt_id(3) },
+        Entry::Timer { path: "0@1".to_owned(), due: at(500) },
+        Entry::Wakes {
+            wakes: vec![Wake { after: 3, task: "0.1".to_owned(), location: Some("agent.py:7".to_owned()) }],
+        },
+        Entry::Pause { timers: vec![PendingTimer { path: "0@2".to_owned(), due: at(900) }] },
         Entry::Cancel {},
         Entry::End { ending: Ending::Failed("ValueError: no".to_owned()) },
         Entry::End { ending: Ending::Done },
@@ -93,27 +100,39 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
     let indexes = it
         .write(move |transaction| {
             let epoch = transaction.claim_turn(turn_id(1))?;
-            entries.iter().map(|entry| transaction.append(turn_id(1), epoch, entry)).collect::<Result<Vec<_>, _>>()
+            let numbered = (0..).zip(&entries);
+            numbered
+                .map(|(number, entry)| transaction.append(turn_id(1), epoch, entry, at(number)))
+                .collect::<Result<Vec<_>, _>>()
         })
         .await;
     assert_eq!(indexes, (0..expected.len() as u64).collect::<Vec<_>>());
+    let expected: Vec<Recorded> =
+        (0..).zip(expected).map(|(number, entry)| Recorded { at: at(number), entry }).collect();
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
+    for index in 0..expected.len() {
+        let after = it.read(move |reader| reader.journal_after(turn_id(1), Some(index as u64))).await;
+        assert_eq!(after, expected[index + 1..]);
+    }
+    assert_eq!(it.read(|reader| reader.journal_after(turn_id(1), None)).await, expected);
+    assert_eq!(it.read(|reader| reader.journal_after(turn_id(1), Some(u64::MAX))).await, vec![]);
 }
 
 async fn an_owner_that_was_replaced_writes_nothing(it: Fixture) {
     it.open_turn().await;
     let old = it.write(|transaction| transaction.claim_turn(turn_id(1))).await;
     let new = it.write(|transaction| transaction.claim_turn(turn_id(1))).await;
-    let refused = it.refuse(move |transaction| transaction.append(turn_id(1), old, &Entry::Cancel {}).map(drop)).await;
+    let refused =
+        it.refuse(move |transaction| transaction.append(turn_id(1), old, &Entry::Cancel {}, at(0)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, vec![]);
-    let index = it.write(move |transaction| transaction.append(turn_id(1), new, &Entry::Cancel {})).await;
+    let index = it.write(move |transaction| transaction.append(turn_id(1), new, &Entry::Cancel {}, at(0))).await;
     assert_eq!(index, 0);
 }
 
 async fn nothing_is_appended_before_a_claim_by_an_owner(it: Fixture) {
     it.open_turn().await;
-    let refused = it.refuse(|transaction| transaction.append(turn_id(1), 1, &Entry::Cancel {}).map(drop)).await;
+    let refused = it.refuse(|transaction| transaction.append(turn_id(1), 1, &Entry::Cancel {}, at(0)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
 }
 
@@ -124,14 +143,14 @@ async fn answers_come_in_without_an_epoch(it: Fixture) {
         .write(move |transaction| {
             let epoch = transaction.claim_turn(turn_id(1))?;
             Ok([
-                transaction.append(turn_id(1), epoch, &step("a", json!(1)))?,
-                transaction.append_foreign(turn_id(1), &answer())?,
-                transaction.append(turn_id(1), epoch, &step("b", json!(2)))?,
+                transaction.append(turn_id(1), epoch, &step("a", json!(1)), at(0))?,
+                transaction.append_foreign(turn_id(1), &answer(), at(0))?,
+                transaction.append(turn_id(1), epoch, &step("b", json!(2)), at(0))?,
             ])
         })
         .await;
     assert_eq!(indexes, [0, 1, 2]);
-    let expected = vec![step("a", json!(1)), answer(), step("b", json!(2))];
+    let expected = [step("a", json!(1)), answer(), step("b", json!(2))].map(recorded);
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
 }
 
@@ -140,7 +159,7 @@ async fn an_ended_turn_takes_nothing_more(it: Fixture) {
     let epoch = it
         .write(|transaction| {
             let epoch = transaction.claim_turn(turn_id(1))?;
-            transaction.append(turn_id(1), epoch, &Entry::End { ending: Ending::Done })?;
+            transaction.append(turn_id(1), epoch, &Entry::End { ending: Ending::Done }, at(0))?;
             transaction.end_turn(turn_id(1), at(9))?;
             Ok(epoch)
         })
@@ -157,9 +176,9 @@ async fn an_unknown_turn_takes_nothing(it: Fixture) {
 async fn refuses_everything(it: &Fixture, epoch: u64) {
     let id = turn_id(1);
     let refusals = [
-        it.refuse(move |transaction| transaction.append(id, epoch, &Entry::Cancel {}).map(drop)).await,
-        it.refuse(move |transaction| transaction.append(id, epoch + 1, &Entry::Cancel {}).map(drop)).await,
-        it.refuse(move |transaction| transaction.append_foreign(id, &Entry::Cancel {}).map(drop)).await,
+        it.refuse(move |transaction| transaction.append(id, epoch, &Entry::Cancel {}, at(0)).map(drop)).await,
+        it.refuse(move |transaction| transaction.append(id, epoch + 1, &Entry::Cancel {}, at(0)).map(drop)).await,
+        it.refuse(move |transaction| transaction.append_foreign(id, &Entry::Cancel {}, at(0)).map(drop)).await,
         it.refuse(move |transaction| transaction.claim_turn(id).map(drop)).await,
         it.refuse(move |transaction| transaction.end_turn(id, at(10))).await,
     ];
@@ -170,11 +189,11 @@ async fn journals_are_kept_apart(it: Fixture) {
     it.open_turn().await;
     it.write(|transaction| {
         transaction.insert_turn(&turn(session_id(1), 2))?;
-        transaction.append_foreign(turn_id(1), &step("one", json!(1)))?;
-        assert_eq!(transaction.append_foreign(turn_id(2), &step("two", json!(2)))?, 0);
+        transaction.append_foreign(turn_id(1), &step("one", json!(1)), at(0))?;
+        assert_eq!(transaction.append_foreign(turn_id(2), &step("two", json!(2)), at(0))?, 0);
         Ok(())
     })
     .await;
-    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, vec![step("one", json!(1))]);
-    assert_eq!(it.read(|reader| reader.journal(turn_id(2))).await, vec![step("two", json!(2))]);
+    assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, vec![recorded(step("one", json!(1)))]);
+    assert_eq!(it.read(|reader| reader.journal(turn_id(2))).await, vec![recorded(step("two", json!(2)))]);
 }

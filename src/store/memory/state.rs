@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{Event, EventView, NumberedEvent, What};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Entry;
+use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
-use crate::store::record::{StoredReply, Turn};
+use crate::store::record::{Due, DueWhat, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
 #[derive(Default)]
@@ -36,7 +36,9 @@ pub(super) struct SessionRow {
 #[derive(Clone)]
 pub(super) struct TurnRow {
     pub(super) turn: Turn,
-    pub(super) journal: Vec<Entry>,
+    pub(super) journal: Vec<Recorded>,
+    /// The journal was removed.
+    pub(super) is_compacted: bool,
 }
 
 /// A table: rows by id, and in order of arrival.
@@ -130,6 +132,34 @@ fn matches(query: &InterruptQuery, interrupt: &Interrupt) -> bool {
         && query.created_after.is_none_or(|time| interrupt.created_at > time)
 }
 
+impl State {
+    fn view(&self, event: &Event) -> EventView {
+        let interrupt = match event.what {
+            What::Interrupt { interrupt_id, .. } => self.interrupts.get(interrupt_id).cloned(),
+            What::Session { .. } => None,
+        };
+        event.clone().view(interrupt)
+    }
+
+    /// Everything that has a time: first the interrupts, then the timers, each in order of arrival.
+    fn dues(&self) -> impl Iterator<Item = Due> {
+        let is_suspended = |interrupt: &Interrupt| {
+            let turn = self.turns.get(interrupt.turn_id).map(|row| &row.turn);
+            turn.is_some_and(|turn| turn.suspended_code.is_some() && turn.session_id == interrupt.session_id)
+        };
+        let interrupts = self
+            .interrupts
+            .values()
+            .filter(move |interrupt| interrupt.is_pending() && !is_suspended(interrupt))
+            .filter_map(|it| Some(Due { at: it.expires_at?, what: DueWhat::Interrupt(it.interrupt_id) }));
+        let timers = self
+            .turns
+            .values()
+            .filter_map(|row| Some(Due { at: row.turn.wake_at?, what: DueWhat::Timers(row.turn.id) }));
+        interrupts.chain(timers)
+    }
+}
+
 impl Reader for State {
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         Ok(self.sessions.get(id).map(|row| row.session.clone()))
@@ -172,13 +202,36 @@ impl Reader for State {
         Ok(self.turns.get(id).map(|row| row.turn.clone()))
     }
 
-    fn open_turns(&self) -> Result<Vec<Turn>, Error> {
-        let open = self.turns.values().filter(|row| row.turn.ended_at.is_none());
+    fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
+        let open = self.turns.values().filter(|row| row.turn.ended_at.is_none() && !row.turn.parked);
         Ok(open.map(|row| row.turn.clone()).collect())
     }
 
-    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error> {
-        Ok(self.turns.get(turn).map(|row| row.journal.clone()).unwrap_or_default())
+    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
+        self.journal_after(turn, None)
+    }
+
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
+        let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
+        let first = index.map_or(0, |index| usize::try_from(index).map_or(usize::MAX, |index| index.saturating_add(1)));
+        Ok(row.journal.get(first..).unwrap_or_default().to_vec())
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
+        let mut due: Vec<Due> = self.dues().filter(|due| due.at <= now).collect();
+        due.sort_by_key(|due| due.at);
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.dues().map(|due| due.at).min())
+    }
+
+    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
+        let retriable =
+            self.turns.values().filter(|row| row.turn.suspended_code.as_deref().is_some_and(|other| other != code));
+        Ok(retriable.map(|row| row.turn.id).take(limit).collect())
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
@@ -190,7 +243,7 @@ impl Reader for State {
             .events
             .range(after.saturating_add(1)..)
             .filter(|(_, (event, _))| session.is_none_or(|id| event.session_id == id))
-            .map(|(number, (event, _))| NumberedEvent { number: *number, event: event.clone() });
+            .map(|(number, (event, _))| NumberedEvent { number: *number, event: self.view(event) });
         Ok(wanted.take(limit).collect())
     }
 

@@ -1,14 +1,16 @@
 //! Writing, with a way back.
 
+use std::collections::HashSet;
+
 use super::state::{SessionRow, State, TurnRow};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Entry;
+use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
-use crate::store::record::{StoredReply, Turn};
+use crate::store::record::{Due, StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
 /// Takes back one change.
@@ -43,6 +45,24 @@ impl<'s> MemoryTransaction<'s> {
 
     fn open_turn(&mut self, id: TurnId) -> Result<&mut TurnRow, Error> {
         self.state.turns.get_mut(id).filter(|row| row.turn.ended_at.is_none()).ok_or(Error::TurnNotOpen)
+    }
+
+    /// Changes an open turn in a way that can be taken back.
+    fn change_turn<T>(&mut self, id: TurnId, change: impl FnOnce(&mut Turn) -> Result<T, Error>) -> Result<T, Error> {
+        let turn = &mut self.open_turn(id)?.turn;
+        let before = turn.clone();
+        let outcome = change(turn)?;
+        self.restore_turn(before);
+        Ok(outcome)
+    }
+
+    /// Taking back means that the turn's row is `before` again.
+    fn restore_turn(&mut self, before: Turn) {
+        self.on_undo(move |state| {
+            if let Some(row) = state.turns.get_mut(before.id) {
+                row.turn = before;
+            }
+        });
     }
 
     fn remove_turns_of(&mut self, session: SessionId) {
@@ -116,6 +136,9 @@ impl Transaction for MemoryTransaction<'_> {
     }
 
     fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error> {
+        let turns = self.state.turns.values().map(|row| &row.turn);
+        let suspended: HashSet<SessionId> =
+            turns.filter(|turn| turn.suspended_code.is_some()).map(|turn| turn.session_id).collect();
         let swept: Vec<SessionId> = self
             .state
             .sessions
@@ -123,6 +146,7 @@ impl Transaction for MemoryTransaction<'_> {
             .map(|row| &row.session)
             .filter(|session| matches!(session.status(), Status::Idle | Status::Error) && session.updated_at < before)
             .map(|session| session.id)
+            .filter(|id| !suspended.contains(id))
             .collect();
         for id in &swept {
             self.delete_session(*id)?;
@@ -160,35 +184,81 @@ impl Transaction for MemoryTransaction<'_> {
             return Err(Error::Internal(format!("turn {id} is stored already")));
         }
         self.require_session(turn.session_id)?;
-        let turn = Turn { epoch: 0, ended_at: None, ..turn.clone() };
-        self.state.turns.push(id, TurnRow { turn, journal: Vec::new() });
+        let turn = Turn::new(id, turn.session_id, turn.message.clone(), turn.webhook.clone(), turn.created_at);
+        self.state.turns.push(id, TurnRow { turn, journal: Vec::new(), is_compacted: false });
         self.on_undo(move |state| state.turns.unpush(id));
         Ok(())
     }
 
     fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
-        let row = self.open_turn(id)?;
-        row.turn.epoch += 1;
-        let epoch = row.turn.epoch;
-        self.on_undo(move |state| {
-            if let Some(row) = state.turns.get_mut(id) {
-                row.turn.epoch -= 1;
-            }
-        });
-        Ok(epoch)
+        self.change_turn(id, |turn| {
+            turn.epoch += 1;
+            turn.parked = false;
+            turn.wake_at = None;
+            Ok(turn.epoch)
+        })
     }
 
-    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry) -> Result<u64, Error> {
+    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
+        self.change_turn(id, |turn| {
+            if turn.epoch != epoch {
+                return Err(Error::StaleEpoch);
+            }
+            turn.epoch += 1;
+            turn.parked = true;
+            turn.wake_at = wake_at;
+            turn.worked_ms = worked_ms;
+            Ok(())
+        })
+    }
+
+    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
+        self.change_turn(id, |turn| {
+            turn.epoch += 1;
+            turn.parked = false;
+            turn.wake_at = None;
+            turn.ended_at = Some(now);
+            turn.suspended_code = Some(code.to_owned());
+            Ok(())
+        })
+    }
+
+    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
+        let row = self.state.turns.get_mut(id).filter(|row| row.turn.suspended_code.is_some());
+        let turn = &mut row.ok_or(Error::TurnNotOpen)?.turn;
+        let before = turn.clone();
+        turn.ended_at = None;
+        turn.suspended_code = None;
+        turn.recoveries = 0;
+        self.restore_turn(before);
+        Ok(())
+    }
+
+    fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error> {
+        self.change_turn(id, |turn| {
+            turn.recoveries += 1;
+            Ok(turn.recoveries)
+        })
+    }
+
+    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {
+        self.change_turn(id, |turn| {
+            turn.note(impure_at, warnings);
+            Ok(())
+        })
+    }
+
+    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         if self.open_turn(turn)?.turn.epoch != epoch {
             return Err(Error::StaleEpoch);
         }
-        self.append_foreign(turn, entry)
+        self.append_foreign(turn, entry, now)
     }
 
-    fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error> {
+    fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         let row = self.open_turn(turn)?;
         let index = row.journal.len() as u64;
-        row.journal.push(entry.clone());
+        row.journal.push(Recorded { at: now, entry: entry.clone() });
         self.on_undo(move |state| {
             if let Some(row) = state.turns.get_mut(turn) {
                 row.journal.pop();
@@ -198,13 +268,37 @@ impl Transaction for MemoryTransaction<'_> {
     }
 
     fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
-        self.open_turn(id)?.turn.ended_at = Some(now);
-        self.on_undo(move |state| {
-            if let Some(row) = state.turns.get_mut(id) {
-                row.turn.ended_at = None;
-            }
-        });
-        Ok(())
+        if self.open_turn(id).is_err() {
+            self.reopen_turn(id)?;
+        }
+        self.change_turn(id, |turn| {
+            turn.ended_at = Some(now);
+            turn.parked = false;
+            turn.wake_at = None;
+            Ok(())
+        })
+    }
+
+    fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        let rows = self.state.turns.values().filter(|row| !row.is_compacted && row.turn.suspended_code.is_none());
+        let mut old: Vec<(Timestamp, TurnId)> = rows
+            .filter_map(|row| Some((row.turn.ended_at?, row.turn.id)))
+            .filter(|(ended_at, _)| *ended_at < before)
+            .collect();
+        old.sort_by_key(|(ended_at, _)| *ended_at);
+        old.truncate(limit);
+        for (_, id) in &old {
+            let Some(row) = self.state.turns.get_mut(*id) else { continue };
+            row.is_compacted = true;
+            let (id, journal) = (*id, std::mem::take(&mut row.journal));
+            self.on_undo(move |state| {
+                if let Some(row) = state.turns.get_mut(id) {
+                    row.is_compacted = false;
+                    row.journal = journal;
+                }
+            });
+        }
+        Ok(old.len())
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
@@ -244,7 +338,7 @@ impl Transaction for MemoryTransaction<'_> {
             .state
             .events
             .range(..newest)
-            .filter(|(_, (_, stored_at))| *stored_at < before)
+            .take_while(|(_, (_, stored_at))| *stored_at < before)
             .map(|(number, _)| *number)
             .collect();
         for number in old {
@@ -290,12 +384,28 @@ impl Reader for MemoryTransaction<'_> {
         self.state.turn(id)
     }
 
-    fn open_turns(&self) -> Result<Vec<Turn>, Error> {
-        self.state.open_turns()
+    fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
+        self.state.unparked_turns()
     }
 
-    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error> {
+    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
         self.state.journal(turn)
+    }
+
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
+        self.state.journal_after(turn, index)
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
+        self.state.due(now, limit)
+    }
+
+    fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        self.state.next_due()
+    }
+
+    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
+        self.state.retriable_turns(code, limit)
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {

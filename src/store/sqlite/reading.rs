@@ -7,15 +7,15 @@ use super::connection::Handle;
 use super::rows::{self, Cells};
 use super::sql;
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::NumberedEvent;
+use crate::domain::event::{Event, NumberedEvent, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
-use crate::domain::journal::Entry;
+use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
-use crate::domain::{Error, InterruptId, SessionId, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
-use crate::store::record::{StoredReply, Turn};
+use crate::store::record::{Due, DueWhat, StoredReply, Turn};
 
 impl Handle<'_> {
     /// Every row of `table` that `sql` gives.
@@ -90,7 +90,7 @@ impl Reader for Handle<'_> {
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
-        let total = self.one("session_count", sql!("sessions/count"), [], |cells| cells.number())?.unwrap_or(0);
+        let total = self.one("session_counters", sql!("sessions/count"), [], |cells| cells.number())?.unwrap_or(0);
         Ok(usize::try_from(total).unwrap_or(usize::MAX))
     }
 
@@ -116,12 +116,42 @@ impl Reader for Handle<'_> {
         self.one("turns", concat!(sql!("turns/select"), "WHERE id = ?1"), [id.0.as_bytes()], rows::turn)
     }
 
-    fn open_turns(&self) -> Result<Vec<Turn>, Error> {
-        self.all("turns", concat!(sql!("turns/select"), "WHERE ended_at IS NULL ORDER BY seq"), [], rows::turn)
+    fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
+        self.all("turns", concat!(sql!("turns/select"), sql!("turns/unparked")), [], rows::turn)
     }
 
-    fn journal(&self, turn: TurnId) -> Result<Vec<Entry>, Error> {
-        self.all("journal", sql!("journal/of_turn"), [turn.0.as_bytes()], |cells| cells.json())
+    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
+        self.journal_after(turn, None)
+    }
+
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
+        let params = params![turn.0.as_bytes(), index.map_or(-1, rows::integer)];
+        self.all("journal", sql!("journal/of_turn"), params, rows::recorded)
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
+        let params = params![now.millis(), rows::count(limit)];
+        let mut due = self.all("interrupts", sql!("interrupts/due"), params, |cells| {
+            Ok(Due { at: cells.time()?, what: DueWhat::Interrupt(InterruptId(cells.uuid()?)) })
+        })?;
+        due.extend(self.all("turns", sql!("turns/due"), params, |cells| {
+            Ok(Due { at: cells.time()?, what: DueWhat::Timers(TurnId(cells.uuid()?)) })
+        })?);
+        due.sort_by_key(|due| due.at);
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        let interrupt =
+            self.one("interrupts", sql!("interrupts/next_due"), [], |cells| cells.time_or_none())?.flatten();
+        let timer = self.one("turns", sql!("turns/next_due"), [], |cells| cells.time_or_none())?.flatten();
+        Ok(interrupt.into_iter().chain(timer).min())
+    }
+
+    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
+        let params = params![code, rows::count(limit)];
+        self.all("turns", sql!("turns/retriable"), params, |cells| cells.uuid().map(TurnId))
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
@@ -130,13 +160,21 @@ impl Reader for Handle<'_> {
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
         let (after, limit) = (rows::integer(after), rows::count(limit));
-        match session {
-            None => self.all("events", sql!("events/after"), params![after, limit], rows::event),
+        let events = match session {
+            None => self.all("events", sql!("events/after"), params![after, limit], rows::event)?,
             Some(id) => {
                 let params = params![after, limit, id.0.as_bytes()];
-                self.all("events", sql!("events/after_of_session"), params, rows::event)
+                self.all("events", sql!("events/after_of_session"), params, rows::event)?
             }
-        }
+        };
+        let view = |(number, event): (u64, Event)| {
+            let interrupt = match event.what {
+                What::Interrupt { interrupt_id, .. } => self.interrupt(interrupt_id)?,
+                What::Session { .. } => None,
+            };
+            Ok(NumberedEvent { number, event: event.view(interrupt) })
+        };
+        events.into_iter().map(view).collect()
     }
 
     fn last_event(&self) -> Result<u64, Error> {

@@ -6,7 +6,7 @@ use super::connection::Handle;
 use super::reading::approved_tool;
 use super::rows::{self, PhaseColumns};
 use super::sql;
-use crate::domain::event::Event;
+use crate::domain::event::{Event, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
@@ -33,8 +33,9 @@ impl Handle<'_> {
         Ok(())
     }
 
-    fn append_entry(&self, turn: i64, entry: &Entry) -> Result<u64, Error> {
-        self.one("journal", sql!("journal/append"), params![turn, rows::json(entry)?], |cells| cells.number())?
+    fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+        let params = params![turn, now.millis(), rows::json(entry)?];
+        self.one("journal", sql!("journal/append"), params, |cells| cells.number())?
             .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))
     }
 
@@ -42,6 +43,28 @@ impl Handle<'_> {
     fn open_turn(&self, id: TurnId) -> Result<(i64, u64), Error> {
         self.one("turns", sql!("turns/open_epoch"), [id.0.as_bytes()], |cells| Ok((cells.plain()?, cells.number()?)))?
             .ok_or(Error::TurnNotOpen)
+    }
+
+    /// Where the open turn `id` is, for its owner at `epoch` only.
+    fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<i64, Error> {
+        let (turn, current) = self.open_turn(id)?;
+        if epoch == current { Ok(turn) } else { Err(Error::StaleEpoch) }
+    }
+
+    /// Runs a change of one turn: refused when it changed none.
+    fn change_turn(&self, sql: &str, params: impl Params) -> Result<(), Error> {
+        match self.execute(sql, params)? {
+            0 => Err(Error::TurnNotOpen),
+            _ => Ok(()),
+        }
+    }
+
+    /// When an interrupt is due, as far as the store lets it.
+    fn due_at(&self, interrupt: &Interrupt, session: i64) -> Result<Option<i64>, Error> {
+        let Some(expires_at) = interrupt.expires_at.filter(|_| interrupt.is_pending()) else { return Ok(None) };
+        let params = params![interrupt.turn_id.0.as_bytes(), session];
+        let suspended = self.one("turns", sql!("turns/is_suspended"), params, |_| Ok(()))?;
+        Ok(if suspended.is_some() { None } else { Some(expires_at.millis()) })
     }
 
     fn write_interrupt(&self, sql: &str, interrupt: &Interrupt) -> Result<usize, Error> {
@@ -73,6 +96,7 @@ impl Handle<'_> {
                 interrupt.resolved_by,
                 interrupt.resolved_at.map(Timestamp::millis),
                 rows::json_or_none(interrupt.metadata.as_ref())?,
+                self.due_at(interrupt, session)?,
             ],
         )
     }
@@ -166,24 +190,62 @@ impl Transaction for Handle<'_> {
         self.one("turns", sql!("turns/claim"), [id.0.as_bytes()], |cells| cells.number())?.ok_or(Error::TurnNotOpen)
     }
 
-    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry) -> Result<u64, Error> {
-        let (turn, current) = self.open_turn(turn)?;
-        if epoch != current {
-            return Err(Error::StaleEpoch);
-        }
-        self.append_entry(turn, entry)
+    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
+        let turn = self.owned_turn(id, epoch)?;
+        let params = params![turn, wake_at.map(Timestamp::millis), rows::integer(worked_ms)];
+        self.change_turn(sql!("turns/park"), params)
     }
 
-    fn append_foreign(&mut self, turn: TurnId, entry: &Entry) -> Result<u64, Error> {
+    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
+        self.change_turn(sql!("turns/suspend"), params![id.0.as_bytes(), now.millis(), code])?;
+        self.execute(sql!("interrupts/hold"), [id.0.as_bytes()]).map(drop)
+    }
+
+    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
+        self.change_turn(sql!("turns/reopen"), [id.0.as_bytes()])?;
+        self.execute(sql!("interrupts/release"), [id.0.as_bytes()]).map(drop)
+    }
+
+    fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error> {
+        self.one("turns", sql!("turns/count_recovery"), [id.0.as_bytes()], |cells| cells.plain())?
+            .ok_or(Error::TurnNotOpen)
+    }
+
+    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {
+        let mut turn = self.turn(id)?.filter(|turn| turn.ended_at.is_none()).ok_or(Error::TurnNotOpen)?;
+        turn.note(impure_at, warnings);
+        let warnings = Some(&turn.warnings).filter(|warnings| !warnings.is_empty());
+        let params = params![id.0.as_bytes(), turn.impure_at, rows::json_or_none(warnings)?];
+        self.change_turn(sql!("turns/note"), params)
+    }
+
+    fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+        let turn = self.owned_turn(turn, epoch)?;
+        self.append_entry(turn, entry, now)
+    }
+
+    fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         let (turn, _) = self.open_turn(turn)?;
-        self.append_entry(turn, entry)
+        self.append_entry(turn, entry, now)
     }
 
     fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
-        match self.execute(sql!("turns/end"), params![id.0.as_bytes(), now.millis()])? {
-            0 => Err(Error::TurnNotOpen),
-            _ => Ok(()),
+        let params = params![id.0.as_bytes(), now.millis()];
+        if self.execute(sql!("turns/end"), params)? == 0 {
+            self.reopen_turn(id)?;
+            self.change_turn(sql!("turns/end"), params)?;
         }
+        Ok(())
+    }
+
+    fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        let params = params![before.millis(), rows::count(limit)];
+        let turns: Vec<i64> = self.all("turns", sql!("turns/to_compact"), params, |cells| cells.plain())?;
+        for turn in &turns {
+            self.execute(sql!("journal/delete"), [turn])?;
+            self.execute(sql!("turns/compact"), [turn])?;
+        }
+        Ok(turns.len())
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
@@ -196,8 +258,11 @@ impl Transaction for Handle<'_> {
     }
 
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
-        let data = rows::json(&event.data)?;
-        let params = params![event.session_id.0.as_bytes(), event.name, data, now.millis()];
+        let (status, interrupt, error) = match &event.what {
+            What::Session { status, error } => (status.as_str(), None, error.as_deref()),
+            What::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
+        };
+        let params = params![event.session_id.0.as_bytes(), status, interrupt, error, now.millis()];
         self.execute(sql!("events/append"), params)?;
         u64::try_from(self.connection.last_insert_rowid())
             .map_err(|_| Error::Internal("an event got a negative number".to_owned()))

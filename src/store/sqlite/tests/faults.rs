@@ -17,7 +17,7 @@ use crate::store::{Store, StoreExt, Transaction};
 const STORE: &str = "HITL_TEST_STORE_ON_A_FULL_DISK";
 
 fn append(transaction: &mut dyn Transaction) -> Result<u64, Error> {
-    transaction.append_foreign(turn_id(1), &Entry::Cancel {})
+    transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))
 }
 
 async fn store_turn(store: &SqliteStore) {
@@ -107,7 +107,10 @@ async fn the_log_of_a_busy_store_does_not_grow_for_ever() {
     // Each write is about 64 KiB of log, 48 MiB in all: far more than the log may hold before it is begun anew.
     while written < 48 * 1024 * 1024 {
         let text = serde_json::json!("x".repeat(64 * 1024));
-        store.transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", text))).await.unwrap();
+        store
+            .transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", text), at(0)))
+            .await
+            .unwrap();
         written += 64 * 1024;
         largest = largest.max(log());
     }

@@ -35,7 +35,7 @@ async fn writing_until_killed() {
         let writes: Vec<_> = (0..3)
             .map(|_| {
                 let value = serde_json::json!(text);
-                store.transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", value)))
+                store.transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", value), at(0)))
             })
             .collect();
         for write in writes {
@@ -70,7 +70,7 @@ async fn everything_acknowledged_survives_a_kill() {
         let store = open(&path);
         let journal = store.query(|reader| reader.journal(turn_id(1))).await.unwrap();
         assert!(journal.len() as u64 > acknowledged, "{} of {}", journal.len(), acknowledged + 1);
-        assert!(journal.iter().all(|entry| matches!(entry, Entry::Step { .. })));
+        assert!(journal.iter().all(|entry| matches!(entry.entry, Entry::Step { .. })));
         store.close().await.unwrap();
         let connection = rusqlite::Connection::open(&path).unwrap();
         let checked: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

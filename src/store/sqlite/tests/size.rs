@@ -33,10 +33,15 @@ fn park(transaction: &mut dyn Transaction, number: u128) -> Result<(), crate::do
     transaction.insert_session(&Session { id, phase, ..session(1) }, &[])?;
     transaction.insert_turn(&Turn { id: turn_id, session_id: id, ..turn(id, 1) })?;
     let epoch = transaction.claim_turn(turn_id)?;
-    transaction.append(turn_id, epoch, &Entry::Start { message: message("delete the old logs file") })?;
-    transaction.append(turn_id, epoch, &step("complete", json!({"tool_calls": [{"name": "delete_file"}]})))?;
+    transaction.append(
+        turn_id,
+        epoch,
+        &Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned() },
+        at(0),
+    )?;
+    transaction.append(turn_id, epoch, &step("complete", json!({"tool_calls": [{"name": "delete_file"}]})), at(0))?;
     let Entry::Step { step, .. } = step("delete_file", json!(null)) else { unreachable!() };
-    transaction.append(turn_id, epoch, &Entry::Ask { step, interrupt_id })?;
+    transaction.append(turn_id, epoch, &Entry::Ask { step, interrupt_id }, at(0))?;
     transaction.insert_interrupt(&interrupt)?;
     transaction.append_event(&Event::session(id, Status::Running, None), at(0))?;
     transaction.append_event(&Event::interrupt(&interrupt), at(0))?;

@@ -1,0 +1,3 @@
+SELECT due_at, id FROM interrupts
+WHERE due_at <= ?1
+ORDER BY due_at, seq LIMIT ?2

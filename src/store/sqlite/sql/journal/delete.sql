@@ -1,0 +1,1 @@
+DELETE FROM journal WHERE turn = ?1

@@ -1,0 +1,1 @@
+UPDATE turns SET compacted = 1 WHERE seq = ?1
