@@ -93,16 +93,20 @@ def error_message(error: BaseException) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+# Made once: json.dumps would make an encoder for every call.
+_canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
+
 def fingerprint(value: Any) -> str:
-    """SHA-256, in hex, of the canonical JSON of a value; of its class only, where it has no JSON."""
+    """32 hex digits of the SHA-256 of a value's canonical JSON; of its class only, where it has no JSON."""
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _canonical_json(value)
     except (TypeError, ValueError, RecursionError):
         try:
-            text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
+            text = _canonical_json(encode(value))
         except (TypeError, ValueError):
             text = f"{type(value).__module__}:{type(value).__qualname__}"
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 # -- encoding -----------------------------------------------------------------------------------------------------

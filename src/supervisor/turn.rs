@@ -101,13 +101,16 @@ impl Turn {
     /// Runs it until its worker has no more of it. `before` is done when nobody else has the turn any more.
     pub async fn run(mut self, order: TurnOrder, before: Option<CancellationToken>) {
         let supervisor = Arc::clone(&self.supervisor);
+        let alone = before.unwrap_or_else(|| {
+            let nobody = CancellationToken::new();
+            nobody.cancel();
+            nobody
+        });
         let taken = tokio::select! {
             biased;
             () = self.told_to_leave() => None,
             taken = async {
-                if let Some(before) = before {
-                    before.cancelled().await;
-                }
+                alone.cancelled().await;
                 take(&supervisor, order).await
             } => Some(taken),
         };
@@ -119,7 +122,7 @@ impl Turn {
             }
             Some(Err(Untaken::Failed(failure))) => self.fail(failure).await,
             Some(Err(Untaken::Lost(lost))) => self.lose(lost).await,
-            None => {}
+            None => alone.cancelled().await,
         }
         self.freed.cancel();
     }

@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from hitl.agents.shapes import LoadedAgent
 
@@ -15,28 +16,15 @@ _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _PYC_HEADER = 16
 """Bytes of a ``.pyc`` that say when and from what it was compiled, before the code itself."""
 
-_kept: str | None = None
 
-
-def code_version(agent: LoadedAgent, paths: Iterable[str] = (), *, keep: bool = False) -> str:
+def code_version(agent: LoadedAgent, paths: Iterable[str] = ()) -> str:
     """What ``@hitl.agent(version=...)`` says, else a digest of the application's own sources: 16 hex digits.
 
     Those are the modules imported so far whose files lie under the working directory or one of ``paths``, without the
-    standard library, installed packages and hitl itself. ``keep``: this process, and those it forks, stay with what it
-    is now, however much turns import later.
+    standard library, installed packages and hitl itself.
     """
-    global _kept
     if agent.options.version is not None:
         return agent.options.version
-    if _kept is not None and not keep:
-        return _kept
-    digest = _digest(paths)
-    if keep:
-        _kept = digest
-    return digest
-
-
-def _digest(paths: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for name, file in sorted(_own_modules(paths)):
         for part in (name.encode(), _content(file)):
@@ -54,10 +42,12 @@ def _own_modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(file, str) or _is_hitl(name, module):
             continue
-        spellings = _spellings(file)
-        if any(_is_below(spelling, foreign) or _is_installed(spelling) for spelling in spellings):
+        if _is_installed(file, foreign):
             continue
-        if any(_is_below(spelling, roots) for spelling in spellings):
+        spellings = _spellings(file)  # a system call for each folder of the path, of which packages have thousands
+        if any(_is_below(spelling, roots) for spelling in spellings) and not any(
+            _is_installed(spelling, foreign) for spelling in spellings
+        ):
             yield name, file
 
 
@@ -77,21 +67,20 @@ def _library_folders() -> Iterator[str]:
 
 def _spellings(path: str) -> set[str]:
     """A path as it was found and with its links followed."""
-    return {os.path.abspath(path), os.path.realpath(path)}
+    return {os.path.abspath(path), os.path.realpath(path)}  # noqa: PTH100 - resolve() would follow links
 
 
 def _is_below(path: str, folders: set[str]) -> bool:
     return any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
 
 
-def _is_installed(path: str) -> bool:
-    return not _PACKAGE_FOLDERS.isdisjoint(path.split(os.sep))
+def _is_installed(path: str, libraries: set[str]) -> bool:
+    return _is_below(path, libraries) or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts)
 
 
 def _content(file: str) -> bytes:
     try:
-        with open(file, "rb") as stream:
-            content = stream.read()
+        content = Path(file).read_bytes()
     except OSError:  # removed since, or inside an archive: its name has to do
         return b""
     return content[_PYC_HEADER:] if file.endswith(".pyc") else content

@@ -32,8 +32,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not retu
         with os.fdopen(channel, "wb") as stream:
             stream.write(encode_frame({"frame": "failed", "message": str(error), "hint": error.hint}))
         return _EXIT_IMPORT
-    code_version(agent, paths, keep=True)
-    run_child(channel, agent, mode)
+    run_child(channel, agent, mode, code_version(agent, paths))
 
 
 if __name__ == "__main__":

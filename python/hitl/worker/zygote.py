@@ -36,9 +36,10 @@ _DESCRIPTORS = 3
 class Zygote:
     """Forks workers on request, until the server closes the control socket; then all of them end."""
 
-    def __init__(self, control: socket.socket, agent: LoadedAgent) -> None:
+    def __init__(self, control: socket.socket, agent: LoadedAgent, code: str) -> None:
         self._control = control
         self._agent = agent
+        self._code = code
         self._children: dict[int, int] = {}
         """Process ids of living children by their numbers."""
         self._numbers: dict[int, int] = {}
@@ -123,7 +124,7 @@ class Zygote:
             os.close(stderr)
             isolation.set_name("hitl-worker")
             isolation.reseed()
-            run_child(channel, self._agent, mode)
+            run_child(channel, self._agent, mode, self._code)
         except BaseException:  # noqa: BLE001 - whatever it is, it must not go on in the parent's code
             traceback.print_exc()
         finally:
@@ -191,12 +192,13 @@ def main(arguments: list[str]) -> int:
         say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
         return _EXIT_IMPORT
     import_module("hitl._core")  # every interrupt needs it; each child would otherwise load it anew
+    code = code_version(agent, paths)
     ready = {
         "is": "ready",
         "pid": os.getpid(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "agent": spec,
-        "code": code_version(agent, paths, keep=True),
+        "code": code,
         "replay": agent.options.replay,
     }
     count = isolation.threads()
@@ -207,7 +209,7 @@ def main(arguments: list[str]) -> int:
     gc.collect()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
     say(control, ready)
-    Zygote(control, agent).run()
+    Zygote(control, agent, code).run()
     return 0
 
 
