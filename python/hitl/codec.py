@@ -66,7 +66,7 @@ def encode_error(error: BaseException) -> dict[str, Any]:
     except (TypeError, ValueError):
         args = None
     encoded = {"type": cls.__qualname__, "module": cls.__module__, "message": error_message(error), "args": args}
-    if isinstance(error, HitlError) and error.code != cls.code:
+    if isinstance(error, HitlError) and error.code != type(error).code:
         encoded["code"] = error.code
     return encoded
 
