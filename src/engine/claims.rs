@@ -15,6 +15,7 @@ use super::slots::{Next, Slots};
 use super::{Engine, clock, slots};
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::{Error, Timestamp, TurnId};
+use crate::faults::{self, Point};
 use crate::store::record::Turn;
 use crate::store::{StoreExt, Transaction};
 
@@ -86,6 +87,7 @@ impl Engine {
             tx.append(turn.id, epoch, &entry, now)?;
             journal.push(Recorded { at: now, entry });
         }
+        faults::at(Point::EngineClaimWritten);
         let order = TurnOrder {
             turn: turn.id,
             epoch,
@@ -145,6 +147,7 @@ impl Engine {
 
     /// Does what [`Engine::wake`] decided, after the commit.
     pub(super) fn rouse(self: &Arc<Self>, woken: Woken) {
+        faults::at(Point::EngineWake);
         match woken {
             Woken::Now(claim) => self.begin(claim),
             Woken::First(turn) => {
@@ -195,12 +198,14 @@ impl Engine {
 
     fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
         let (turn, epoch) = (order.turn, order.epoch);
+        faults::at(Point::EngineStart);
         // A server that stops leaves it to the next one.
         if self.is_stopping() || !self.live.begin(self, order, worked) {
             self.live.unclaim(turn, epoch);
             self.slots().leave(turn, epoch);
             self.pump();
         }
+        faults::at(Point::EngineStarted);
     }
 
     /// Claims a turn that has a place, and starts it. As long as the store does not take the claim, it is tried again:
@@ -214,6 +219,7 @@ impl Engine {
             });
             match claimed.await {
                 Ok(claim) => {
+                    faults::at(Point::EngineClaimCommitted);
                     self.slots().claimed(turn, claim.epoch);
                     self.begin(claim);
                     return;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::domain::Error;
+use crate::faults::{self, Mutation};
 
 /// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,6 +23,9 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     // EXTRA is FULL and one thing more: the rollback journal, which SQLite uses once, to make a new file one with a
     // write-ahead log, is gone for sure. Came it back after a power cut, it would undo that, and the log be thrown away.
     connection.execute_batch("PRAGMA synchronous = EXTRA")?;
+    if faults::is_left_out(Mutation::NoSync) {
+        connection.execute_batch("PRAGMA synchronous = OFF")?;
+    }
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(rusqlite::Error::ToSqlConversionFailure(

@@ -18,6 +18,7 @@ use super::connection::{self, Handle};
 use super::file::StoreFile;
 use super::{Outcome, Queued, log};
 use crate::domain::Error;
+use crate::faults::{self, Point};
 use crate::store::{WriteJob, guard};
 
 /// Bounds of what shares a commit, and of the log.
@@ -85,10 +86,12 @@ impl Writer {
         match run_batch(&connection, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
+                faults::at(Point::StoreAfterCommit);
                 for Ran { reply, outcome } in ran {
                     // Whoever asked may be gone; what they asked for is done.
                     drop(reply.send(outcome));
                 }
+                faults::at(Point::StoreReplied);
                 self.checkpoint();
             }
             Err(reason) => {
@@ -122,6 +125,7 @@ impl Writer {
     }
 
     fn close(mut self, readers: Vec<JoinHandle<()>>) -> Outcome {
+        faults::at(Point::StoreClose);
         let mut outcome = Ok(());
         for thread in readers.into_iter().chain(self.checkpoints.stop()) {
             if thread.join().is_err() {
@@ -147,6 +151,7 @@ fn run_batch(
 ) -> Result<(), String> {
     let began = Instant::now();
     let mut job = Some(first);
+    faults::at(Point::StoreBegin);
     let mut failed = connection::run(connection, "BEGIN IMMEDIATE").err().map(|error| error.to_string());
     while let Some(queued) = job.take() {
         let mut outcome = Ok(());
@@ -163,7 +168,10 @@ fn run_batch(
     }
     match failed {
         Some(reason) => Err(reason),
-        None => connection::run(connection, "COMMIT").map_err(|error| error.to_string()),
+        None => {
+            faults::at(Point::StoreBeforeCommit);
+            connection::run(connection, "COMMIT").map_err(|error| error.to_string())
+        }
     }
 }
 
@@ -183,5 +191,6 @@ fn run_job(connection: &Connection, job: WriteJob) -> Result<Outcome, String> {
         connection::run(connection, "ROLLBACK TO job").map_err(text)?;
     }
     connection::run(connection, "RELEASE job").map_err(text)?;
+    faults::at(Point::StoreJobDone);
     Ok(outcome)
 }
