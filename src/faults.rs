@@ -115,6 +115,7 @@ named! {
 }
 
 /// The names of all places; none where the build has no failpoints.
+#[cfg(feature = "python")]
 pub fn places() -> Vec<&'static str> {
     if cfg!(feature = "failpoints") { Point::ALL.iter().map(|place| place.name()).collect() } else { Vec::new() }
 }

@@ -139,3 +139,15 @@ async fn without_syncs_a_power_cut_is_noticed() {
     let seen = std::panic::catch_unwind(|| cut_everywhere(&unsynced, 1));
     assert!(seen.is_err());
 }
+
+/// So does it notice one that does not ask for syncs.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_store_that_does_not_sync_is_noticed() {
+    let name = "store::sqlite::tests::disk::powercut::a_power_cut_takes_nothing_that_was_acknowledged";
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args([name, "--exact"]).env("HITL_MUTATION", "no_sync").env_remove("HITL_TEST_FULL");
+    let output = again.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && said.contains("1 failed"), "{said}");
+}
