@@ -395,9 +395,9 @@ class Order:
 
     # -- who waits --------------------------------------------------------------------------------------------------
 
-    def expect(self, place: Place, path: str) -> AwaitedFuture:
-        """What the asker of a step or question awaits."""
-        future = AwaitedFuture(place.next_number(), self.loop)
+    def expect(self, path: str, number: int) -> AwaitedFuture:
+        """What the asker of a step or question awaits; ``number``: see ``Place.next_number``."""
+        future = AwaitedFuture(number, self.loop)
         self._expected[path] = future
         return future
 
@@ -443,11 +443,8 @@ class Order:
         ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
             return self.schedule.call_at(when, callback, *args, context=context)
         delay = when - (self.now if is_ours else self.schedule.time())
-        if place.is_ordered and delay <= 0:
-            counted = Counted(self, callback, args, context)
-            self.count += 1
-            self.schedule.call_soon(counted, context=context)
-            return counted
+        if delay <= 0:
+            return self.loop.call_soon(callback, *args, context=context)
         timer = Timer(self, place, when, delay, callback, args, context)
         self._timers[timer.path] = timer
         if place.is_ordered and self._replay is not None:

@@ -253,14 +253,15 @@ class Turn:
         if past is not NOTHING and claim == "live" and not self.order.is_live:
             result: T = past
             return result
-        future = self.order.expect(place, path)
+        number = place.next_number()
+        future = self.order.expect(path, number)
         context = contextvars.copy_context()
         start = partial(self._start_body, scope, step, body, context)
         try:
             if claim in ("body", "intent"):
                 begun = self.order.began.get(path)
                 if begun is not None:
-                    await self._settle_outcome(step, arguments, begun, start)
+                    await self._settle_outcome(step, number, arguments, begun, start)
                 elif not self._run_bodies:
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
@@ -342,23 +343,30 @@ class Turn:
         raise error
 
     async def _settle_outcome(
-        self, step: StepIdentity, arguments: Mapping[str, Any] | None, begun: list[int], start: Callable[[], None]
+        self,
+        step: StepIdentity,
+        number: int,
+        arguments: Mapping[str, Any] | None,
+        begun: list[int],
+        start: Callable[[], None],
     ) -> None:
         """A crash hit a once step in flight: a person says what came of it, instead of a second run.
 
         The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
         """
-        for number, at in enumerate(begun, 1):
+        self._enter_call()
+        for run, at in enumerate(begun, 1):
             payload, schema = outcome_question(step["name"], arguments, at, self.max_payload)
             question: StepIdentity = {
-                "path": f"{step['path']}/?{number}",
+                "path": f"{step['path']}/?{run}",
                 "key": None,
                 "kind": "interrupt",
                 "name": "unknown_outcome",
                 "location": step["location"],
                 "arguments": {},
             }
-            answer = await self._ask(self._enter_call(), question, payload, response_schema=schema)
+            # With the number of the step itself: the run before the crash asked for nothing else here.
+            answer = await self._ask(number, question, payload, response_schema=schema)
             result = outcome_result(answer)
             if result is not None:
                 self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
@@ -401,7 +409,7 @@ class Turn:
         step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
         with paused():
             return await self._ask(
-                place,
+                place.next_number(),
                 step,
                 payload,
                 message=message,
@@ -417,7 +425,7 @@ class Turn:
 
     async def _ask(
         self,
-        place: Place,
+        number: int,
         step: StepIdentity,
         payload: dict[str, Any],
         *,
@@ -446,7 +454,7 @@ class Turn:
         }
         path = step["path"]
         claim = self.order.claim(step, False)[0]
-        future = self.order.expect(place, path)
+        future = self.order.expect(path, number)
         if claim == "live":
             self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
         try:
