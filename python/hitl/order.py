@@ -337,6 +337,8 @@ class Order:
         if self._replay is None:
             return None
         mismatch: ReplayMismatch | None = self._replay.returned()
+        if mismatch is None:
+            self.records.port.replayed(list(self._replay.warnings))
         return mismatch
 
     def _go_live(self) -> None:
@@ -411,7 +413,7 @@ class Order:
         gated = self._gate.pop(path, None)
         if self._replay is not None:
             self._replay.withdraw(path)
-        elif gated is None and not self.turn.closed:  # the end of a turn cancels what is open by itself
+        elif gated is None and not self.turn.has_ended:  # the end of a turn cancels what is open by itself
             self.records.withdraw(path)
 
     def skip(self, path: str) -> None:

@@ -97,7 +97,7 @@ class Turn:
         self.tasks_made = 0
         self.closed = False
         self.is_over = False
-        """The agent has returned."""
+        """The agent has returned: what it left behind is still there, but records nothing any more."""
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
         self.unchecked: list[str] = []
@@ -141,6 +141,13 @@ class Turn:
 
     def _left(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
+        if self._parked and not task.cancelled():
+            task.exception()  # seen: asyncio would log a Parked that nobody awaited
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is recorded any more."""
+        return self.closed or self.is_over
 
     def close(self) -> None:
         """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""
@@ -181,7 +188,7 @@ class Turn:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
         if self._parked:
             raise Parked("the turn was parked")
-        if self.closed:
+        if self.has_ended:
             raise RuntimeError("a hitl call was made after its turn had ended")
         scope = place.step
         if scope is not None and scope.done:
@@ -289,7 +296,7 @@ class Turn:
         self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
     ) -> None:
         """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
-        if self.closed or not self.order.is_expected(scope.path):
+        if self.has_ended or not self.order.is_expected(scope.path):
             return
         place = Place(self, scope)
         context.run(place_var.set, place)
@@ -311,7 +318,7 @@ class Turn:
             error = cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
             error = raised
-        if self.closed or not self.order.is_expected(scope.path):
+        if self.has_ended or not self.order.is_expected(scope.path):
             self.order.eased()
             return
         scope.error = error

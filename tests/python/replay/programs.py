@@ -83,12 +83,12 @@ class _Generator:
         return [self.node(depth) for _ in range(self.random.randint(least, most))]
 
 
-def generate(seed: int, depth: int = 3) -> Node:
+def generate(seed: int) -> Node:
     """The program of that seed: always the same."""
     generator = _Generator(seed)
     if seed % 10 == 9:  # a sync agent: the whole of it runs in a thread
         return ["sync tool", 0, [generator.leaf(_SYNC_LEAVES) for _ in range(generator.random.randint(1, 5))]]
-    return ["seq", 0, [generator.node(depth) for _ in range(generator.random.randint(1, 3))]]
+    return ["seq", 0, [generator.node(2 + seed % 2) for _ in range(generator.random.randint(1, 3))]]
 
 
 def size(program: Node) -> int:
