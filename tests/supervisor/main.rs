@@ -6,6 +6,7 @@
 mod bad_workers;
 mod batches;
 mod fake;
+mod inbox;
 mod lifetimes;
 mod parking;
 mod replays;

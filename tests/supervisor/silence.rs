@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hitl::engine::dispatch::Lost;
+use hitl::engine::dispatch::{Dispatch, Lost};
 use hitl::supervisor::settings::SupervisorSettings;
 
 use crate::support::{Said, Turn, World, exists, scripted, shared, until};
@@ -76,23 +76,37 @@ async fn a_silent_neighbour_takes_the_waiting_turns_of_its_worker_along() {
     world.shut_down().await;
 }
 
-/// A worker that was given up, and is not dead, writes nothing any more.
+/// A worker that was given up, and is not dead, writes nothing any more: 200 times.
 #[tokio::test]
 async fn a_zombie_changes_nothing() {
     let settings = SupervisorSettings { worker_timeout: TIMEOUT, spare_silent: true, ..scripted() };
     let world = World::with(settings).await;
-    let mut turn = world.start("pings 1000000");
-    let zombie = turn.step().await;
-    signal("-STOP", &zombie);
-    assert_eq!(lost(&mut turn).await, Lost::Silent);
-    world.start_again(&turn, "wait");
-    assert_ne!(turn.step().await, zombie);
-    turn.waits().await;
-    let before = world.inbox.batches(turn.id);
-    signal("-CONT", &zombie);
-    // Woken, it answers the pings that have piled up, and writes a step for each.
-    until("the end of the zombie", || !exists(&zombie)).await;
-    assert_eq!(world.inbox.batches(turn.id), before);
-    assert!(turn.is_quiet());
+    for _ in 0..4 {
+        let mut zombies = Vec::new();
+        for _ in 0..50 {
+            let mut turn = world.start("pings 1000000");
+            let zombie = turn.step().await;
+            signal("-STOP", &zombie);
+            zombies.push((turn, zombie));
+        }
+        let mut before = Vec::new();
+        for (turn, zombie) in &mut zombies {
+            assert_eq!(lost(turn).await, Lost::Silent);
+            world.start_again(turn, "wait");
+            assert_ne!(&turn.step().await, zombie);
+            turn.waits().await;
+            before.push(world.inbox.batches(turn.id));
+        }
+        for (_, zombie) in &zombies {
+            signal("-CONT", zombie);
+        }
+        for ((turn, zombie), before) in zombies.iter_mut().zip(before) {
+            // Woken, it answers the pings that have piled up, and writes a step for each.
+            until("the end of the zombie", || !exists(zombie)).await;
+            assert_eq!(world.inbox.batches(turn.id), before);
+            assert!(turn.is_quiet());
+            world.supervisor.park(turn.id);
+        }
+    }
     world.shut_down().await;
 }
