@@ -1,16 +1,43 @@
 //! What the outside is told: server-sent events and webhooks are projections of these.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::JsonObject;
-use super::id::SessionId;
+use super::id::{InterruptId, SessionId};
 use super::interrupt::{Interrupt, InterruptStatus};
 use super::session::Status;
 
-/// A stored event, in the one order of the store.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// An event as it is stored. It only refers to an interrupt, whose record is looked up when the event is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
+    /// Whose.
+    pub session_id: SessionId,
+    /// What happened.
+    pub what: What,
+}
+
+/// See [`Event`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// The session's status is another one.
+    Session {
+        /// The new one.
+        status: Status,
+        /// Why, where it is `error`.
+        error: Option<String>,
+    },
+    /// An interrupt was opened or settled.
+    Interrupt {
+        /// Which.
+        interrupt_id: InterruptId,
+        /// Its status from then on.
+        status: InterruptStatus,
+    },
+}
+
+/// An event as it goes out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventView {
     /// `session.running`, `interrupt.created` and so on.
     pub name: String,
     /// Whose.
@@ -25,30 +52,51 @@ pub struct NumberedEvent {
     /// Its number.
     pub number: u64,
     /// The event.
-    pub event: Event,
+    pub event: EventView,
 }
 
 impl Event {
     /// The session's status is another one.
     pub fn session(session_id: SessionId, status: Status, error: Option<&str>) -> Self {
-        let mut data = members(json!({"session_id": session_id, "status": status}));
-        if let Some(error) = error {
-            data.insert("error".to_owned(), Value::from(error));
-        }
-        Self { name: format!("session.{status}"), session_id, data }
+        Self { session_id, what: What::Session { status, error: error.map(str::to_owned) } }
     }
 
-    /// An interrupt was opened or settled; `data` is its record.
+    /// An interrupt was opened or settled.
     pub fn interrupt(interrupt: &Interrupt) -> Self {
-        let what = match interrupt.status {
-            InterruptStatus::Pending => "created",
-            InterruptStatus::Resolved => "resolved",
-            InterruptStatus::Expired => "expired",
-            InterruptStatus::Cancelled => "cancelled",
-        };
-        Self { name: format!("interrupt.{what}"), session_id: interrupt.session_id, data: members(json!(interrupt)) }
+        let what = What::Interrupt { interrupt_id: interrupt.interrupt_id, status: interrupt.status };
+        Self { session_id: interrupt.session_id, what }
     }
 
+    /// As it goes out. `interrupt` is the record of the interrupt that it refers to, as it is now; `None` where it is
+    /// gone with its session.
+    pub fn view(self, interrupt: Option<Interrupt>) -> EventView {
+        let session_id = self.session_id;
+        let (name, data) = match self.what {
+            What::Session { status, error: None } => {
+                (format!("session.{status}"), json!({"session_id": session_id, "status": status}))
+            }
+            What::Session { status, error: Some(error) } => {
+                (format!("session.{status}"), json!({"session_id": session_id, "status": status, "error": error}))
+            }
+            What::Interrupt { interrupt_id, status } => {
+                let word = match status {
+                    InterruptStatus::Pending => "created",
+                    InterruptStatus::Resolved => "resolved",
+                    InterruptStatus::Expired => "expired",
+                    InterruptStatus::Cancelled => "cancelled",
+                };
+                let data = match interrupt {
+                    Some(interrupt) => json!(as_it_was(interrupt, status)),
+                    None => json!({"session_id": session_id, "interrupt_id": interrupt_id}),
+                };
+                (format!("interrupt.{word}"), data)
+            }
+        };
+        EventView { name, session_id, data: members(data) }
+    }
+}
+
+impl EventView {
     /// A piece of a message as the model says it; never stored.
     pub fn delta(session_id: SessionId, step_id: &str, attempt: u32, delta: Value) -> Self {
         Self {
@@ -56,6 +104,16 @@ impl Event {
             session_id,
             data: members(json!({"session_id": session_id, "step_id": step_id, "attempt": attempt, "delta": delta})),
         }
+    }
+}
+
+/// The record when it had that status. An interrupt is settled once, so all that can have come since is the outcome.
+fn as_it_was(interrupt: Interrupt, status: InterruptStatus) -> Interrupt {
+    match status {
+        InterruptStatus::Pending => {
+            Interrupt { status, value: None, resolved_by: None, resolved_at: None, ..interrupt }
+        }
+        _ => Interrupt { status, ..interrupt },
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::view::{Heard, Subscription};
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::{Error, SessionId};
 use crate::store::{Store, StoreExt};
 
@@ -22,7 +22,7 @@ const BATCH: usize = 256;
 
 enum News {
     Stored { last: u64 },
-    Passing(Arc<Event>),
+    Passing(Arc<EventView>),
     Gone(SessionId),
 }
 
@@ -58,7 +58,7 @@ impl Feed {
     }
 
     /// Passes on an event that is not stored.
-    pub fn pass(&self, event: Event) {
+    pub fn pass(&self, event: EventView) {
         if self.listeners.receiver_count() > 0 {
             drop(self.news.send(News::Passing(Arc::new(event))));
         }

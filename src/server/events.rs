@@ -18,7 +18,7 @@ use super::error::ServerError;
 use super::params::{Query, SessionPath, last_event_id};
 use super::problems::problems;
 use crate::domain::SessionId;
-use crate::domain::event::Event;
+use crate::domain::event::EventView;
 use crate::engine::view::{Heard, Subscription};
 
 /// The routes of this module.
@@ -112,7 +112,7 @@ fn frame(heard: &Heard) -> Frame {
     }
 }
 
-fn frame_of(event: &Event) -> Frame {
+fn frame_of(event: &EventView) -> Frame {
     let data = serde_json::to_string(&event.data).unwrap_or_else(|error| {
         tracing::error!(event = event.name, "an event cannot be written: {error}");
         format!("{{\"session_id\":\"{}\"}}", event.session_id)

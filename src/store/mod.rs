@@ -284,6 +284,7 @@ pub trait Transaction: Reader {
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;
 
-    /// Forgets the events stored before `before`, but never the newest one, from which the next number is counted.
+    /// Forgets the events up to the first that was stored at `before` or later, but never the newest one, from which the
+    /// next number is counted.
     fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error>;
 }

@@ -37,6 +37,9 @@ Journal = list[dict[str, Any]]
 """Entries as the worker protocol's ``turn`` frame has them."""
 
 
+_LEFTOVER_SECONDS = 10.0
+
+
 @dataclass
 class LocalInterrupt:
     """An interrupt in memory."""
@@ -261,6 +264,17 @@ class LocalTurn:
         if mismatch is not None:
             raise mismatch
         return task.result()
+
+    async def end(self) -> None:
+        """End the turn as a worker does: nothing more is recorded, and what the agent left behind is cancelled."""
+        self.turn.order.records.flush()
+        self.turn.close()
+        async with asyncio.timeout(_LEFTOVER_SECONDS):
+            while self.turn.tasks:
+                tasks = list(self.turn.tasks)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
 
 
 @dataclass

@@ -3,11 +3,14 @@
 use serde_json::json;
 
 use super::fixture::*;
-use crate::domain::event::NumberedEvent;
+use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::store::record::StoredReply;
 
 super::for_each_store!(
     events_are_numbered_in_order_and_read_back,
+    an_interrupt_is_told_as_it_was_at_each_event,
+    an_event_outlives_the_interrupt_of_a_deleted_session,
     events_go_on_after_a_number,
     numbers_never_go_back_when_events_are_swept,
     a_reply_reads_back_under_its_scope_and_key,
@@ -27,10 +30,50 @@ async fn events_are_numbered_in_order_and_read_back(it: Fixture) {
     assert!(0 < numbers[0] && numbers[0] < numbers[1]);
     assert_eq!(it.read(|reader| reader.last_event()).await, numbers[1]);
     let expected = vec![
-        NumberedEvent { number: numbers[0], event: event(1, "session.running") },
-        NumberedEvent { number: numbers[1], event: event(2, "session.idle") },
+        NumberedEvent { number: numbers[0], event: event(1, "session.running").view(None) },
+        NumberedEvent { number: numbers[1], event: event(2, "session.idle").view(None) },
     ];
     assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await, expected);
+}
+
+async fn an_interrupt_is_told_as_it_was_at_each_event(it: Fixture) {
+    let asked = Interrupt { resolved_by: None, ..custom(1, 1) };
+    let answered = Interrupt {
+        status: InterruptStatus::Resolved,
+        value: Some(json!({"approved": true})),
+        resolved_by: Some("alice".to_owned()),
+        resolved_at: Some(at(77)),
+        ..asked.clone()
+    };
+    let (before, after) = (asked.clone(), answered.clone());
+    it.write(move |transaction| {
+        transaction.insert_session(&session(1), &[])?;
+        transaction.insert_interrupt(&before)?;
+        transaction.append_event(&Event::interrupt(&before), at(0))?;
+        transaction.update_interrupt(&after)?;
+        transaction.append_event(&Event::interrupt(&after), at(1)).map(drop)
+    })
+    .await;
+    let told = it.read(|reader| reader.events_after(0, Some(session_id(1)), 10)).await;
+    let told: Vec<_> = told.into_iter().map(|event| (event.event.name, event.event.data)).collect();
+    let expected = [("interrupt.created", json!(asked)), ("interrupt.resolved", json!(answered))];
+    assert_eq!(told, expected.map(|(name, record)| (name.to_owned(), object(record))));
+}
+
+async fn an_event_outlives_the_interrupt_of_a_deleted_session(it: Fixture) {
+    it.write(|transaction| {
+        transaction.insert_session(&session(1), &[])?;
+        transaction.insert_interrupt(&custom(1, 1))?;
+        transaction.append_event(&Event::interrupt(&custom(1, 1)), at(0))?;
+        transaction.append_event(&event(1, "gone"), at(0))?;
+        transaction.delete_session(session_id(1))
+    })
+    .await;
+    let told = it.read(|reader| reader.events_after(0, Some(session_id(1)), 10)).await;
+    assert_eq!(told[0].event.name, "interrupt.created");
+    let ids = json!({"session_id": session_id(1), "interrupt_id": interrupt_id(1)});
+    assert_eq!(told[0].event.data, object(ids));
+    assert_eq!(told[1].event, event(1, "gone").view(None));
 }
 
 async fn events_go_on_after_a_number(it: Fixture) {

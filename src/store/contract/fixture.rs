@@ -99,7 +99,7 @@ pub(crate) fn session_in(number: u128, status: Status) -> Session {
         Status::Idle => Phase::Idle { response: Some(message("done")) },
         Status::Running => Phase::Running { turn },
         Status::Interrupted => Phase::Interrupted { turn, pending: vec![interrupt_id(9), interrupt_id(3)] },
-        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out() },
+        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out(), retry: None },
     };
     Session { phase, ..session(number) }
 }
@@ -172,12 +172,9 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
     }
 }
 
-pub(crate) fn event(session: u128, name: &str) -> Event {
-    Event {
-        name: name.to_owned(),
-        session_id: session_id(session),
-        data: object(json!({"session_id": session_id(session), "name": name})),
-    }
+/// An event of a session that fails in some way.
+pub(crate) fn event(session: u128, error: &str) -> Event {
+    Event::session(session_id(session), Status::Error, Some(error))
 }
 
 pub(crate) fn object(value: Value) -> JsonObject {

@@ -76,7 +76,10 @@ async fn is_as_stored(it: &Fixture) {
         assert_eq!(reader.reply("s", "kept")?, Some(reply()));
         assert_eq!(reader.reply("s", "k")?, None);
         let events = reader.events_after(0, None, 10)?;
-        assert_eq!(events.into_iter().map(|numbered| numbered.event).collect::<Vec<_>>(), vec![event(1, "a")]);
+        assert_eq!(
+            events.into_iter().map(|numbered| numbered.event).collect::<Vec<_>>(),
+            vec![event(1, "a").view(None)]
+        );
         Ok(())
     })
     .await;

@@ -6,6 +6,7 @@ pub(crate) mod fixture;
 mod interrupts;
 mod jobs;
 mod model;
+mod parking;
 mod sessions;
 mod turns;
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::*;
+use crate::domain::event::Event;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Session, Status};
@@ -22,28 +23,37 @@ enum Operation {
     SetMessages(u128, Vec<String>),
     DeleteSession(u128),
     SweepSessions(i64),
-    InsertInterrupt(u128, u128, Value),
-    UpdateInterrupt(u128, u128, InterruptStatus, Option<Value>),
+    InsertInterrupt(u128, u128, Value, Option<i64>),
+    UpdateInterrupt(u128, u128, InterruptStatus, Option<Value>, Option<i64>),
     InsertTurn(u128, u128),
     ClaimTurn(u128),
     Append(u128, u64, Value),
     AppendForeign(u128, Value),
     EndTurn(u128, i64),
+    ParkTurn(u128, u64, Option<i64>),
+    SuspendTurn(u128, i64, bool),
+    ReopenTurn(u128),
+    CountRecovery(u128),
+    NoteTurn(u128, Option<String>, Vec<String>),
+    CompactJournals(i64, usize),
     InsertReply(u128, Value, i64),
     SweepReplies(i64),
     AppendEvent(u128, i64),
+    AppendInterruptEvent(u128, u128, InterruptStatus),
     SweepEvents(i64),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let status = || prop::sample::select(vec![Status::Idle, Status::Running, Status::Interrupted, Status::Error]);
-    let settled = prop::sample::select(vec![
-        InterruptStatus::Pending,
-        InterruptStatus::Resolved,
-        InterruptStatus::Expired,
-        InterruptStatus::Cancelled,
-    ]);
+    let settled = || {
+        prop::sample::select(vec![
+            InterruptStatus::Pending,
+            InterruptStatus::Resolved,
+            InterruptStatus::Expired,
+            InterruptStatus::Cancelled,
+        ])
+    };
     let texts = || prop::collection::vec("[ab]", 0..4);
     let time = || 0_i64..20;
     prop_oneof![
@@ -52,17 +62,25 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (IDS, texts()).prop_map(|(id, texts)| SetMessages(id, texts)),
         1 => IDS.prop_map(DeleteSession),
         1 => time().prop_map(SweepSessions),
-        3 => (IDS, IDS, json_value()).prop_map(|(session, id, value)| InsertInterrupt(session, id, value)),
-        2 => (IDS, IDS, settled, prop::option::of(json_value()))
-            .prop_map(|(session, id, status, value)| UpdateInterrupt(session, id, status, value)),
+        3 => (IDS, IDS, json_value(), prop::option::of(time()))
+            .prop_map(|(session, id, value, expires_at)| InsertInterrupt(session, id, value, expires_at)),
+        2 => (IDS, IDS, settled(), prop::option::of(json_value()), prop::option::of(time()))
+            .prop_map(|(session, id, status, value, due)| UpdateInterrupt(session, id, status, value, due)),
         3 => (IDS, IDS).prop_map(|(session, id)| InsertTurn(session, id)),
         2 => IDS.prop_map(ClaimTurn),
         3 => (IDS, 0_u64..3, json_value()).prop_map(|(id, epoch, value)| Append(id, epoch, value)),
         2 => (IDS, json_value()).prop_map(|(id, value)| AppendForeign(id, value)),
         1 => (IDS, time()).prop_map(|(id, time)| EndTurn(id, time)),
+        2 => (IDS, 0_u64..3, prop::option::of(time())).prop_map(|(id, epoch, time)| ParkTurn(id, epoch, time)),
+        2 => (IDS, time(), any::<bool>()).prop_map(|(id, time, is_new)| SuspendTurn(id, time, is_new)),
+        2 => IDS.prop_map(ReopenTurn),
+        1 => IDS.prop_map(CountRecovery),
+        1 => (IDS, prop::option::of("[ab]"), texts()).prop_map(|(id, at, texts)| NoteTurn(id, at, texts)),
+        1 => (time(), 0_usize..3).prop_map(|(time, limit)| CompactJournals(time, limit)),
         1 => (IDS, json_value(), time()).prop_map(|(key, body, time)| InsertReply(key, body, time)),
         1 => time().prop_map(SweepReplies),
         2 => (IDS, time()).prop_map(|(id, time)| AppendEvent(id, time)),
+        1 => (IDS, IDS, settled()).prop_map(|(session, id, status)| AppendInterruptEvent(session, id, status)),
         1 => time().prop_map(SweepEvents),
     ]
 }
@@ -103,12 +121,15 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         }
         Operation::DeleteSession(id) => say(&transaction.delete_session(session_id(id))?),
         Operation::SweepSessions(before) => say(&transaction.sweep_sessions(at(before))?),
-        Operation::InsertInterrupt(session, id, value) => {
+        Operation::InsertInterrupt(session, id, value, expires_at) => {
             let payload = object(json!({"type": "x", "value": value}));
-            say(&transaction.insert_interrupt(&Interrupt { payload, ..custom(session, id) })?)
+            let expires_at = expires_at.map(at);
+            say(&transaction.insert_interrupt(&Interrupt { payload, expires_at, ..custom(session, id) })?)
         }
-        Operation::UpdateInterrupt(session, id, status, value) => {
-            say(&transaction.update_interrupt(&Interrupt { status, value, ..approval(session, id, "rm") })?)
+        Operation::UpdateInterrupt(session, id, status, value, expires_at) => {
+            let expires_at = expires_at.map(at);
+            let interrupt = Interrupt { status, value, expires_at, ..approval(session, id, "rm") };
+            say(&transaction.update_interrupt(&interrupt)?)
         }
         Operation::InsertTurn(session, id) => say(&transaction.insert_turn(&turn(session_id(session), id))?),
         Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id))?),
@@ -119,6 +140,18 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             let answer = Entry::Answer { interrupt_id: interrupt_id(id), value };
             say(&transaction.append_foreign(turn_id(id), &answer, at(0))?)
         }
+        Operation::ParkTurn(id, epoch, wake_at) => {
+            say(&transaction.park_turn(turn_id(id), epoch, wake_at.map(at), epoch + 5)?)
+        }
+        Operation::SuspendTurn(id, time, is_new) => {
+            say(&transaction.suspend_turn(turn_id(id), at(time), if is_new { "new" } else { "old" })?)
+        }
+        Operation::ReopenTurn(id) => say(&transaction.reopen_turn(turn_id(id))?),
+        Operation::CountRecovery(id) => say(&transaction.count_recovery(turn_id(id))?),
+        Operation::NoteTurn(id, impure_at, warnings) => {
+            say(&transaction.note_turn(turn_id(id), impure_at, warnings)?)
+        }
+        Operation::CompactJournals(before, limit) => say(&transaction.compact_journals(at(before), limit)?),
         Operation::EndTurn(id, time) => say(&transaction.end_turn(turn_id(id), at(time))?),
         Operation::InsertReply(key, body, time) => {
             let reply = StoredReply { request_digest: "d".to_owned(), body, created_at: at(time) };
@@ -126,6 +159,10 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         }
         Operation::SweepReplies(before) => say(&transaction.sweep_replies(at(before))?),
         Operation::AppendEvent(id, time) => say(&transaction.append_event(&event(id, "x"), at(time))?),
+        Operation::AppendInterruptEvent(session, id, status) => {
+            let interrupt = Interrupt { status, ..custom(session, id) };
+            say(&transaction.append_event(&Event::interrupt(&interrupt), at(0))?)
+        }
         Operation::SweepEvents(before) => say(&transaction.sweep_events(at(before))?),
     }
 }
@@ -135,6 +172,11 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     let mut seen = vec![
         format!("{:?}", reader.count_sessions()?),
         format!("{:?}", reader.unparked_turns()?),
+        format!("{:?}", reader.next_due()?),
+        format!("{:?}", reader.due(at(10), 100)?),
+        format!("{:?}", reader.due(at(100), 3)?),
+        format!("{:?}", reader.retriable_turns("new", 3)?),
+        format!("{:?}", reader.retriable_turns("", 2)?),
         format!("{:?}", reader.last_event()?),
         format!("{:?}", reader.events_after(0, None, 1000)?),
     ];
@@ -144,6 +186,7 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.pending(session_id(id))?));
         seen.push(format!("{:?}", reader.turn(turn_id(id))?));
         seen.push(format!("{:?}", reader.journal(turn_id(id))?));
+        seen.push(format!("{:?}", reader.journal_after(turn_id(id), Some(0))?));
         seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
         seen.push(format!("{:?}", reader.reply("scope", &id.to_string())?));
         seen.push(format!("{:?}", reader.events_after(1, Some(session_id(id)), 3)?));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{Event, EventView, NumberedEvent, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
@@ -133,6 +133,14 @@ fn matches(query: &InterruptQuery, interrupt: &Interrupt) -> bool {
 }
 
 impl State {
+    fn view(&self, event: &Event) -> EventView {
+        let interrupt = match event.what {
+            What::Interrupt { interrupt_id, .. } => self.interrupts.get(interrupt_id).cloned(),
+            What::Session { .. } => None,
+        };
+        event.clone().view(interrupt)
+    }
+
     /// Everything that has a time: first the interrupts, then the timers, each in order of arrival.
     fn dues(&self) -> impl Iterator<Item = Due> {
         let is_suspended = |interrupt: &Interrupt| {
@@ -235,7 +243,7 @@ impl Reader for State {
             .events
             .range(after.saturating_add(1)..)
             .filter(|(_, (event, _))| session.is_none_or(|id| event.session_id == id))
-            .map(|(number, (event, _))| NumberedEvent { number: *number, event: event.clone() });
+            .map(|(number, (event, _))| NumberedEvent { number: *number, event: self.view(event) });
         Ok(wanted.take(limit).collect())
     }
 

@@ -338,7 +338,7 @@ impl Transaction for MemoryTransaction<'_> {
             .state
             .events
             .range(..newest)
-            .filter(|(_, (_, stored_at))| *stored_at < before)
+            .take_while(|(_, (_, stored_at))| *stored_at < before)
             .map(|(number, _)| *number)
             .collect();
         for number in old {

@@ -7,7 +7,7 @@ use super::connection::Handle;
 use super::rows::{self, Cells};
 use super::sql;
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::NumberedEvent;
+use crate::domain::event::{Event, NumberedEvent, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
@@ -90,7 +90,7 @@ impl Reader for Handle<'_> {
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
-        let total = self.one("session_count", sql!("sessions/count"), [], |cells| cells.number())?.unwrap_or(0);
+        let total = self.one("session_counters", sql!("sessions/count"), [], |cells| cells.number())?.unwrap_or(0);
         Ok(usize::try_from(total).unwrap_or(usize::MAX))
     }
 
@@ -160,13 +160,21 @@ impl Reader for Handle<'_> {
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
         let (after, limit) = (rows::integer(after), rows::count(limit));
-        match session {
-            None => self.all("events", sql!("events/after"), params![after, limit], rows::event),
+        let events = match session {
+            None => self.all("events", sql!("events/after"), params![after, limit], rows::event)?,
             Some(id) => {
                 let params = params![after, limit, id.0.as_bytes()];
-                self.all("events", sql!("events/after_of_session"), params, rows::event)
+                self.all("events", sql!("events/after_of_session"), params, rows::event)?
             }
-        }
+        };
+        let view = |(number, event): (u64, Event)| {
+            let interrupt = match event.what {
+                What::Interrupt { interrupt_id, .. } => self.interrupt(interrupt_id)?,
+                What::Session { .. } => None,
+            };
+            Ok(NumberedEvent { number, event: event.view(interrupt) })
+        };
+        events.into_iter().map(view).collect()
     }
 
     fn last_event(&self) -> Result<u64, Error> {

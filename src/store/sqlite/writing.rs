@@ -6,7 +6,7 @@ use super::connection::Handle;
 use super::reading::approved_tool;
 use super::rows::{self, PhaseColumns};
 use super::sql;
-use crate::domain::event::Event;
+use crate::domain::event::{Event, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
@@ -258,8 +258,11 @@ impl Transaction for Handle<'_> {
     }
 
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
-        let data = rows::json(&event.data)?;
-        let params = params![event.session_id.0.as_bytes(), event.name, data, now.millis()];
+        let (status, interrupt, error) = match &event.what {
+            What::Session { status, error } => (status.as_str(), None, error.as_deref()),
+            What::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
+        };
+        let params = params![event.session_id.0.as_bytes(), status, interrupt, error, now.millis()];
         self.execute(sql!("events/append"), params)?;
         u64::try_from(self.connection.last_insert_rowid())
             .map_err(|_| Error::Internal("an event got a negative number".to_owned()))

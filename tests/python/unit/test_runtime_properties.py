@@ -82,9 +82,8 @@ def books_of(plan: Plan) -> LocalTurn:
         local = LocalTurn(later)
         made.append(local)
         await asyncio.gather(local.start(follow, plan), return_exceptions=True)
+        await local.end()
         async with asyncio.timeout(10):
-            while local.turn.tasks:
-                await asyncio.wait(local.turn.tasks)
             while local.turn.threads:  # those of cancelled callers end in their own time
                 await asyncio.sleep(0)
 

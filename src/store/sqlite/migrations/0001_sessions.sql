@@ -6,7 +6,7 @@
 
 CREATE TABLE sessions (
     -- Never used twice, so that a page's cursor cannot skip a later session.
-    seq             INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq             INTEGER PRIMARY KEY,
     id              BLOB NOT NULL UNIQUE,
     agent           TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
@@ -28,16 +28,18 @@ CREATE INDEX sessions_by_status ON sessions (status);
 -- What `--ttl` may sweep, longest unchanged first.
 CREATE INDEX sessions_settled ON sessions (updated_at) WHERE status IN ('idle', 'error');
 
--- Counting a million rows for every new session would take longer than storing it.
-CREATE TABLE session_count (
-    total INTEGER NOT NULL
+-- How many sessions there are (counting a million rows for every new one would take longer than storing it), and the
+-- last seq that was given away.
+CREATE TABLE session_counters (
+    total    INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL
 ) STRICT;
-INSERT INTO session_count (total) VALUES (0);
+INSERT INTO session_counters (total, last_seq) VALUES (0, 0);
 CREATE TRIGGER session_added AFTER INSERT ON sessions BEGIN
-    UPDATE session_count SET total = total + 1;
+    UPDATE session_counters SET total = total + 1, last_seq = new.seq;
 END;
 CREATE TRIGGER session_removed AFTER DELETE ON sessions BEGIN
-    UPDATE session_count SET total = total - 1;
+    UPDATE session_counters SET total = total - 1;
 END;
 
 -- One row a message, so that a turn writes what it adds and not the whole conversation again.
@@ -116,12 +118,11 @@ CREATE TABLE interrupts (
     metadata          TEXT
 ) STRICT;
 
-CREATE INDEX interrupts_of_session ON interrupts (session);
+CREATE INDEX interrupts_of_session ON interrupts (session, status);
 CREATE INDEX interrupts_by_tool ON interrupts (tool) WHERE tool IS NOT NULL;
--- The inbox: what waits, in order of arrival, over all sessions and of one.
+-- The inbox: what waits, in order of arrival.
 CREATE INDEX interrupts_pending ON interrupts (status) WHERE status = 'pending';
 CREATE INDEX interrupts_due ON interrupts (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX interrupts_pending_of_session ON interrupts (session) WHERE status = 'pending';
 
 CREATE TABLE replies (
     scope          TEXT NOT NULL,
@@ -138,10 +139,13 @@ CREATE INDEX replies_by_age ON replies (created_at);
 CREATE TABLE events (
     number    INTEGER PRIMARY KEY,
     session   BLOB NOT NULL,
-    name      TEXT NOT NULL,
-    data      TEXT NOT NULL,
+    -- the new status: of the interrupt where there is one, of the session otherwise
+    status    TEXT NOT NULL,
+    -- its id; the record is looked up when the event is read
+    interrupt BLOB,
+    -- why the session failed
+    error     TEXT,
     stored_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX events_of_session ON events (session);
-CREATE INDEX events_by_age ON events (stored_at);

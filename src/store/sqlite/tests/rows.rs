@@ -62,8 +62,8 @@ async fn so_it_is_in_every_other_table() {
     assert!(text.contains("messages.message"), "{text}");
     let text = spoiled("UPDATE turns SET epoch = -1", |reader| reader.unparked_turns()).await;
     assert!(text.contains("turns.epoch"), "{text}");
-    let text = spoiled("UPDATE events SET data = 'x'", |reader| reader.events_after(0, None, 1)).await;
-    assert!(text.contains("events.data"), "{text}");
+    let text = spoiled("UPDATE events SET status = 'x'", |reader| reader.events_after(0, None, 1)).await;
+    assert!(text.contains("events.status"), "{text}");
 }
 
 #[tokio::test]
@@ -108,12 +108,18 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
     let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
     for (sql, index) in [
         (interrupts_sql(&pending), "interrupts_pending"),
-        (interrupts_sql(&of_session), "interrupts_pending_of_session"),
+        (interrupts_sql(&of_session), "interrupts_of_session"),
         (interrupts_sql(&of_tool), "interrupts_by_tool"),
         (sessions_sql(&idle), "sessions_by_status"),
         (include_str!("../sql/sessions/sweep.sql").to_owned(), "sessions_settled"),
         (include_str!("../sql/events/after_of_session.sql").to_owned(), "events_of_session"),
-        (include_str!("../sql/events/sweep.sql").to_owned(), "events_by_age"),
+        (include_str!("../sql/turns/due.sql").to_owned(), "turns_waking"),
+        (include_str!("../sql/turns/next_due.sql").to_owned(), "turns_waking"),
+        (include_str!("../sql/turns/to_compact.sql").to_owned(), "turns_to_compact"),
+        (include_str!("../sql/interrupts/due.sql").to_owned(), "interrupts_due"),
+        (include_str!("../sql/interrupts/next_due.sql").to_owned(), "interrupts_due"),
+        (include_str!("../sql/interrupts/hold.sql").to_owned(), "interrupts_of_session"),
+        (include_str!("../sql/interrupts/release.sql").to_owned(), "interrupts_of_session"),
         (include_str!("../sql/replies/sweep.sql").to_owned(), "replies_by_age"),
         (
             format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/unparked.sql")),

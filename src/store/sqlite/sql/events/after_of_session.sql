@@ -1,3 +1,3 @@
-SELECT number, session, name, data FROM events
+SELECT number, session, status, interrupt, error FROM events
 WHERE session = ?3 AND number > ?1
 ORDER BY number LIMIT ?2

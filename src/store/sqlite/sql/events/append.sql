@@ -1,1 +1,1 @@
-INSERT INTO events (session, name, data, stored_at) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO events (session, status, interrupt, error, stored_at) VALUES (?1, ?2, ?3, ?4, ?5)

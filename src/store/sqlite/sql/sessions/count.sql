@@ -1,1 +1,1 @@
-SELECT total FROM session_count
+SELECT total FROM session_counters
