@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::claims::Woken;
+use super::deliveries::Ticket;
 use super::dispatch::Delivery;
 use super::messages::{keep_reply, stored_reply};
 use super::owed::Owed;
@@ -18,7 +19,7 @@ use crate::domain::interrupt::{Answered, Interrupt};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
 use crate::domain::session::{self, Session, Status};
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
@@ -32,8 +33,8 @@ struct Written {
 
 /// How what was appended gets to its turn.
 pub(super) enum Reached {
-    /// It was not parked: these are for its worker, if it is at one at that epoch.
-    Warm(TurnId, u64, Vec<Delivery>),
+    /// It was not parked: these are for its worker, if it is at one.
+    Warm(Vec<Ticket>),
     /// It was parked: it is woken and reads its journal.
     Parked(Woken),
 }
@@ -140,18 +141,15 @@ impl Engine {
         Ok(Some(if turn.parked {
             Reached::Parked(self.wake(tx, &turn, &session.agent, now)?)
         } else {
-            Reached::Warm(turn.id, turn.epoch, deliveries)
+            let announce = |delivery| Ticket::announce(self, turn.id, turn.epoch, delivery);
+            Reached::Warm(deliveries.into_iter().map(announce).collect())
         }))
     }
 
     /// Does what [`Engine::reaching`] decided, after the commit.
     pub(super) fn reach(self: &Arc<Self>, reached: Option<Reached>) {
         match reached {
-            Some(Reached::Warm(turn, epoch, deliveries)) => {
-                for delivery in deliveries {
-                    self.live.deliver(self, turn, epoch, delivery);
-                }
-            }
+            Some(Reached::Warm(tickets)) => tickets.into_iter().for_each(|ticket| ticket.redeem(self)),
             Some(Reached::Parked(woken)) => self.rouse(woken),
             None => {}
         }

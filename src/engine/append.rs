@@ -24,6 +24,8 @@ struct Written {
     expires_at: Option<Timestamp>,
     pause: Option<Pause>,
     is_parked: bool,
+    /// The first and the last of its entries.
+    own: Option<(u64, u64)>,
 }
 
 /// A batch on its way into the journal.
@@ -64,9 +66,14 @@ impl Engine {
                     outcome => writing.written.batch.push(outcome),
                 }
             }
+            writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             Ok(writing.written)
         });
         let written = written.await?;
+        if let Some((first, last)) = written.own {
+            // What was appended before goes to the turn before it hears of this.
+            self.live.deliver(self, turn, |queue| queue.are_durable_before(first, last));
+        }
         self.counters.steps(written.steps);
         self.counters.asked(written.asked);
         if let Some(at) = written.expires_at {

@@ -155,14 +155,17 @@ impl Engine {
         }
     }
 
-    /// Starts whoever has a place once a claim has come to nothing, until the engine stops.
+    /// Starts and delivers what was kept back by claims and deliveries that came to nothing, until the engine stops.
     pub(super) fn spawn_pump(self: &Arc<Self>) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
-                    () = engine.freed.notified() => engine.pump(),
+                    () = engine.freed.notified() => {
+                        engine.live.deliver_all(&engine);
+                        engine.pump();
+                    }
                 }
             }
         });

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::Engine;
+use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, Timestamp, TurnId};
@@ -87,6 +88,8 @@ struct Turns {
     at_workers: HashMap<TurnId, LiveTurn>,
     /// Claimed at that epoch, and what was delivered since.
     claimed: HashMap<TurnId, (u64, Vec<Delivery>)>,
+    /// What was announced and has not been delivered.
+    queues: HashMap<TurnId, Queue>,
     pauses: u64,
 }
 
@@ -144,23 +147,41 @@ impl LiveTurns {
             paused: None,
         };
         live.work(turn, engine);
-        let known = live.known;
         turns.at_workers.insert(turn, live);
         dispatch.start(order);
-        for delivery in held.into_iter().filter(|delivery| delivery.index() >= known) {
+        for delivery in held {
             hand_over(&mut turns, engine, turn, delivery);
         }
         true
     }
 
-    /// An entry that was appended to the turn at `epoch` goes to its worker; the turn takes its place again and is at
-    /// work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
-    pub fn deliver(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64, delivery: Delivery) {
+    /// See [`super::deliveries::Ticket`].
+    pub fn announce(&self, turn: TurnId, epoch: u64, delivery: Delivery) {
+        self.lock().queues.entry(turn).or_default().announce(epoch, delivery);
+    }
+
+    /// It came to nothing.
+    pub fn withdraw(&self, turn: TurnId, epoch: u64, index: u64) {
+        if let Some(queue) = self.lock().queues.get_mut(&turn) {
+            queue.withdraw(epoch, index);
+        }
+    }
+
+    /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its place
+    /// again and is at work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
+    pub fn deliver(&self, engine: &Arc<Engine>, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
         let mut turns = self.lock();
-        if let Some((_, held)) = turns.claimed.get_mut(&turn) {
-            held.push(delivery);
-        } else if turns.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
-            hand_over(&mut turns, engine, turn, delivery);
+        if let Some(queue) = turns.queues.get_mut(&turn) {
+            learnt(queue);
+            turns.flush(engine, turn);
+        }
+    }
+
+    /// Delivers what was kept waiting by what came to nothing.
+    pub fn deliver_all(&self, engine: &Arc<Engine>) {
+        let mut turns = self.lock();
+        for turn in turns.queues.keys().copied().collect::<Vec<_>>() {
+            turns.flush(engine, turn);
         }
     }
 
@@ -269,6 +290,7 @@ impl LiveTurns {
     pub fn forget(&self, engine: &Engine, turn: TurnId) {
         let mut turns = self.lock();
         turns.claimed.remove(&turn);
+        turns.queues.remove(&turn);
         if let Some(mut live) = turns.at_workers.remove(&turn) {
             live.rest();
         }
@@ -281,6 +303,7 @@ impl LiveTurns {
     pub fn clear(&self) {
         let mut turns = self.lock();
         turns.claimed.clear();
+        turns.queues.clear();
         for (_, mut live) in turns.at_workers.drain() {
             live.rest();
         }
@@ -312,6 +335,19 @@ impl LiveTurns {
 }
 
 impl Turns {
+    fn flush(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+        while let Some((epoch, delivery)) = self.queues.get_mut(&turn).and_then(Queue::next) {
+            if let Some((_, held)) = self.claimed.get_mut(&turn) {
+                held.push(delivery);
+            } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
+                hand_over(self, engine, turn, delivery);
+            }
+        }
+        if self.queues.get(&turn).is_some_and(Queue::is_empty) {
+            self.queues.remove(&turn);
+        }
+    }
+
     fn remove(&mut self, turn: TurnId, epoch: u64) -> bool {
         if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
             return false;
@@ -324,7 +360,9 @@ impl Turns {
 }
 
 fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: Delivery) {
-    let Some(live) = turns.at_workers.get_mut(&turn) else { return };
+    // What its order brought along is not given to it again.
+    let is_new = |live: &&mut LiveTurn| live.known <= delivery.index();
+    let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
     live.delivered = live.delivered.max(Some(delivery.index()));
     live.paused = None;
     engine.slots().rejoin(turn, live.epoch);

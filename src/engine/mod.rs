@@ -13,6 +13,7 @@ mod append;
 mod bells;
 mod claims;
 mod clock;
+mod deliveries;
 pub mod dispatch;
 mod due;
 mod feed;
@@ -58,7 +59,7 @@ pub struct Engine {
     /// Set once, right after the start: supervisor and engine need each other.
     dispatch: OnceLock<Arc<dyn Dispatch>>,
     slots: Arc<Mutex<Slots>>,
-    /// A place was freed by a claim that came to nothing.
+    /// A claim or a delivery came to nothing.
     freed: Arc<Notify>,
     live: Arc<LiveTurns>,
     bells: Bells,

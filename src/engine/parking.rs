@@ -68,7 +68,7 @@ impl Engine {
         }
     }
 
-    async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
+    pub(super) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
         let outcomes = self.store.transact(move |tx| {
             candidates.into_iter().map(|candidate| Ok((candidate, park_one(tx, &candidate)?))).collect()
         });
