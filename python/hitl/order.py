@@ -158,6 +158,8 @@ class Order:
 
         Never inside code of the turn, whose callbacks are counted; nor inside that of another turn.
         """
+        if self.turn.is_over:
+            self.release()
         if self._is_settling or not self._is_quiet():
             return
         if self.schedule.running is not None:
@@ -176,6 +178,12 @@ class Order:
 
     def _is_quiet(self) -> bool:
         return not (self.count or self.turn.closed or self.turn.is_over)
+
+    def release(self) -> None:
+        """Run what was held back: the turn is over, or not ours any more, and its tasks must be able to end."""
+        for held in (self._internal, self._wakes):
+            while held:
+                self._run(held.popleft())
 
     def _advance(self) -> bool:
         """Whether something was told, and the next may be."""

@@ -145,6 +145,7 @@ class Turn:
     def close(self) -> None:
         """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""
         self.closed = True
+        self.order.release()
 
     def park(self) -> None:
         """Leave memory: whatever waits in a hitl call gets ``Parked``, and nothing is recorded from now on."""
@@ -154,6 +155,7 @@ class Turn:
             awaited = getattr(task, "_fut_waiter", None)
             if not isinstance(awaited, AwaitedFuture | asyncio.Task) and not hasattr(awaited, "_children"):
                 task.cancel()  # a sleeper, or one that waits for a lock
+        self.order.release()
         self.order.abandon(Parked("the turn was parked"))
 
     def fail(self, error: BaseException) -> None:
