@@ -244,8 +244,8 @@ impl Turn {
     /// What an error means for the turn as a whole; `None` where it only means that nothing was stored.
     fn refused(&self, error: Error) -> Option<After> {
         match error {
-            Error::TurnNotOpen => Some(After::Leave(Leave::Settled(error.to_string()))),
-            Error::StaleEpoch => {
+            Error::TurnNotOpen if !self.given_up => Some(After::Leave(Leave::Settled(error.to_string()))),
+            Error::TurnNotOpen | Error::StaleEpoch => {
                 tracing::info!(session = %self.session, "a worker was late with what it said: its turn is elsewhere");
                 Some(After::Leave(Leave::Parked))
             }

@@ -15,3 +15,4 @@ mod silence;
 mod starting;
 mod support;
 mod turns;
+mod zombies;

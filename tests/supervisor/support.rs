@@ -218,6 +218,11 @@ pub fn exists(pid: &str) -> bool {
     PathBuf::from(format!("/proc/{pid}")).exists()
 }
 
+/// Sends a signal to a process.
+pub fn signal(name: &str, pid: &str) {
+    assert!(std::process::Command::new("kill").args([name, pid]).status().unwrap().success());
+}
+
 /// Processes below `pid`: all descendants, dead ones that nobody reaped included.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let mut parents = Vec::new();
