@@ -33,7 +33,8 @@ impl Mutation {
     }
 }
 
-#[cfg(all(test, feature = "mutations"))]
+#[cfg(test)]
+#[cfg(feature = "mutations")]
 mod tests {
     use std::process::Command;
 

@@ -34,12 +34,6 @@ impl Handle<'_> {
         Ok(())
     }
 
-    fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let params = params![turn, now.millis(), rows::json(entry)?];
-        self.one("journal", sql!("journal/append"), params, |cells| cells.number())?
-            .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))
-    }
-
     /// Where the open turn `id` is, and its epoch.
     fn open_turn(&self, id: TurnId) -> Result<(i64, u64), Error> {
         self.one("turns", sql!("turns/open_epoch"), [id.0.as_bytes()], |cells| Ok((cells.plain()?, cells.number()?)))?
