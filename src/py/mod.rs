@@ -3,6 +3,7 @@
 mod checks;
 mod convert;
 mod logging;
+mod read;
 mod replay;
 mod server;
 

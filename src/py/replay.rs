@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::{IntoPyObjectExt, intern};
 
+use super::read::read;
 use crate::domain::journal::StepIdentity;
 use crate::domain::replay::{self, AskError, Asked, Invalid, Mismatch, Next, Recorded};
 
@@ -27,10 +28,10 @@ impl Replay {
     /// Raises `ValueError`, which names the entry that cannot be.
     #[new]
     fn new(journal: &Bound<'_, PyAny>, code: &str) -> PyResult<Self> {
-        let read = |(index, entry): (usize, PyResult<Bound<'_, PyAny>>)| -> PyResult<Recorded> {
-            pythonize::depythonize(&entry?).map_err(|error| PyValueError::new_err(format!("journal[{index}]: {error}")))
+        let recorded = |(index, entry): (usize, PyResult<Bound<'_, PyAny>>)| -> PyResult<Recorded> {
+            read(&entry?).map_err(|error| PyValueError::new_err(format!("journal[{index}]: {error}")))
         };
-        let entries: PyResult<Vec<Recorded>> = journal.try_iter()?.enumerate().map(read).collect();
+        let entries: PyResult<Vec<Recorded>> = journal.try_iter()?.enumerate().map(recorded).collect();
         replay::Replay::new(entries?, code).map(|replay| Self(Mutex::new(replay))).map_err(invalid)
     }
 
@@ -130,7 +131,7 @@ impl Replay {
 }
 
 fn identity(step: &Bound<'_, PyAny>) -> PyResult<StepIdentity> {
-    pythonize::depythonize(step).map_err(|error| PyValueError::new_err(format!("step: {error}")))
+    read(step).map_err(|error| PyValueError::new_err(format!("step: {error}")))
 }
 
 fn invalid(error: Invalid) -> PyErr {

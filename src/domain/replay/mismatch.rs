@@ -68,8 +68,8 @@ impl Shown {
     /// A step or an interrupt.
     pub(super) fn step(step: &StepIdentity) -> Self {
         let last = step.path.rsplit('/').next().unwrap_or_default();
-        let at = match last.strip_prefix('~') {
-            Some(key) => format!("key {}, path {}", quoted(key), shorten(&step.path)),
+        let at = match last.split_once('~') {
+            Some((_, key)) => format!("key {}, path {}", quoted(key), shorten(&step.path)),
             None => shorten(&step.path),
         };
         Self {
@@ -143,7 +143,7 @@ impl Mismatch {
     fn hint(&self) -> String {
         match &self.author {
             Some(author) if author.code != self.code => format!(
-                "deploy code {} again, or let turns that began under it go its way: `if hitl.patched(\"...\"): <new> \
+                "deploy code {} again, or let turns that began under it go its way: `if await hitl.patched(\"...\"): <new> \
                  else: <old>`. The answers are kept; the turn is retried when the code version changes, and on \
                  POST /sessions/{{id}}/retry.",
                 shorten(&author.code)

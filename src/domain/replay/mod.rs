@@ -44,7 +44,8 @@ pub enum Asked {
     Recorded,
     /// It has no result, but its body ran: the body runs again now, served from the journal.
     Body,
-    /// A `once` step that began at this time, in milliseconds since 1970, and has no result.
+    /// A `once` step that first began at this time, in milliseconds since 1970, has no result, and asked for nothing:
+    /// nobody knows what became of it.
     Intent(i64),
     /// It asked this interrupt.
     Interrupt(String),
@@ -99,12 +100,12 @@ impl Replay {
         let known = &self.journal.places[place];
         let asked = if known.finished {
             Asked::Recorded
+        } else if known.has_inner {
+            Asked::Body
         } else if let Some(began) = known.intents.first() {
             Asked::Intent(*began)
         } else if let Some(interrupt) = &known.interrupt {
             Asked::Interrupt(interrupt.clone())
-        } else if known.has_inner {
-            Asked::Body
         } else {
             Asked::Live
         };
@@ -214,7 +215,7 @@ impl Replay {
                 if known.stand != Stand::Unasked {
                     return None;
                 }
-                if !self.journal.is_below_withdrawn(&known.path) {
+                if !self.journal.may_stay_unasked(known) {
                     return self.unasked(self.attempted(held));
                 }
                 self.journal.places[*place].stand = Stand::PassedOver;
@@ -244,7 +245,7 @@ impl Replay {
         let unasked = left.iter().position(|slot| match &slot.what {
             What::Mark(place) | What::Result(place) => {
                 let known = &self.journal.places[*place];
-                known.stand == Stand::Unasked && !self.journal.is_below_withdrawn(&known.path)
+                known.stand == Stand::Unasked && !self.journal.may_stay_unasked(known)
             }
             What::Timer(timer) => {
                 let known = &self.journal.timers[*timer];
@@ -379,3 +380,8 @@ impl Replay {
         Mismatch { cause, recorded, attempted, recorded_elsewhere: None, entry, author, code: self.code.clone() }
     }
 }
+
+#[cfg(test)]
+mod random_agents;
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,7 @@ pub(super) struct Place {
     pub interrupt: Option<String>,
     /// Whether the interrupt was answered, expired or withdrawn.
     pub settled: bool,
-    /// Whether entries stand below it: its body ran, and has to run again where it has no result.
+    /// Whether its body asked for something: it has to run again where it has no result.
     pub has_inner: bool,
     /// Below a finished step, whose body does not run again.
     pub skipped: bool,
@@ -71,7 +71,7 @@ pub(super) enum Stand {
     Asked,
     Delivered,
     Withdrawn,
-    /// An entry of it was in the way of a turn in which nothing ran, and below a withdrawn step.
+    /// An entry of it was in the way of a turn in which nothing ran, and could be dropped.
     PassedOver,
 }
 
@@ -89,6 +89,15 @@ pub(super) enum TimerStand {
     Armed,
     /// It fired, was cancelled, or was passed over like a step.
     Over,
+}
+
+impl Place {
+    /// Whether it marks an edit of the code (`hitl.patched`): code that has taken the edit for granted asks no more.
+    pub fn is_patch(&self) -> bool {
+        let is_named = |step: &StepIdentity| step.kind == "step" && step.name == "patched";
+        let last = self.path.rsplit('/').next().unwrap_or_default();
+        last.starts_with("~patched:") && self.recorded.as_ref().is_some_and(|(_, step)| is_named(step))
+    }
 }
 
 /// The paths of the steps around `path`, outermost first.
@@ -166,6 +175,11 @@ impl Journal {
         self.authors.iter().rev().find(|(from, _)| *from <= index).map(|(_, author)| author)
     }
 
+    /// Whether a turn in which nothing runs may go on although nobody asks for this place.
+    pub fn may_stay_unasked(&self, place: &Place) -> bool {
+        place.is_patch() || self.is_below_withdrawn(&place.path)
+    }
+
     /// Whether `path` lies below a step that was withdrawn in this replay.
     pub fn is_below_withdrawn(&self, path: &str) -> bool {
         around(path).any(|outer| self.find(outer).is_some_and(|place| self.places[place].stand == Stand::Withdrawn))
@@ -237,8 +251,11 @@ impl Journal {
 
     fn mark_inner(&mut self, path: &str) {
         for outer in around(path) {
-            let place = self.place(outer);
-            self.places[place].has_inner = true;
+            // `P/?1` asks a person what became of the once step P: that is not P's body.
+            if !path[outer.len() + 1..].starts_with('?') {
+                let place = self.place(outer);
+                self.places[place].has_inner = true;
+            }
         }
     }
 

@@ -81,7 +81,7 @@ impl TryFrom<Members> for Recorded {
 
     fn try_from(members: Members) -> Result<Self, String> {
         let Members { at, entry: name, step, interrupt_id, path, wakes, code, python } = members;
-        let missing = |member: &str| format!("a `{name}` entry has no `{member}`");
+        let missing = |member: &str| format!("an entry `{name}` has no `{member}`");
         let step = || step.ok_or_else(|| missing("step"));
         let interrupt = || interrupt_id.ok_or_else(|| missing("interrupt_id"));
         let entry = match name.as_str() {

@@ -17,13 +17,12 @@ use rusqlite::hooks::Wal;
 
 use super::connection;
 
-/// From how many pages in the log on it is copied: 4 MiB.
-const LOG_PAGES: u32 = 1024;
-
 /// The writer's end.
 pub(super) struct Checkpoints {
     /// How many pages of the log are not known to be copied. The size of its file says nothing: it is used again.
     pages: Arc<AtomicU32>,
+    /// From how many on it is copied.
+    limit: u32,
     /// `None` once stopped. Holds one request; a second would ask for the same.
     requests: Option<SyncSender<()>>,
     /// The thread has copied what it found, the rest is the writer's.
@@ -33,14 +32,14 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     /// Starts the copying thread for the store at `path`.
-    pub(super) fn start(path: &Arc<Path>) -> std::io::Result<Self> {
+    pub(super) fn start(path: &Arc<Path>, limit: u32) -> std::io::Result<Self> {
         let (requests, requested) = sync_channel(1);
         let is_copied = Arc::new(AtomicBool::new(false));
         let (store, copied) = (path.clone(), is_copied.clone());
         let thread = Builder::new()
             .name("hitl-store-checkpoint".to_owned())
             .spawn(move || copy_when_asked(&store, &requested, &copied))?;
-        Ok(Self { pages: Arc::default(), requests: Some(requests), is_copied, thread: Some(thread) })
+        Ok(Self { pages: Arc::default(), limit, requests: Some(requests), is_copied, thread: Some(thread) })
     }
 
     /// Counts what `connection` commits; every connection that writes has to be counted.
@@ -57,7 +56,7 @@ impl Checkpoints {
         if self.is_copied.swap(false, Ordering::AcqRel) {
             return passive(connection);
         }
-        if self.pages.load(Ordering::Relaxed) >= LOG_PAGES
+        if self.pages.load(Ordering::Relaxed) >= self.limit
             && let Some(requests) = &self.requests
         {
             // Refused means that the same request waits already.

@@ -19,6 +19,9 @@ const STATEMENTS: usize = 128;
 /// keeps its size when it is begun anew: a sync of blocks that exist already takes a fraction of one that grows a file.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path)?;
+    // EXTRA is FULL and one thing more: the rollback journal, which SQLite uses once, to make a new file one with a
+    // write-ahead log, is gone for sure. Came it back after a power cut, it would undo that, and the log be thrown away.
+    connection.execute_batch("PRAGMA synchronous = EXTRA")?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(rusqlite::Error::ToSqlConversionFailure(
@@ -26,8 +29,7 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
         ));
     }
     connection.execute_batch(
-        "PRAGMA synchronous = FULL;
-         PRAGMA foreign_keys = ON;
+        "PRAGMA foreign_keys = ON;
          PRAGMA wal_autocheckpoint = 0;
          PRAGMA journal_size_limit = 67108864;
          PRAGMA cache_size = -8192;",

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rustix::fs::{FlockOperation, flock};
 
-use super::connection;
 use super::migrations::{self, APPLICATION_ID, NEWEST};
+use super::{connection, log};
 use crate::store::open::OpenError;
 
 /// An open store file with the newest schema, and the right to it.
@@ -36,6 +36,7 @@ impl StoreFile {
         if !exists {
             make_file(path, made)?;
         }
+        log::write_again(path).map_err(|error| failed(path, &error))?;
         let mut connection = connection::open(path).map_err(|error| refused(path, &error))?;
         let version = check_contents(path, &connection)?;
         // Before the first table is made, so that nobody ever finds one without a write-ahead log.
@@ -145,7 +146,7 @@ pub(super) fn failed(path: &Path, error: &std::io::Error) -> OpenError {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -7,6 +7,7 @@
 mod checkpoint;
 mod connection;
 mod file;
+mod log;
 mod migrations;
 mod readers;
 mod reading;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{oneshot, watch};
 
-use self::writer::Batches;
+use self::writer::Limits;
 use super::open::OpenError;
 use super::{BoxFuture, ReadJob, Store, WriteJob};
 use crate::domain::Error;
@@ -63,10 +64,10 @@ impl SqliteStore {
     /// # Errors
     /// What is wrong with the file; nothing is created then.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::open_with(path, Batches::default())
+        Self::open_with(path, Limits::default())
     }
 
-    fn open_with(path: &Path, batches: Batches) -> Result<Self, OpenError> {
+    fn open_with(path: &Path, limits: Limits) -> Result<Self, OpenError> {
         let file = file::StoreFile::open(path)?;
         let path: Arc<Path> = file.path().into();
         let failed = |error: std::io::Error| file::failed(&path, &error);
@@ -74,8 +75,8 @@ impl SqliteStore {
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
         let readers = readers::start(&path, queued_reads)?;
-        let checkpoints = checkpoint::Checkpoints::start(&path).map_err(failed)?;
-        writer::start(file, batches, readers, checkpoints, queued_writes, closing).map_err(failed)?;
+        let checkpoints = checkpoint::Checkpoints::start(&path, limits.log_pages).map_err(failed)?;
+        writer::start(file, limits, readers, checkpoints, queued_writes, closing).map_err(failed)?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
     }
 

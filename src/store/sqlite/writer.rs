@@ -16,22 +16,24 @@ use tokio::sync::{oneshot, watch};
 use super::checkpoint::{self, Checkpoints};
 use super::connection::{self, Handle};
 use super::file::StoreFile;
-use super::{Outcome, Queued};
+use super::{Outcome, Queued, log};
 use crate::domain::Error;
 use crate::store::{WriteJob, guard};
 
-/// Bounds of what shares a commit.
+/// Bounds of what shares a commit, and of the log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Batches {
+pub(super) struct Limits {
     /// How many jobs.
     pub(super) jobs: usize,
     /// How long a batch may go on taking in jobs before those that wait for the commit get it.
     pub(super) time: Duration,
+    /// From how many pages in the log on it is copied into the file.
+    pub(super) log_pages: u32,
 }
 
-impl Default for Batches {
+impl Default for Limits {
     fn default() -> Self {
-        Self { jobs: 512, time: Duration::from_millis(5) }
+        Self { jobs: 512, time: Duration::from_millis(5), log_pages: 1024 }
     }
 }
 
@@ -39,7 +41,7 @@ impl Default for Batches {
 /// file, gives up the right to it and reports through `closing`.
 pub(super) fn start(
     file: StoreFile,
-    batches: Batches,
+    limits: Limits,
     readers: Vec<JoinHandle<()>>,
     checkpoints: Checkpoints,
     queue: Receiver<Queued<WriteJob>>,
@@ -47,7 +49,7 @@ pub(super) fn start(
 ) -> std::io::Result<()> {
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
-    let mut writer = Writer { path: lock.path().to_owned(), batches, connection: Some(connection), checkpoints };
+    let mut writer = Writer { path: lock.path().to_owned(), limits, connection: Some(connection), checkpoints };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -61,7 +63,7 @@ pub(super) fn start(
 
 struct Writer {
     path: PathBuf,
-    batches: Batches,
+    limits: Limits,
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
     checkpoints: Checkpoints,
@@ -80,7 +82,7 @@ impl Writer {
             Err(error) => return drop(first.reply.send(Err(connection::unavailable(&error)))),
         };
         let mut ran = Vec::new();
-        match run_batch(&connection, self.batches, first, queue, &mut ran) {
+        match run_batch(&connection, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
                 for Ran { reply, outcome } in ran {
@@ -103,6 +105,7 @@ impl Writer {
     /// Opens the file anew after a fault. Only once everything in the write-ahead log has been copied into the file and
     /// synced, is what the file says what is on the disk.
     fn recover(&self) -> rusqlite::Result<Connection> {
+        log::write_again(&self.path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         let mut connection = connection::open_writer(&self.path)?;
         self.checkpoints.watch(&mut connection)?;
         checkpoint::truncate(&connection)?;
@@ -137,7 +140,7 @@ impl Writer {
 /// then.
 fn run_batch(
     connection: &Connection,
-    batches: Batches,
+    limits: Limits,
     first: Queued<WriteJob>,
     queue: &Receiver<Queued<WriteJob>>,
     ran: &mut Vec<Ran>,
@@ -154,7 +157,7 @@ fn run_batch(
             }
         }
         ran.push(Ran { reply: queued.reply, outcome });
-        if failed.is_none() && ran.len() < batches.jobs && began.elapsed() < batches.time {
+        if failed.is_none() && ran.len() < limits.jobs && began.elapsed() < limits.time {
             job = queue.try_recv().ok();
         }
     }

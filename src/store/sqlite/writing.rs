@@ -101,6 +101,20 @@ impl Handle<'_> {
         )
     }
 
+    /// Writes the outcome of an interrupt of which nothing else changes, and so leaves most of its indexes alone.
+    fn settle_interrupt(&self, interrupt: &Interrupt) -> Result<(), Error> {
+        let session = self.require_session(interrupt.session_id)?;
+        let params = params![
+            interrupt.interrupt_id.0.as_bytes(),
+            interrupt.status.as_str(),
+            rows::json_or_none(interrupt.value.as_ref())?,
+            interrupt.resolved_by,
+            interrupt.resolved_at.map(Timestamp::millis),
+            self.due_at(interrupt, session)?,
+        ];
+        self.execute(sql!("interrupts/settle"), params).map(drop)
+    }
+
     fn write_session(&self, sql: &str, session: &Session) -> Result<usize, Error> {
         let phase = PhaseColumns::of(&session.phase)?;
         self.execute(
@@ -169,6 +183,10 @@ impl Transaction for Handle<'_> {
     }
 
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        let stored = self.interrupt(interrupt.interrupt_id)?;
+        if stored.is_some_and(|stored| differ_in_outcome_only(&stored, interrupt)) {
+            return self.settle_interrupt(interrupt);
+        }
         match self.write_interrupt(sql!("interrupts/update"), interrupt)? {
             0 => Err(Error::UnknownInterrupt(interrupt.interrupt_id.to_string())),
             _ => Ok(()),
@@ -271,6 +289,18 @@ impl Transaction for Handle<'_> {
     fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error> {
         self.execute(sql!("events/sweep"), [before.millis()]).map(drop)
     }
+}
+
+/// Whether `next` is `stored` but for what an answer, an expiry or a withdrawal changes.
+fn differ_in_outcome_only(stored: &Interrupt, next: &Interrupt) -> bool {
+    let settled = Interrupt {
+        status: next.status,
+        value: next.value.clone(),
+        resolved_by: next.resolved_by.clone(),
+        resolved_at: next.resolved_at,
+        ..stored.clone()
+    };
+    settled == *next
 }
 
 /// Messages as they are stored: nulls left out.

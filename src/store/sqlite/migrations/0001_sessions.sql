@@ -69,16 +69,16 @@ CREATE TABLE turns (
     warnings   TEXT,
     -- suspended: the code it failed under; ended_at is set too
     suspended_code TEXT,
-    -- 1: ended, and its journal is gone
-    compacted  INTEGER NOT NULL
+    -- what there is to do with it: 0 when it is open and not parked, ended_at when its journal is to be compacted some
+    -- time; NULL for nothing: parked, suspended, compacted
+    todo       INTEGER
 ) STRICT;
 
 CREATE INDEX turns_of_session ON turns (session);
--- What a server that starts has to look at, however many are parked.
-CREATE INDEX turns_unparked ON turns (parked) WHERE ended_at IS NULL AND parked = 0;
+-- However many are parked, they cost nothing here.
+CREATE INDEX turns_todo ON turns (todo) WHERE todo IS NOT NULL;
 CREATE INDEX turns_waking ON turns (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX turns_suspended ON turns (session) WHERE suspended_code IS NOT NULL;
-CREATE INDEX turns_to_compact ON turns (ended_at) WHERE ended_at IS NOT NULL AND suspended_code IS NULL AND compacted = 0;
 
 CREATE TABLE journal (
     turn  INTEGER NOT NULL REFERENCES turns (seq) ON DELETE CASCADE,

@@ -11,7 +11,7 @@ use super::*;
 use crate::domain::Error;
 use crate::domain::journal::Entry;
 use crate::store::contract::fixture::*;
-use crate::store::sqlite::writer::Batches;
+use crate::store::sqlite::writer::Limits;
 use crate::store::{Store, StoreExt, Transaction};
 
 const STORE: &str = "HITL_TEST_STORE_ON_A_FULL_DISK";
@@ -40,8 +40,8 @@ fn make_commits_of_events_fail(path: &Path) {
 async fn jobs_that_queue_up_share_a_commit_and_its_failure() {
     let (_directory, path) = place();
     // However slow the machine: whatever has queued up while the first job runs joins its commit.
-    let batches = Batches { time: Duration::from_secs(3600), ..Batches::default() };
-    let store = SqliteStore::open_with(&path, batches).unwrap();
+    let limits = Limits { time: Duration::from_secs(3600), ..Limits::default() };
+    let store = SqliteStore::open_with(&path, limits).unwrap();
     store_turn(&store).await;
     make_commits_of_events_fail(&path);
 

@@ -115,7 +115,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (include_str!("../sql/events/after_of_session.sql").to_owned(), "events_of_session"),
         (include_str!("../sql/turns/due.sql").to_owned(), "turns_waking"),
         (include_str!("../sql/turns/next_due.sql").to_owned(), "turns_waking"),
-        (include_str!("../sql/turns/to_compact.sql").to_owned(), "turns_to_compact"),
+        (include_str!("../sql/turns/to_compact.sql").to_owned(), "turns_todo"),
         (include_str!("../sql/interrupts/due.sql").to_owned(), "interrupts_due"),
         (include_str!("../sql/interrupts/next_due.sql").to_owned(), "interrupts_due"),
         (include_str!("../sql/interrupts/hold.sql").to_owned(), "interrupts_of_session"),
@@ -123,7 +123,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (include_str!("../sql/replies/sweep.sql").to_owned(), "replies_by_age"),
         (
             format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/unparked.sql")),
-            "turns_unparked",
+            "turns_todo",
         ),
         (
             format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/last.sql")),

@@ -1,63 +1,198 @@
-//! How much disk a parked session takes.
+//! How much disk a parked session takes, and how many pages a commit writes.
 
 use serde_json::json;
 
 use super::*;
 use crate::domain::event::Event;
-use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Entry;
-use crate::domain::session::{Phase, Session, Status};
-use crate::domain::{InterruptId, SessionId, TurnId};
+use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::journal::{Ending, Entry};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{Phase, Session};
+use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::store::contract::fixture::*;
 use crate::store::record::Turn;
+use crate::store::sqlite::connection::{self, Handle};
 use crate::store::{Store, StoreExt, Transaction};
 
-const SESSIONS: u128 = 2_000;
-/// Bytes that each may take beyond its payload once its events have been swept.
+const SESSIONS: u64 = 20_000;
+/// Bytes that each may take beyond the text of its message.
 const LIMIT: u64 = 1_536;
 
-/// A session whose only turn waits for an approval, as the engine stores it.
-fn park(transaction: &mut dyn Transaction, number: u128) -> Result<(), crate::domain::Error> {
-    let random =
-        |salt: u128| uuid::Uuid::from_u128((number * 7 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834));
-    let (id, turn_id, interrupt_id) = (SessionId(random(1)), TurnId(random(2)), InterruptId(random(3)));
-    let interrupt = Interrupt {
-        interrupt_id,
-        session_id: id,
-        turn_id,
-        args_digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
-        tool_call_id: Some("call_0123456789abcdef01234567".to_owned()),
-        ..approval(1, 1, "delete_file")
-    };
-    let phase = Phase::Interrupted { turn: turn_id, pending: vec![interrupt_id] };
-    transaction.insert_session(&Session { id, phase, ..session(1) }, &[])?;
-    transaction.insert_turn(&Turn { id: turn_id, session_id: id, ..turn(id, 1) })?;
-    let epoch = transaction.claim_turn(turn_id)?;
-    transaction.append(
-        turn_id,
-        epoch,
-        &Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned() },
-        at(0),
-    )?;
-    transaction.append(turn_id, epoch, &step("complete", json!({"tool_calls": [{"name": "delete_file"}]})), at(0))?;
-    let Entry::Step { step, .. } = step("delete_file", json!(null)) else { unreachable!() };
-    transaction.append(turn_id, epoch, &Entry::Ask { step, interrupt_id }, at(0))?;
-    transaction.insert_interrupt(&interrupt)?;
-    transaction.append_event(&Event::session(id, Status::Running, None), at(0))?;
-    transaction.append_event(&Event::interrupt(&interrupt), at(0))?;
-    transaction.append_event(&Event::session(id, Status::Interrupted, None), at(0)).map(drop)
+const TEXT: &str = "delete the old logs file";
+
+/// One session, written as the engine writes it.
+struct Written {
+    session: Session,
+    turn: Turn,
+    interrupt: Interrupt,
+    epoch: u64,
+}
+
+impl Written {
+    fn new(number: u64) -> Self {
+        // Version 7 as the engine draws them: first the time, then chance.
+        let id = |salt: u64| {
+            let time = u128::from(1_700_000_000_000 + number);
+            let chance = u128::from((number * 7 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            uuid::Uuid::from_u128((time << 80) | (0x7000 << 64) | chance)
+        };
+        let (session_id, turn_id, interrupt_id) = (SessionId(id(1)), TurnId(id(2)), InterruptId(id(3)));
+        let interrupt = Interrupt {
+            interrupt_id,
+            session_id,
+            turn_id,
+            args_digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
+            tool_call_id: Some("call_0123456789abcdef01234567".to_owned()),
+            ..approval(1, 1, "delete_file")
+        };
+        Self {
+            session: Session { id: session_id, ..session(1) },
+            turn: Turn::new(turn_id, session_id, message(TEXT), None, at(0)),
+            interrupt,
+            epoch: 0,
+        }
+    }
+
+    fn become_(&mut self, tx: &mut dyn Transaction, phase: Phase) -> Result<(), Error> {
+        self.session.phase = phase;
+        tx.update_session(&self.session)?;
+        tx.append_event(&Event::session(self.session.id, self.session.status(), None), at(0)).map(drop)
+    }
+
+    fn create(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        tx.insert_session(&self.session, &[])
+    }
+
+    fn send(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let turn = self.turn.id;
+        tx.insert_turn(&self.turn)?;
+        self.become_(tx, Phase::Running { turn })?;
+        self.epoch = tx.claim_turn(turn)?;
+        let start = Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned() };
+        tx.append(turn, self.epoch, &start, at(0)).map(drop)
+    }
+
+    fn step(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let entry = step("complete", json!({"tool_calls": [{"name": "delete_file"}]}));
+        tx.append(self.turn.id, self.epoch, &entry, at(0)).map(drop)
+    }
+
+    fn ask(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let (turn, interrupt_id) = (self.turn.id, self.interrupt.interrupt_id);
+        let Entry::Step { mut step, .. } = step("delete_file", json!(null)) else { unreachable!() };
+        step.arguments = object(json!({"path": "0123456789abcdef0123456789abcdef"}));
+        tx.append(turn, self.epoch, &Entry::Ask { step, interrupt_id }, at(0))?;
+        tx.insert_interrupt(&self.interrupt)?;
+        tx.append_event(&Event::interrupt(&self.interrupt), at(0))?;
+        self.become_(tx, Phase::Interrupted { turn, pending: vec![interrupt_id] })?;
+        tx.append(turn, self.epoch, &Entry::Pause { timers: Vec::new() }, at(0)).map(drop)
+    }
+
+    fn park(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        tx.park_turn(self.turn.id, self.epoch, None, 1234)
+    }
+
+    fn answer(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let (turn, interrupt_id, value) = (self.turn.id, self.interrupt.interrupt_id, json!({"approved": true}));
+        let status = InterruptStatus::Resolved;
+        let answered =
+            Interrupt { status, value: Some(value.clone()), resolved_at: Some(at(1)), ..self.interrupt.clone() };
+        tx.update_interrupt(&answered)?;
+        tx.append_foreign(turn, &Entry::Answer { interrupt_id, value }, at(1))?;
+        tx.append_event(&Event::interrupt(&answered), at(1))?;
+        self.become_(tx, Phase::Running { turn })
+    }
+
+    fn claim(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        self.epoch = tx.claim_turn(self.turn.id)?;
+        Ok(())
+    }
+
+    fn end(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let response = ChatMessage { content: Some("Deleted.".to_owned()), ..ChatMessage::default() };
+        tx.append(self.turn.id, self.epoch, &Entry::End { ending: Ending::Done }, at(2))?;
+        tx.set_messages(self.session.id, &[message(TEXT), response.clone()])?;
+        self.become_(tx, Phase::Idle { response: Some(response) })?;
+        tx.end_turn(self.turn.id, at(2))
+    }
+}
+
+/// Stores parked sessions, of which 50 are at work at once, so that the rows of one do not lie side by side.
+async fn store_parked(path: &Path, sessions: u64) {
+    let store = open(path);
+    for first in (0..sessions).step_by(1000) {
+        let written = store.transact(move |tx| {
+            for first in (first..(first + 1000).min(sessions)).step_by(50) {
+                let mut window: Vec<Written> = (first..first + 50).map(Written::new).collect();
+                for part in [Written::create, Written::send, Written::step, Written::ask, Written::park] {
+                    window.iter_mut().try_for_each(|written| part(written, tx))?;
+                }
+            }
+            Ok(())
+        });
+        written.await.unwrap();
+    }
+    store.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_parked_session_takes_little_disk() {
     let (_directory, path) = place();
-    let store = open(&path);
-    store.transact(|transaction| (0..SESSIONS).try_for_each(|number| park(transaction, number))).await.unwrap();
-    store.transact(|transaction| transaction.sweep_events(at(1))).await.unwrap();
-    store.close().await.unwrap();
-    // Without the pages that the events have left free.
-    rusqlite::Connection::open(&path).unwrap().execute_batch("VACUUM").unwrap();
-    let each = std::fs::metadata(&path).unwrap().len() / u64::try_from(SESSIONS).unwrap();
-    let payload = serde_json::to_string(&approval(1, 1, "delete_file").payload).unwrap().len() as u64;
-    assert!(each - payload <= LIMIT, "{} bytes", each - payload);
+    store_parked(&path, SESSIONS).await;
+    let each = std::fs::metadata(&path).unwrap().len() / SESSIONS;
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let mut statement =
+        connection.prepare("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC").unwrap();
+    let parts: Vec<(String, i64)> =
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap();
+    let parts: Vec<_> = parts.into_iter().map(|(name, bytes)| (name, bytes / SESSIONS as i64)).collect();
+    println!("{each} {parts:#?}");
+    let text = TEXT.len() as u64;
+    assert!(each - text <= LIMIT, "{} bytes: {parts:?}", each - text);
+}
+
+/// The pages that each kind of commit writes on a file of some size.
+#[tokio::test]
+async fn a_commit_writes_few_pages() {
+    let (_directory, path) = place();
+    store_parked(&path, 2_000).await;
+    let mut connection = connection::open_writer(&path).unwrap();
+    let pages = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
+    let counted = pages.clone();
+    let count = move |_: &mut rusqlite::hooks::Wal, in_log: i32| {
+        counted.store(in_log, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    };
+    connection.wal_hook(Some(count)).unwrap();
+    type Part = fn(&mut Written, &mut dyn Transaction) -> Result<(), Error>;
+    let parts: [(&str, f64, Part); 8] = [
+        ("create", 6.5, Written::create),
+        ("send", 13.0, Written::send),
+        ("step", 2.5, Written::step),
+        ("ask", 13.5, Written::ask),
+        ("park", 3.0, Written::park),
+        ("answer", 9.5, Written::answer),
+        ("claim", 3.0, Written::claim),
+        ("end", 11.0, Written::end),
+    ];
+    // Several, because a page that is just full makes a commit write three more.
+    const TIMES: i32 = 20;
+    let mut log = 0;
+    let mut totals = [0; 8];
+    for number in 0..TIMES {
+        let mut written = Written::new(2_000 + number as u64);
+        for ((_, _, part), total) in parts.iter().zip(&mut totals) {
+            connection::run(&connection, "BEGIN IMMEDIATE").unwrap();
+            part(&mut written, &mut Handle::new(&connection)).unwrap();
+            connection::run(&connection, "COMMIT").unwrap();
+            let now = pages.load(std::sync::atomic::Ordering::SeqCst);
+            *total += now - log;
+            log = now;
+        }
+    }
+    for ((name, most, _), total) in parts.iter().zip(totals) {
+        let each = f64::from(total) / f64::from(TIMES);
+        println!("{name}: {each:.1}");
+        assert!(each <= *most, "{name}: {each:.1} pages a commit");
+    }
 }

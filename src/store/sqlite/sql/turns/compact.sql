@@ -1,1 +1,1 @@
-UPDATE turns SET compacted = 1 WHERE seq = ?1
+UPDATE turns SET todo = NULL WHERE seq = ?1

@@ -1,3 +1,3 @@
 SELECT seq FROM turns
-WHERE ended_at < ?1 AND suspended_code IS NULL AND compacted = 0
-ORDER BY ended_at, seq LIMIT ?2
+WHERE todo BETWEEN 1 AND ?1 - 1
+ORDER BY todo, seq LIMIT ?2

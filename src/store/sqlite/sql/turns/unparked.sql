@@ -1,1 +1,1 @@
-WHERE ended_at IS NULL AND parked = 0 ORDER BY seq
+WHERE todo = 0 ORDER BY seq
