@@ -118,8 +118,8 @@ class Turn:
         context.run(agent_name.set, None)
         return context
 
-    def start(self, agent: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """The turn's root task."""
+    def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        """The turn's root task, which calls ``agent``."""
         context = self.enter()
         with self.order.inside():
             task = asyncio.Task(self._root(agent), loop=self.loop, context=context, name=f"hitl turn {self.turn_id}")
@@ -128,9 +128,9 @@ class Turn:
         self.adopt(task, place)
         return task
 
-    async def _root(self, agent: Coroutine[Any, Any, T]) -> T:
+    async def _root(self, agent: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await agent
+            return await agent()
         finally:
             self.is_over = True
 
@@ -306,8 +306,6 @@ class Turn:
             value, error = task.result()
         except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
             error = cancelled
-        except (Parked, GeneratorExit):
-            return
         except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
             error = raised
         if self.closed or not self.order.is_expected(scope.path):
