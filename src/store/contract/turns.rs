@@ -12,6 +12,7 @@ use crate::store::record::Turn;
 super::for_each_store!(
     a_turn_reads_back_with_its_webhook,
     a_turn_needs_its_session_and_an_id_of_its_own,
+    the_last_turn_of_a_session_is_its_newest,
     open_turns_are_listed_oldest_first,
     each_claim_has_a_higher_epoch,
     entries_are_numbered_from_zero_and_read_back_in_order,
@@ -47,6 +48,25 @@ async fn a_turn_needs_its_session_and_an_id_of_its_own(it: Fixture) {
     it.open_turn().await;
     let refused = it.refuse(|transaction| transaction.insert_turn(&turn(session_id(1), 1))).await;
     assert!(matches!(refused, Error::Internal(_)), "{refused}");
+}
+
+async fn the_last_turn_of_a_session_is_its_newest(it: Fixture) {
+    it.write(|transaction| {
+        for number in [1, 2, 3] {
+            transaction.insert_session(&session(number), &[])?;
+        }
+        // Ids are not in the order of arrival.
+        for (of, number) in [(1, 9), (2, 5), (1, 4)] {
+            transaction.insert_turn(&turn(session_id(of), number))?;
+        }
+        transaction.end_turn(turn_id(4), at(50))
+    })
+    .await;
+    let last = |of| it.read(move |reader| Ok(reader.last_turn(session_id(of))?.map(|turn| turn.id)));
+    assert_eq!(last(1).await, Some(turn_id(4)));
+    assert_eq!(last(2).await, Some(turn_id(5)));
+    assert_eq!(last(3).await, None);
+    assert_eq!(last(4).await, None);
 }
 
 async fn open_turns_are_listed_oldest_first(it: Fixture) {

@@ -385,6 +385,10 @@ impl Reader for MemoryTransaction<'_> {
         self.state.turn(id)
     }
 
+    fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
+        self.state.last_turn(session)
+    }
+
     fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
         self.state.unparked_turns()
     }

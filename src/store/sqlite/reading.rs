@@ -116,6 +116,11 @@ impl Reader for Handle<'_> {
         self.one("turns", concat!(sql!("turns/select"), "WHERE id = ?1"), [id.0.as_bytes()], rows::turn)
     }
 
+    fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
+        let sql = concat!(sql!("turns/select"), sql!("turns/last"));
+        self.one("turns", sql, [session.0.as_bytes()], rows::turn)
+    }
+
     fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
         self.all("turns", concat!(sql!("turns/select"), sql!("turns/unparked")), [], rows::turn)
     }

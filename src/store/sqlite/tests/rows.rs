@@ -136,6 +136,10 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
             format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/unparked.sql")),
             "turns_todo",
         ),
+        (
+            format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/last.sql")),
+            "turns_of_session",
+        ),
     ] {
         let plan = plan(&connection, &sql);
         assert!(plan.contains(&format!("INDEX {index} ")), "{sql}\n{plan}");
