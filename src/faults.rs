@@ -108,9 +108,12 @@ named! {
 named! {
     /// A rule that can be left out.
     Mutation {
+        // Commits are acknowledged before they are on the disk.
         NoSync = "no_sync",
-        NoEpochCheck = "no_epoch_check",
-        NoFirstWriterCheck = "no_first_writer_check",
+        // An owner that was replaced still writes.
+        NoEpoch = "no_epoch",
+        // An answer replaces one that was there before.
+        NoFirstWriter = "no_first_writer",
     }
 }
 
@@ -129,14 +132,13 @@ pub fn at(place: Point) {
     let _ = place;
 }
 
-/// Whether a test has left this rule out.
-#[inline(always)]
-pub fn is_left_out(mutation: Mutation) -> bool {
-    #[cfg(feature = "failpoints")]
-    return armed::is_left_out(mutation);
-    #[cfg(not(feature = "failpoints"))]
-    {
-        let _ = mutation;
+impl Mutation {
+    /// Whether a test has left this rule out.
+    #[inline(always)]
+    pub fn is_on(self) -> bool {
+        #[cfg(feature = "failpoints")]
+        return armed::is_on(self);
+        #[cfg(not(feature = "failpoints"))]
         false
     }
 }
@@ -180,7 +182,44 @@ mod armed {
         }
     }
 
-    pub fn is_left_out(mutation: Mutation) -> bool {
+    pub fn is_on(mutation: Mutation) -> bool {
         *LEFT_OUT == Some(mutation)
+    }
+}
+
+#[cfg(all(test, feature = "failpoints"))]
+mod tests {
+    use std::process::Command;
+
+    /// Whether the tests whose names contain `filter` pass in a process with `mutation`.
+    fn passes(filter: &str, mutation: &str) -> bool {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([filter, "--test-threads=1"])
+            .env("HITL_MUTATION", mutation)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(!said.contains("running 0 tests"), "{filter}: {said}");
+        output.status.success()
+    }
+
+    #[test]
+    fn a_store_without_syncs_goes_red() {
+        let powercut = "store::sqlite::tests::disk::powercut::a_power_cut";
+        assert!(passes(powercut, ""));
+        assert!(!passes(powercut, "no_sync"));
+    }
+
+    #[test]
+    fn a_store_without_the_epoch_check_goes_red() {
+        for store in ["sqlite", "memory"] {
+            for test in [
+                format!("store::contract::turns::{store}::an_owner_that_was_replaced"),
+                format!("store::contract::parking::{store}::parking_a_turn_takes_it_from_its_owner"),
+            ] {
+                assert!(passes(&test, ""), "{test}");
+                assert!(!passes(&test, "no_epoch"), "{test}");
+            }
+        }
     }
 }

@@ -112,7 +112,7 @@ impl Engine {
         let mut seen = HashSet::new();
         for answer in answers {
             let mut interrupt = find(tx, &session, &answer.interrupt_id)?;
-            if faults::is_left_out(Mutation::NoFirstWriterCheck) {
+            if Mutation::NoFirstWriter.is_on() {
                 interrupt.status = InterruptStatus::Pending;
             }
             // By what the ids mean: a UUID can be written in several ways.

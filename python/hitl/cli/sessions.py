@@ -144,6 +144,14 @@ def cancel(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None
     _print_accepted(accepted.raw, accepted.status, json)
 
 
+@app.command("retry")
+def retry(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Take up the failed turn of a session again, where its journal was kept."""
+    with connect(url, api_key) as client:
+        accepted = client.retry(session_id)
+    _print_accepted(accepted.raw, accepted.status, json)
+
+
 @app.command("delete")
 def delete(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Delete a session and everything of it."""

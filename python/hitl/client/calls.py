@@ -143,6 +143,11 @@ def cancel(session_id: str) -> Call[Accepted]:
     return Call("POST", session_path(session_id, "cancel"), _read_accepted)
 
 
+def retry(session_id: str) -> Call[Accepted]:
+    """Take up the turn of a session in `error` again, whose journal was kept. `Conflict` when there is none."""
+    return Call("POST", session_path(session_id, "retry"), _read_accepted)
+
+
 # --- interrupts ---
 
 

@@ -19,6 +19,7 @@ from hitl.agents.shapes import as_agent
 from hitl.errors import HitlError, InterruptExpired
 from hitl.messages import ChatMessage
 from hitl.order import Order
+from hitl.places import place_var
 from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, Wake
 from hitl.rebound import rebind
 from hitl.runtime import Turn
@@ -138,12 +139,24 @@ class LocalPort:
             self.interrupts.append(asked)
             return self._refused(refusal)
         call = self._opened(asked)
+        self._answer_with(asked, value)
+        return call
+
+    def reopen(self, asked: LocalInterrupt) -> None:
+        """A question of a recorded journal that is still open: whoever answers is asked again."""
+        self.interrupts.append(asked)
+        if self.answers is not None:
+            try:
+                self._answer_with(asked, self.answers(asked.request))
+            except InterruptExpired:
+                asked.expire()
+
+    def _answer_with(self, asked: LocalInterrupt, value: Any) -> None:
         if inspect.isawaitable(value):
             task = asyncio.Task(self._answer(asked, value), loop=asyncio.get_running_loop(), context=OUTSIDE.copy())
             self._answering.append(task)
         elif value is not PENDING:
             asked.give(value)
-        return call
 
     async def _answer(self, asked: LocalInterrupt, value: Awaitable[Any]) -> None:
         try:
@@ -214,7 +227,6 @@ class LocalTurn:
         self.port = LocalPort(answers)
         if journal:
             self.port.journal.extend(json.loads(json.dumps(journal)))
-            self._reopen(journal)
         else:
             self.port.append({"entry": "start", "code": code, "python": "3.11"})
         self.turn = Turn(
@@ -229,6 +241,11 @@ class LocalTurn:
         )
         self.port.order = self.turn.order
         self._context = self.turn.enter()
+        place = self._context[place_var]
+        assert place is not None
+        self._place = place
+        if journal:
+            self._reopen(journal)
 
     def _reopen(self, journal: Journal) -> None:
         """The questions of a recorded journal that nobody has settled."""
@@ -236,7 +253,7 @@ class LocalTurn:
         for entry in journal:
             if entry["entry"] == "ask" and entry["interrupt_id"] not in settled:
                 request: Any = {"type": entry["step"]["name"]}
-                self.port.interrupts.append(LocalInterrupt(entry["interrupt_id"], entry["step"], request, self.port))
+                self.port.reopen(LocalInterrupt(entry["interrupt_id"], entry["step"], request, self.port))
 
     def start(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> asyncio.Task[T]:
         """A task inside the turn, at its root."""
@@ -249,7 +266,9 @@ class LocalTurn:
                 self.turn.is_over = True
 
         with self.turn.order.inside():
-            return asyncio.Task(main(), loop=self.turn.loop, context=self._context)
+            task = asyncio.Task(main(), loop=self.turn.loop, context=self._context)
+        self.turn.adopt(task, self._place)
+        return task
 
     async def run(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
         """Run an async function inside the turn and return what it returns; what makes the turn fail is raised."""
@@ -257,8 +276,7 @@ class LocalTurn:
         endings: list[asyncio.Future[Any]] = [task, self.turn.failure]
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         if self.turn.failure.done():
-            self.turn.close()
-            task.cancel()
+            await self.end()
             raise self.turn.failure.result()
         mismatch = self.turn.order.returned()
         if mismatch is not None:

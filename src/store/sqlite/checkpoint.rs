@@ -91,7 +91,7 @@ fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool
 }
 
 /// Copies what can be copied without waiting for anybody.
-fn passive(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn passive(connection: &Connection) -> rusqlite::Result<()> {
     faults::at(Point::StoreCheckpoint);
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
     faults::at(Point::StoreCheckpointed);

@@ -1,6 +1,6 @@
 """The suite is no decoration: leave out one rule, and it fails.
 
-The same for syncs is a test of the store (`a_store_that_does_not_sync_is_noticed`), for the order of deliveries one of
+The same for syncs is a test of the store (`a_store_without_syncs_goes_red`), for the order of deliveries one of
 the replay fuzz.
 """
 
@@ -16,8 +16,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 NOTICED_BY = {
-    "no_epoch_check": "test_zombies.py::test_what_a_zombie_says_changes_nothing[step]",
-    "no_first_writer_check": "test_races.py::test_of_a_hundred_answers_one_wins_and_the_others_are_told_so[warm]",
+    "no_epoch": "test_zombies.py::test_what_a_zombie_says_changes_nothing[step]",
+    "no_first_writer": "test_races.py::test_of_a_hundred_answers_one_wins_and_the_others_are_told_so[warm]",
 }
 
 

@@ -48,7 +48,7 @@ def haunt(world: World, number: int, late: str) -> None:
         zombie = stop(place)
         # Another worker has it, and waits for a person.
         until(client, session_id, "interrupted")
-        eventually(lambda: journal(world.database, session_id)[-1]["entry"], "pause")
+        eventually(lambda: journal(world.database, session_id)[-1][0], "pause")
         before = journal(world.database, session_id)
         Path(f"{place}.gate").touch()
         os.kill(zombie, signal.SIGCONT)
@@ -84,11 +84,12 @@ def is_alive(pid: int) -> bool:
     return False
 
 
-def journal(database: Path, session_id: str) -> list[dict[str, object]]:
+def journal(database: Path, session_id: str) -> list[tuple[str, str | None]]:
+    """The kind and the path of each entry."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         rows = connection.execute(
-            "SELECT entry FROM journal JOIN turns ON turns.seq = journal.turn JOIN sessions ON sessions.seq = turns.session"
-            " WHERE sessions.id = ? ORDER BY idx",
+            "SELECT journal.entry, journal.path FROM journal JOIN turns ON turns.seq = journal.turn"
+            " JOIN sessions ON sessions.seq = turns.session WHERE sessions.id = ? ORDER BY idx",
             (bytes.fromhex(session_id.replace("-", "")),),
         )
-        return [json.loads(entry) for (entry,) in rows]
+        return [(entry, path) for entry, path in rows]

@@ -258,23 +258,21 @@ def check_ledger(lines: list[str]) -> None:
 def check_store(database: Path) -> None:
     """In every journal: one start, one result for a step, one outcome for a question, one end and nothing after it."""
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        journals: dict[int, list[Json]] = {}
-        for turn, entry in connection.execute("SELECT turn, entry FROM journal ORDER BY turn, idx"):
-            journals.setdefault(turn, []).append(json.loads(entry))
+        journals: dict[int, list[tuple[str, str, bytes]]] = {}
+        for turn, *entry in connection.execute("SELECT turn, entry, path, interrupt FROM journal ORDER BY turn, idx"):
+            journals.setdefault(turn, []).append((entry[0], entry[1], entry[2]))
         (open_turns,) = connection.execute("SELECT count(*) FROM turns WHERE ended_at IS NULL").fetchone()
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert open_turns == 0
     for journal in journals.values():
-        kinds = [entry["entry"] for entry in journal]
+        kinds = [kind for kind, _, _ in journal]
         assert kinds.count("start") == 1, kinds
         assert kinds.index("end") == len(kinds) - 1, kinds
-        steps = Counter(entry["step"]["path"] for entry in journal if entry["entry"] == "step")
-        asks = Counter(entry["step"]["path"] for entry in journal if entry["entry"] == "ask")
-        settled = Counter(
-            entry["interrupt_id"] for entry in journal if entry["entry"] in ("answer", "expire", "withdraw")
-        )
-        for counter in (steps, asks, settled):
-            assert not [name for name, count in counter.items() if count > 1], (counter, journal)
+        steps = Counter(path for kind, path, _ in journal if kind == "step")
+        asks = Counter(path for kind, path, _ in journal if kind == "ask")
+        settled = Counter(interrupt for kind, _, interrupt in journal if kind in ("answer", "expire", "withdraw"))
+        for name, count in [*(steps + asks).items(), *settled.items()]:
+            assert count == 1, (name, journal)
 
 
 def children(pid: int) -> list[int]:

@@ -10,6 +10,7 @@ use crate::domain::journal::{Entry, StepResult};
 use crate::store::contract::fixture::*;
 use crate::store::sqlite::connection::Handle;
 use crate::store::sqlite::file::StoreFile;
+use crate::store::sqlite::lock::Access;
 use crate::store::sqlite::writer::Limits;
 use crate::store::{Reader, Store, StoreExt, Transaction};
 
@@ -60,7 +61,7 @@ async fn changes(seed: u64) -> Vec<(String, Change)> {
     let mut chance = Chance::new(seed);
     // Copies of the log into the file, which otherwise take megabytes, belong to every workload.
     let limits = Limits { log_pages: 20, ..Limits::default() };
-    let store = SqliteStore::open_with(&path, limits).unwrap();
+    let store = SqliteStore::open_with(&path, Access::Server, limits).unwrap();
     let mut next = 0;
     for _ in 0..4 + chance.below(8) {
         let first = next;
@@ -82,7 +83,7 @@ async fn changes(seed: u64) -> Vec<(String, Change)> {
 
 /// Opens what a power cut has left as a server would, and looks.
 fn check(directory: &Path, acknowledged: &[u64]) {
-    let file = StoreFile::open(&directory.join("hitl.db")).unwrap();
+    let file = StoreFile::open(&directory.join("hitl.db"), Access::Server).unwrap();
     let (connection, _lock) = file.into_parts();
     let checked: String = connection.query_row("PRAGMA quick_check", [], |row| row.get(0)).unwrap();
     assert_eq!(checked, "ok");
@@ -138,16 +139,4 @@ async fn without_syncs_a_power_cut_is_noticed() {
     let unsynced: Vec<_> = changes.into_iter().filter(|change| !is_sync(change)).collect();
     let seen = std::panic::catch_unwind(|| cut_everywhere(&unsynced, 1));
     assert!(seen.is_err());
-}
-
-/// So does it notice one that does not ask for syncs.
-#[cfg(feature = "failpoints")]
-#[test]
-fn a_store_that_does_not_sync_is_noticed() {
-    let name = "store::sqlite::tests::disk::powercut::a_power_cut_takes_nothing_that_was_acknowledged";
-    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-    again.args([name, "--exact"]).env("HITL_MUTATION", "no_sync").env_remove("HITL_TEST_FULL");
-    let output = again.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(!output.status.success() && said.contains("1 failed"), "{said}");
 }
