@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::engine::webhooks::{self, WebhooksError};
 use crate::engine::{self, Engine};
@@ -55,6 +56,16 @@ pub struct Config {
     pub timeout: f64,
     /// See [`Settings::interrupt_ttl`].
     pub interrupt_ttl: f64,
+    /// See [`Settings::park_after`].
+    pub park_after: f64,
+    /// See [`Settings::max_warm`].
+    pub max_warm: usize,
+    /// See [`SupervisorSettings::worker_timeout`].
+    pub worker_timeout: f64,
+    /// See [`Settings::max_recoveries`].
+    pub max_recoveries: u32,
+    /// See [`Settings::keep_journal`].
+    pub keep_journal: f64,
     /// See [`Settings::max_payload`].
     pub max_payload: usize,
     /// See [`Settings::max_value`].
@@ -161,7 +172,11 @@ impl Running {
         let supervisor = start_workers(&config, channel).await?;
         let started = async {
             let store = open::open(&config.store)?;
-            Ok::<_, StartError>(Engine::start(engine_settings(&config), store).await?)
+            let engine = Engine::start(engine_settings(&config), store).await?;
+            supervisor.attach(&engine);
+            let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
+            engine.attach(workers).await.map_err(engine::StartError::from)?;
+            Ok::<_, StartError>(engine)
         };
         let engine = match started.await {
             Ok(engine) => engine,
@@ -170,8 +185,6 @@ impl Running {
                 return Err(error);
             }
         };
-        supervisor.attach(&engine);
-        engine.attach(Arc::new(Arc::clone(&supervisor)));
         let stop_http = CancellationToken::new();
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
@@ -206,8 +219,8 @@ impl Running {
         self.over.cancelled().await;
     }
 
-    /// Stops: nothing new, pollers go home, turns at work finish within `patience` or end as errors, workers go, the
-    /// store is closed. The second call does nothing.
+    /// Stops: nothing new, pollers go home, waiting turns are parked, turns at work finish within `patience` or go on with
+    /// the next server, workers go, the store is closed. The second call does nothing.
     ///
     /// # Errors
     /// The store's; everything else has ended all the same.
@@ -249,6 +262,8 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
         paths: vec![config.working_dir.clone()],
         max_payload: config.max_payload,
         stop_grace: settings::STOP_GRACE,
+        worker_timeout: seconds(config.worker_timeout),
+        spare_silent: false,
     };
     Ok(Supervisor::start(settings).await?)
 }
@@ -263,6 +278,10 @@ fn engine_settings(config: &Config) -> Settings {
         timeout: config.timeout,
         interrupt_ttl: config.interrupt_ttl,
         ttl: config.ttl,
+        park_after: config.park_after,
+        max_warm: config.max_warm,
+        max_recoveries: config.max_recoveries,
+        keep_journal: config.keep_journal,
         max_payload: config.max_payload,
         max_value: config.max_value,
         webhook_allow_private: config.webhook_allow_private,

@@ -1,10 +1,13 @@
-"""The native core of hitl: the domain's checks, and the server. Internal; use `hitl`."""
+"""The native core of hitl: the domain's checks, replay, and the server. Internal; use `hitl`."""
 
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final, final
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, Literal, final
+
+from hitl.errors import ReplayMismatch
 
 __all__ = [
     "DEBUG_BUILD",
+    "Replay",
     "Server",
     "__version__",
     "check_payload",
@@ -54,6 +57,73 @@ def rejection_text(tool_name: str, reason: str | None = None, message: str | Non
 def init_logging(level: str, format: str) -> bool:
     """Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first
     call counts; returns whether this was it."""
+
+@final
+class Replay:
+    """A turn that is run again from its journal: says what each ask gets, and in which order.
+
+    It decides, the caller delivers. A call waits for the one before it, on whichever thread.
+    """
+
+    def __new__(cls, journal: Sequence[Mapping[str, object]], code: str) -> Replay:
+        """`journal`: as a worker's `turn` frame carries it; results and answers are not read. `code`: the version of
+        the agent's code at hand.
+
+        Raises `ValueError`, which names the entry that cannot be.
+        """
+
+    def ask(
+        self, step: Mapping[str, object], once: bool
+    ) -> tuple[Literal["live", "recorded", "body"]] | tuple[Literal["intent"], int] | tuple[Literal["interrupt"], str]:
+        """The agent asks for a step.
+
+        `live`: the journal has nothing of it; to be done once the journal is at its end. `recorded`: its result will be
+        delivered. `body`: no result, but its body ran; it runs again now. `intent`: a `once` step that began then, in
+        milliseconds since 1970, and has no result. `interrupt`: it asked this interrupt.
+
+        Raises `ReplayMismatch` when the journal holds something else at its path, `ValueError` for a path that was
+        asked before.
+        """
+
+    def intents(self, path: str) -> list[int]:
+        """When the body of the `once` step at `path` began, each time, in milliseconds since 1970."""
+
+    def arm(self, path: str) -> None:
+        """The agent set a timer. Raises `ValueError` for a path that was armed before."""
+
+    def disarm(self, path: str) -> None:
+        """The agent cancelled a timer; one that fired, or was never armed, is left as it is."""
+
+    def withdraw(self, path: str) -> None:
+        """Nobody waits for this step or interrupt any more: its entries are dropped from here on."""
+
+    def next(
+        self,
+    ) -> tuple[Literal["deliver"], int, str] | tuple[Literal["wake"], str] | tuple[Literal["wait", "end"]]:
+        """What a turn in which nothing runs gets next: the entry with that index, for who asked (or armed) that path; a
+        wake from outside of that task, and then `woken()`; nothing yet; nothing more. Only a delivery moves on."""
+
+    def woken(self) -> None:
+        """The wake that `next()` named has been delivered. Raises `ValueError` when none stands next."""
+
+    def stuck(self, held: Sequence[Mapping[str, object]]) -> ReplayMismatch | None:
+        """Nothing of the turn runs, and `next()` does not go on: what is wrong, to be raised, or None when what was in
+        the way could be dropped. `held`: the asks that wait for the end of the journal, in their order."""
+
+    def returned(self) -> ReplayMismatch | None:
+        """The agent has returned, and the tasks it left behind have ended: what the journal still holds that nobody
+        asked for."""
+
+    def orphans(self) -> list[str]:
+        """Ids of interrupts that the journal leaves open although nobody waits for them any more."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What differs from the journal and was let pass, for people."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to deliver or to wait for."""
 
 @final
 class Server:

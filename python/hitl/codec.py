@@ -25,7 +25,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-from hitl.errors import StepError
+from hitl.errors import HitlError, StepError
 
 _TAG = "$hitl"
 _INT_LIMIT = 1 << 63
@@ -65,7 +65,10 @@ def encode_error(error: BaseException) -> dict[str, Any]:
         args = encode(list(error.args), "args")
     except (TypeError, ValueError):
         args = None
-    return {"type": cls.__qualname__, "module": cls.__module__, "message": error_message(error), "args": args}
+    encoded = {"type": cls.__qualname__, "module": cls.__module__, "message": error_message(error), "args": args}
+    if isinstance(error, HitlError) and error.code != type(error).code:
+        encoded["code"] = error.code
+    return encoded
 
 
 def decode_error(encoded: dict[str, Any]) -> BaseException:
@@ -81,6 +84,8 @@ def decode_error(encoded: dict[str, Any]) -> BaseException:
         rebuilt = cls(*decode(encoded["args"]))
     except Exception:  # noqa: BLE001 - any constructor may run here, and whatever it raises means: not rebuildable
         return fallback
+    if isinstance(rebuilt, HitlError) and "code" in encoded:
+        rebuilt.code = encoded["code"]
     return rebuilt if error_message(rebuilt) == message else fallback
 
 
@@ -93,16 +98,20 @@ def error_message(error: BaseException) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+# Made once: json.dumps would make an encoder for every call.
+_canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
+
 def fingerprint(value: Any) -> str:
-    """SHA-256, in hex, of the canonical JSON of a value; of its class only, where it has no JSON."""
+    """32 hex digits of the SHA-256 of a value's canonical JSON; of its class only, where it has no JSON."""
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _canonical_json(value)
     except (TypeError, ValueError, RecursionError):
         try:
-            text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
+            text = _canonical_json(encode(value))
         except (TypeError, ValueError):
             text = f"{type(value).__module__}:{type(value).__qualname__}"
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 # -- encoding -----------------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
-"""Where code of a turn runs: in which task, inside which step. Steps are named after it.
+"""Where code of a turn runs: in which task, inside which step. Steps and timers are named after it.
 
-``0`` is the turn's root task, ``0.k`` its k-th child; ``0.1#2`` is the second step of task ``0.1``; a step inside a
-step's body starts over under it: ``0#3/0#1``.
+``0`` is the turn's root task, ``0.k`` its k-th child; ``0.1#2`` is the second step of task ``0.1``, ``0.1@2`` its
+second timer; a step inside a step's body starts over under it: ``0#3/0#1``. A step with a key is named by that:
+``~charge``, and ``~charge/0#1`` inside it, wherever in the code it stands.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from typing import TYPE_CHECKING
 
@@ -13,79 +15,115 @@ if TYPE_CHECKING:
     from hitl.runtime import Turn
 
 
-class Work:
-    """Something that keeps a turn busy, unless everything it does is inside other work (``inner`` of them)."""
+class StepScope:
+    """A step whose body runs.
 
-    __slots__ = ("done", "inner", "parent")
+    A body is free until it makes a hitl call of its own: its callbacks run as they come, as of any program. From that
+    call on it is ``ordered``, since what it records has to be found again by a re-run: it is then run like the turn
+    itself, by the rules of ``hitl.order``. A re-run of a body that asked is ordered from its top.
+    """
 
-    def __init__(self, parent: Work | None) -> None:
-        self.parent = parent
-        self.inner = 0
-        self.done = False
+    __slots__ = (
+        "attempt",
+        "done",
+        "error",
+        "fired",
+        "kind",
+        "name",
+        "once",
+        "ordered",
+        "outer",
+        "path",
+        "pending",
+        "task",
+        "tasks_made",
+        "threads",
+    )
 
-
-class StepScope(Work):
-    """A step whose body runs."""
-
-    __slots__ = ("attempt", "kind", "name", "once", "outer", "path")
-
-    def __init__(
-        self, parent: Work | None, outer: StepScope | None, path: str, kind: str, name: str, once: bool
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, outer: StepScope | None, path: str, kind: str, name: str, once: bool, attempt: int) -> None:
         self.outer = outer
         self.path = path
         self.kind = kind
         self.name = name
         self.once = once
-        self.attempt = 1
+        self.attempt = attempt
+        """Grows with every run of the turn: what a model says in a later attempt replaces what it said before."""
+        self.ordered = False
+        self.done = False
+        self.task: asyncio.Task[object] | None = None
+        self.error: BaseException | None = None
+        """What the body raised, for its traceback."""
+        self.tasks_made = 0
+        self.pending = 0
+        """Callbacks of the free body that are scheduled and have not run."""
+        self.fired: list[tuple[int, str]] = []
+        """Timers that fired while it was free, each with the entry that was delivered last: a re-run has to know."""
+        self.threads = 0
+        """Threads of ours that run for it and do not wait in a hitl call."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something runs here that the journal does not know: the body itself, or a thread of it."""
+        if self.done:
+            return False
+        return not self.ordered or self.threads > 0 or (self.task is not None and self.task.done())
 
 
 class Place:
-    """One task of a turn, or of a step's body. Counts the steps and the child tasks that were made in it."""
+    """One task of a turn, or of a step's body. Counts the steps, timers and child tasks that were made in it."""
 
-    __slots__ = ("_children", "_numbers", "_prefix", "_task", "step", "turn", "work")
+    __slots__ = ("_children", "_prefix", "_steps", "_task", "_timers", "step", "turn")
 
     def __init__(self, turn: Turn, step: StepScope | None = None) -> None:
         self.turn = turn
         self.step = step
-        self.work: Work | None = step
         self._prefix = "" if step is None else f"{step.path}/"
         self._task = "0"
-        # Boxes, so that a thread that works for this task (``inside``) goes on counting where the task is.
-        self._numbers = [0]
-        self._children = [0]
+        self._steps = 0
+        self._timers = 0
+        self._children = 0
+
+    @property
+    def path(self) -> str:
+        """The task's name."""
+        return self._prefix + self._task
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether what runs here follows the journal's order; see StepScope."""
+        return self.step is None or self.step.ordered
 
     def next_step(self) -> str:
         """The path of the next step made here."""
-        self._numbers[0] += 1
-        return f"{self._prefix}{self._task}#{self._numbers[0]}"
+        self._steps += 1
+        return f"{self._prefix}{self._task}#{self._steps}"
+
+    def keyed_step(self, key: str) -> str:
+        """The path of a step that its author named; a slash would look like a step inside another."""
+        escaped = key.replace("%", "%25").replace("/", "%2F")
+        return f"{self._prefix}~{escaped}"
+
+    def next_timer(self) -> str:
+        """The path of the next timer set here."""
+        self._timers += 1
+        return f"{self._prefix}{self._task}@{self._timers}"
 
     def next_task(self) -> Place:
         """The place of the next task made here."""
-        self._children[0] += 1
-        child = self._copy()
-        child._task = f"{self._task}.{self._children[0]}"
-        child._numbers = [0]
-        child._children = [0]
+        self._children += 1
+        child = Place.__new__(Place)
+        child.turn = self.turn
+        child.step = self.step
+        child._prefix = self._prefix
+        child._task = f"{self._task}.{self._children}"
+        child._steps = child._timers = child._children = 0
         return child
 
-    def inside(self, work: Work) -> Place:
-        """This same task, while ``work`` is done for it."""
-        place = self._copy()
-        place.work = work
-        return place
-
-    def _copy(self) -> Place:
-        place = Place.__new__(Place)
-        place.turn = self.turn
-        place.step = self.step
-        place.work = self.work
-        place._prefix = self._prefix
-        place._task = self._task
-        place._numbers = self._numbers
-        place._children = self._children
-        return place
+    def next_number(self) -> int:
+        """Tells the tasks and futures of a turn, or of a body, apart in an order that a re-run repeats."""
+        scope = self.step if self.step is not None else self.turn
+        scope.tasks_made += 1
+        return scope.tasks_made
 
 
 place_var: contextvars.ContextVar[Place | None] = contextvars.ContextVar("hitl_place", default=None)

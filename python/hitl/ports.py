@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
-from typing import Any, Protocol, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict
 
 
 class StepIdentity(TypedDict):
@@ -34,29 +32,51 @@ class InterruptRequest(TypedDict):
     metadata: dict[str, Any] | None
 
 
-class OpenInterrupt(Protocol):
-    """An ask that was sent. Both futures belong to the turn's loop."""
+class PendingTimer(TypedDict):
+    """A timer that a paused turn waits for; ``due`` in milliseconds since 1970."""
 
-    opened: asyncio.Future[str]
-    """The interrupt's id once it is committed, or the refusal as an exception."""
-    answer: asyncio.Future[Any]
-    """The answer once it is committed, or ``InterruptExpired``."""
+    path: str
+    due: int
+
+
+class Wake(TypedDict):
+    """Something outside the journal woke the turn: which task, after which entry, and where in the code it waited."""
+
+    after: int
+    task: str
+    location: NotRequired[str | None]
 
 
 class TurnPort(Protocol):
-    """Where a turn's records go. Called on the turn's loop only."""
+    """Where a turn's records go. Called on the turn's loop only, ``log`` excepted.
 
-    def append_step(self, step: StepIdentity, result: dict[str, Any]) -> Awaitable[None]:
-        """Store the outcome of a step; done when it is committed, raises when it was refused."""
+    What returns a number is a call: ``Order.acknowledged`` or ``Order.refused`` is told that number once the record is
+    committed, or refused. Acknowledgements, answers and expiries come in the order of the journal.
+    """
 
-    def open_interrupt(self, step: StepIdentity, interrupt: InterruptRequest) -> OpenInterrupt:
-        """Ask a person."""
+    def step(self, step: StepIdentity, result: dict[str, Any]) -> int:
+        """Store the outcome of a step. TypeError or ValueError for one that cannot be sent."""
 
-    def withdraw(self, interrupt: OpenInterrupt) -> None:
-        """Nobody waits for this answer any more; also valid before ``opened`` is done."""
+    def intent(self, step: StepIdentity) -> int:
+        """Store that a step begins which must not run twice."""
 
-    def waiting(self) -> None:
-        """The turn now awaits nothing but interrupts."""
+    def ask(self, step: StepIdentity, interrupt: InterruptRequest) -> int:
+        """Ask a person; the acknowledgement brings the interrupt's id."""
+
+    def timer(self, path: str, due: int) -> int:
+        """Store that a timer fired."""
+
+    def withdraw(self, interrupt_id: str) -> None:
+        """Nobody waits for this answer any more."""
+
+    def wakes(self, wakes: list[Wake]) -> None:
+        """Store order marks."""
+
+    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
+        """The turn now awaits nothing but interrupts and timers, and knows the journal up to ``seen``."""
+
+    def replayed(self, warnings: list[str]) -> None:
+        """The turn stands where its journal ends, and goes on from there."""
 
     def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
         """A piece of a model's reply, for whoever watches; not stored."""

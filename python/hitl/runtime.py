@@ -1,7 +1,8 @@
-"""What runs under every agent: one ``Turn`` that numbers steps, records them and asks questions.
+"""What runs under every agent: one ``Turn`` that names steps, records them and asks questions.
 
 Internal. Tools, models and agents call ``current_turn()`` and then ``run_step`` or ``ask``; how a record reaches the
-journal is the business of the ``TurnPort`` that a worker, or a test, gives to the turn.
+journal is the business of the ``TurnPort`` that a worker, or a test, gives to the turn; when the turn is told what came
+of it is decided by its ``Order``.
 
 The rule that everything here serves: a result or an answer is durably in the journal before the agent sees it, and
 what the agent sees is the decoded copy of what was stored. Nothing else may hand a value to the agent.
@@ -14,27 +15,30 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
-from hitl.errors import Parked
-from hitl.places import Place, StepScope, Work, place_var
+from hitl.errors import InterruptExpired, Parked
+from hitl.order import Order
+from hitl.places import Place, StepScope, place_var
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort
+from hitl.schedule import OUTSIDE, AwaitedFuture
 from hitl.stopwatch import paused
 from hitl.threads import ThreadCall, contained, job, label
 from hitl.threads import call_blocking as call_blocking
+from hitl.unknown_outcome import question as outcome_question
+from hitl.unknown_outcome import result_of as outcome_result
 
 T = TypeVar("T")
 
 DEFAULT_MAX_PAYLOAD = 16_384
 """Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
 
-# A task that has been woken needs a few rounds of the loop (a gather, a wait, a nested tool) before it shows what it
-# does next. Calling the turn "waiting" before that would free its slot while it goes on working.
-_QUIET_ROUNDS = 8
-
+NOTHING = object()
+"""No value was given, where None is one."""
 
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
 """Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
@@ -67,7 +71,14 @@ class Turn:
         agent: str | None = None,
         context: Any = None,
         max_payload: int = DEFAULT_MAX_PAYLOAD,
+        journal: list[dict[str, Any]] | None = None,
+        epoch: int = 1,
+        code: str = "",
+        run_bodies: bool = True,
     ) -> None:
+        """``journal``: what is recorded already, as in the protocol's ``turn`` frame; more than its first entry means
+        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand. Without
+        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``)."""
         self.port = port
         self.turn_id = turn_id
         self.session_id = session_id
@@ -75,17 +86,28 @@ class Turn:
         self.context = context
         """The object given to the run, for ``RunContext.context``; None in a served worker."""
         self.max_payload = max_payload
+        self.epoch = epoch
         self.loop = asyncio.get_running_loop()
-        self.tasks: dict[asyncio.Task[Any], None] = {}
-        """Unfinished tasks of the turn, in creation order."""
+        self.tasks: dict[asyncio.Task[Any], Place] = {}
+        """Unfinished tasks of the turn and of its steps, in creation order."""
+        self.bodies: dict[str, StepScope] = {}
+        """Steps whose body runs, by path."""
+        self.threads = 0
+        """Threads of ours that run for the turn itself and do not wait in a hitl call."""
+        self.tasks_made = 0
         self.closed = False
+        self.is_over = False
+        """The agent has returned."""
+        self.failure: asyncio.Future[BaseException] = self.loop.create_future()
+        """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
+        self.unchecked: list[str] = []
+        """Steps whose bodies would have run again in this replay."""
+        self._run_bodies = run_bodies
+        self._parked = False
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
-        self._busy = 0
-        self._open = 0
-        self._reported = False
-        self._quiet = 0
+        self.order = Order(self, port, self.loop, journal or [], code)
 
     # -- where code runs ------------------------------------------------------------------------------------------
 
@@ -96,9 +118,50 @@ class Turn:
         context.run(agent_name.set, None)
         return context
 
+    def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        """The turn's root task, which calls ``agent``."""
+        context = self.enter()
+        with self.order.inside():
+            task = asyncio.Task(self._root(agent), loop=self.loop, context=context, name=f"hitl turn {self.turn_id}")
+        place = context[place_var]
+        assert place is not None
+        self.adopt(task, place)
+        return task
+
+    async def _root(self, agent: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await agent()
+        finally:
+            self.is_over = True
+
+    def adopt(self, task: asyncio.Task[Any], place: Place) -> None:
+        """Know a task of the turn until it has ended."""
+        self.tasks[task] = place
+        task.add_done_callback(self._left, context=OUTSIDE)
+
+    def _left(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+
     def close(self) -> None:
         """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""
         self.closed = True
+        self.order.release()
+
+    def park(self) -> None:
+        """Leave memory: whatever waits in a hitl call gets ``Parked``, and nothing is recorded from now on."""
+        self._parked = True
+        self.closed = True
+        for task in tuple(self.tasks):
+            awaited = getattr(task, "_fut_waiter", None)
+            if not isinstance(awaited, AwaitedFuture | asyncio.Task) and not hasattr(awaited, "_children"):
+                task.cancel()  # a sleeper, or one that waits for a lock
+        self.order.release()
+        self.order.abandon(Parked("the turn was parked"))
+
+    def fail(self, error: BaseException) -> None:
+        """The turn cannot go on. No task of it is told, so that no ``except`` can hide it; the worker ends them."""
+        if not self.failure.done():
+            self.failure.set_result(error)
 
     @property
     def current_step(self) -> StepScope | None:
@@ -111,16 +174,25 @@ class Turn:
         step = self.current_step
         return "/".join((self.session_id or "local", self.turn_id, step.path if step is not None else "0"))
 
-    def _place(self) -> Place:
+    def _here(self) -> Place:
+        """Where a hitl call is made; raises where none may be made."""
         place = place_var.get()
         if place is None or place.turn is not self:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
+        if self._parked:
+            raise Parked("the turn was parked")
         if self.closed:
             raise RuntimeError("a hitl call was made after its turn had ended")
-        if place.step is not None and place.step.done:
-            raise RuntimeError(
-                f"a task that was started inside step {place.step.name!r} outlived it and made a hitl call"
-            )
+        scope = place.step
+        if scope is not None and scope.done:
+            raise RuntimeError(f"a task that was started inside step {scope.name!r} outlived it and made a hitl call")
+        return place
+
+    def _enter_call(self) -> Place:
+        """Where a hitl call is made that is recorded. A free body becomes ordered by it."""
+        place = self._here()
+        if place.step is not None and not place.step.ordered:
+            self.order.convert(place.step)
         return place
 
     def _identify(
@@ -132,12 +204,16 @@ class Turn:
         location: str | None,
         arguments: Mapping[str, Any] | None,
     ) -> StepIdentity:
-        if key is not None:
-            uses = self._keys[key] = self._keys.get(key, 0) + 1
+        if key is None:
+            path = place.next_step()
+        else:
             # A decorated step that is called in a loop has one key: later uses are told apart by their number.
-            key = key if uses == 1 else f"{key}#{uses}"
+            path = place.keyed_step(key)
+            uses = self._keys[path] = self._keys.get(path, 0) + 1
+            if uses > 1:
+                path = f"{path}#{uses}"
         return {
-            "path": place.next_step(),
+            "path": path,
             "key": key,
             "kind": kind,
             "name": name,
@@ -157,59 +233,145 @@ class Turn:
         location: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         once: bool = False,
+        past: Any = NOTHING,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
         ``kind`` is one of the protocol's kinds; ``arguments`` are hashed one by one, not stored; ``once`` says that a
-        crash in the middle is for a person to judge, not a reason to run again. A cancelled caller cancels the body
-        and records nothing. Values that the codec does not take are a TypeError that names the path.
-        """
-        place = self._place()
-        identity = self._identify(place, kind, name, key, location, arguments)
-        scope = StepScope(place.work, place.step, identity["path"], kind, name, once)
-        self._begin(scope)
-        try:
-            error: BaseException | None = None
-            try:
-                value = await self._run_body(scope, body)
-                result: dict[str, Any] = {"value": encode(value, f"result of {kind} {name!r}")}
-            except (Parked, GeneratorExit):
-                raise
-            except _Cancelled as cancelled:
-                raise asyncio.CancelledError(*cancelled.args) from None
-            except BaseException as raised:  # noqa: BLE001 - SystemExit and the like too: what a body ends with is its outcome
-                error = raised
-                result = {"error": encode_error(raised)}
-            if self.closed:
-                raise RuntimeError(f"step {name!r} finished after its turn had ended")
-            await self.port.append_step(identity, result)
-        finally:
-            self._finish(scope)
-        if error is not None:
-            # The class and arguments are those of the record; the traceback is only for people to read.
-            raise decode_error(result["error"]).with_traceback(error.__traceback__)
-        decoded: T = decode(result["value"])
-        return decoded
+        crash in the middle is for a person to judge, not a reason to run again. With a recorded outcome the body does
+        not run. A cancelled caller cancels the body and records nothing. Values that the codec does not take are a
+        TypeError that names the path.
 
-    async def _run_body(self, scope: StepScope, body: Callable[[], Awaitable[T]]) -> T:
-        """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
+        ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
+        on after it.
+        """
+        place = self._enter_call()
+        step = self._identify(place, kind, name, key, location, arguments)
+        path = step["path"]
+        scope = StepScope(place.step, path, kind, name, once, self.epoch)
+        claim = self.order.claim(step, once)[0]
+        if past is not NOTHING and claim == "live" and not self.order.is_live:
+            result: T = past
+            return result
+        number = place.next_number()
+        future = self.order.expect(path, number)
         context = contextvars.copy_context()
-        context.run(place_var.set, Place(self, scope))
-        caller = asyncio.current_task()
-        before = caller.cancelling() if caller is not None else 0
-        task = asyncio.Task(contained(body), loop=self.loop, context=context, name=f"hitl step {scope.path}")
-        self.tasks[task] = None
+        start = partial(self._start_body, scope, step, body, context)
         try:
-            value, leaving = await task
-        except asyncio.CancelledError as cancelled:
-            if self.closed or (caller is not None and caller.cancelling() > before):
-                raise _Cancelled(*cancelled.args) from None
+            if claim in ("body", "intent"):
+                begun = self.order.began.get(path)
+                if begun is not None:
+                    await self._settle_outcome(step, number, arguments, begun, start)
+                elif not self._run_bodies:
+                    self.unchecked.append(f"{kind} {name}")
+                    self.order.skip(path)
+                else:
+                    scope.ordered = True  # its body asked for something: it runs again from its top
+                    start()
+            elif claim == "live":
+                self.order.when_live(path, partial(self._begin, scope, step, start), step)
+            outcome = await future
+        except asyncio.CancelledError:
+            self.order.withdraw(path)
+            if scope.task is not None:
+                scope.task.cancel()
             raise
-        finally:
-            self.tasks.pop(task, None)
-        if leaving is not None:
-            raise leaving
-        return value  # type: ignore[return-value]
+        opened: T = self._opened(outcome, scope)
+        return opened
+
+    def _begin(self, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
+        if scope.once:
+            self.order.records.send_intent(step, start)
+        else:
+            start()
+
+    def _start_body(
+        self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
+    ) -> None:
+        """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
+        if self.closed or not self.order.is_expected(scope.path):
+            return
+        place = Place(self, scope)
+        context.run(place_var.set, place)
+        task = asyncio.Task(contained(body), loop=self.loop, context=context, name=f"hitl step {scope.path}")
+        scope.task = task
+        self.bodies[scope.path] = scope
+        self.adopt(task, place)
+        task.add_done_callback(partial(self._body_done, scope, step), context=OUTSIDE)
+
+    def _body_done(self, scope: StepScope, step: StepIdentity, task: asyncio.Task[Any]) -> None:
+        scope.done = True
+        if self.bodies.get(scope.path) is scope:
+            del self.bodies[scope.path]
+        value: Any = None
+        error: BaseException | None
+        try:
+            value, error = task.result()
+        except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
+            error = cancelled
+        except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
+            error = raised
+        if self.closed or not self.order.is_expected(scope.path):
+            self.order.eased()
+            return
+        scope.error = error
+        self.order.when_live(
+            scope.path, partial(self.order.records.send_step, step, self._outcome(scope, value, error))
+        )
+
+    def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
+        if error is None:
+            try:
+                return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
+            except (TypeError, ValueError) as unstorable:
+                error = unstorable
+        return self.error_outcome(error)
+
+    @staticmethod
+    def error_outcome(error: BaseException) -> dict[str, Any]:
+        """An exception as the result of a step."""
+        return {"error": encode_error(error)}
+
+    @staticmethod
+    def _opened(outcome: dict[str, Any], scope: StepScope) -> Any:
+        if "error" not in outcome:
+            return decode(outcome["value"])
+        error = decode_error(outcome["error"])
+        if scope.error is not None:
+            # The class and arguments are those of the record; the traceback is only for people to read.
+            raise error.with_traceback(scope.error.__traceback__)
+        raise error
+
+    async def _settle_outcome(
+        self,
+        step: StepIdentity,
+        number: int,
+        arguments: Mapping[str, Any] | None,
+        begun: list[int],
+        start: Callable[[], None],
+    ) -> None:
+        """A crash hit a once step in flight: a person says what came of it, instead of a second run.
+
+        The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
+        """
+        self._enter_call()
+        for run, at in enumerate(begun, 1):
+            payload, schema = outcome_question(step["name"], arguments, at, self.max_payload)
+            question: StepIdentity = {
+                "path": f"{step['path']}/?{run}",
+                "key": None,
+                "kind": "interrupt",
+                "name": "unknown_outcome",
+                "location": step["location"],
+                "arguments": {},
+            }
+            # With the number of the step itself: the run before the crash asked for nothing else here.
+            answer = await self._ask(number, question, payload, response_schema=schema)
+            result = outcome_result(answer)
+            if result is not None:
+                self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
+                return
+        self.order.when_live(step["path"], partial(self.order.records.send_intent, step, start), step)
 
     def delta(self, delta: dict[str, str]) -> None:
         """Show ``{"content": str}`` or ``{"reasoning": str}`` of the model step that runs here to whoever watches."""
@@ -243,10 +405,42 @@ class Turn:
         ``payload`` is valid already (``_core.check_payload``). ``expires_in`` is in seconds. Raises InterruptExpired
         when nobody answered in time, and the matching HitlError when the server refuses the question.
         """
-        place = self._place()
-        identity = self._identify(place, "interrupt", type, key, location, {"payload": payload})
+        place = self._enter_call()
+        step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
+        with paused():
+            return await self._ask(
+                place.next_number(),
+                step,
+                payload,
+                message=message,
+                response_schema=response_schema,
+                allowed_decisions=allowed_decisions,
+                tool_call_id=tool_call_id,
+                agent=agent,
+                args_digest=args_digest,
+                expires_in=expires_in,
+                has_default=has_default,
+                metadata=metadata,
+            )
+
+    async def _ask(
+        self,
+        number: int,
+        step: StepIdentity,
+        payload: dict[str, Any],
+        *,
+        message: str | None = None,
+        response_schema: dict[str, Any] | None = None,
+        allowed_decisions: list[str] | None = None,
+        tool_call_id: str | None = None,
+        agent: str | None = None,
+        args_digest: str | None = None,
+        expires_in: float | None = None,
+        has_default: bool = False,
+        metadata: dict[str, Any] | None = None,
+    ) -> Any:
         request: InterruptRequest = {
-            "type": type,
+            "type": step["name"],
             "payload": payload,
             "message": message,
             "response_schema": response_schema,
@@ -258,24 +452,21 @@ class Turn:
             "has_default": has_default,
             "metadata": metadata,
         }
-        work = Work(place.work)
-        self._begin(work)
+        path = step["path"]
+        claim = self.order.claim(step, False)[0]
+        future = self.order.expect(path, number)
+        if claim == "live":
+            self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
         try:
-            with paused():
-                interrupt = self.port.open_interrupt(identity, request)
-                try:
-                    # Neither future may be cancelled from here: the port still has to match the server's reply to it.
-                    await asyncio.shield(interrupt.opened)
-                    self._block(work)
-                    try:
-                        return await asyncio.shield(interrupt.answer)
-                    finally:
-                        self._unblock(work)
-                except asyncio.CancelledError:
-                    self.port.withdraw(interrupt)
-                    raise
-        finally:
-            self._finish(work)
+            outcome = await future
+        except asyncio.CancelledError:
+            self.order.withdraw(path)
+            raise
+        if "answer" in outcome:
+            return outcome["answer"]
+        if "expired" in outcome:
+            raise InterruptExpired("nobody answered in time")
+        raise decode_error(outcome["error"])
 
     # -- threads --------------------------------------------------------------------------------------------------
 
@@ -285,17 +476,11 @@ class Turn:
         Not a pool: a function that waits for a person for a week must not take a place from another, and a blocked
         thread must not keep the process alive. A cancelled caller stops waiting; the thread cannot be stopped.
         """
-        place = self._place()
-        work = Work(place.work)
+        place = self._here()
         context = contextvars.copy_context()
-        context.run(place_var.set, place.inside(work))
-        done, run = job(self.loop, context, lambda: function(*args, **kwargs))
-        self._begin(work)
-        try:
-            threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
-            return await done
-        finally:
-            self._finish(work)
+        done, run = job(self, place, context, lambda: function(*args, **kwargs))
+        threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
+        return await done
 
     def run_sync(self, caller: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this turn from one of its threads and wait for it. ``caller`` is for the error message.
@@ -311,87 +496,35 @@ class Turn:
             raise RuntimeError(f"{caller}.sync() would block the event loop; use: await {caller}(...)")
         return ThreadCall(self).run(make)
 
-    # -- is the turn at work? -------------------------------------------------------------------------------------
+    # -- what the order asks about the turn -----------------------------------------------------------------------
 
-    def _begin(self, work: Work) -> None:
-        self._busy += 1
-        self._reported = False
-        if self._quiet:
-            self._quiet = _QUIET_ROUNDS
-        if work.parent is not None:
-            self._block_work(work.parent)
+    def ordered_tasks(self) -> Iterator[asyncio.Task[Any]]:
+        """The unfinished tasks that follow the journal's order."""
+        return (task for task, place in self.tasks.items() if place.is_ordered and not task.done())
 
-    def _finish(self, work: Work) -> None:
-        if work.inner == 0:
-            self._busy -= 1
-        work.done = True
-        if work.parent is not None:
-            self._unblock_work(work.parent)
-        self._settle()
+    def waits_outside(self, task: asyncio.Task[Any]) -> bool:
+        """Whether a task may wait for something that neither the journal nor another task of the turn brings about."""
+        return self._is_outside(getattr(task, "_fut_waiter", None))
 
-    def _block_work(self, work: Work) -> None:
-        if work.inner == 0 and not work.done:
-            self._busy -= 1
-        work.inner += 1
+    def _is_outside(self, awaited: Any) -> bool:
+        if awaited is None or isinstance(awaited, AwaitedFuture):
+            return False
+        if isinstance(awaited, asyncio.Task):
+            return awaited not in self.tasks
+        children = getattr(awaited, "_children", None)  # a gather's
+        if children is not None:
+            return any(self._is_outside(child) for child in children if not child.done())
+        return True
 
-    def _unblock_work(self, work: Work) -> None:
-        work.inner -= 1
-        if work.inner == 0 and not work.done:
-            self._busy += 1
-
-    def _block(self, work: Work) -> None:
-        self._block_work(work)
-        self._open += 1
-        self._settle()
-
-    def _unblock(self, work: Work) -> None:
-        self._unblock_work(work)
-        self._open -= 1
-        self._reported = False
-
-    def _settle(self) -> None:
-        if self._busy == 0 and self._open and not self._reported and not self._quiet and not self.closed:
-            self._quiet = _QUIET_ROUNDS
-            self.loop.call_soon(self._look)
-
-    def _look(self) -> None:
-        if self._busy or not self._open or self.closed:
-            self._quiet = 0
-            return
-        self._quiet -= 1
-        if self._quiet:
-            self.loop.call_soon(self._look)
-        else:
-            self._reported = True
-            self.port.waiting()
-
-
-class _Cancelled(Exception):
-    """The caller of a step was cancelled, as opposed to a body that ended in a CancelledError of its own."""
-
-
-def install_task_factory(loop: asyncio.AbstractEventLoop) -> None:
-    """Number the tasks of turns on a loop that we own, and let a turn know its tasks."""
-    loop.set_task_factory(_make_task)
-
-
-def _make_task(loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
-    context: contextvars.Context | None = kwargs.pop("context", None)
-    place = place_var.get() if context is None else context.get(place_var)
-    if place is None:
-        return asyncio.Task(coro, loop=loop, context=context, **kwargs)
-    child = place.next_task()
-    if context is None:
-        context = contextvars.copy_context()
-        context.run(place_var.set, child)
-    else:
-        try:
-            context.run(place_var.set, child)
-        except RuntimeError:  # the context that runs right now: setting the child's place there would move its parent
-            context = context.copy()
-            context.run(place_var.set, child)
-    task = asyncio.Task(coro, loop=loop, context=context, **kwargs)
-    tasks = place.turn.tasks
-    tasks[task] = None
-    task.add_done_callback(lambda done: tasks.pop(done, None))
-    return task
+    def where(self, task: Any) -> str | None:
+        """``file.py:12`` where a task waits: the innermost line of its own code that is not a library's."""
+        coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+        found: str | None = None
+        while coroutine is not None:
+            frame = getattr(coroutine, "cr_frame", None)
+            if frame is not None and "site-packages" not in frame.f_code.co_filename:
+                module = str(frame.f_globals.get("__name__", ""))
+                if module.partition(".")[0] not in ("asyncio", "hitl"):
+                    found = location_of(frame)
+            coroutine = getattr(coroutine, "cr_await", None)
+        return found

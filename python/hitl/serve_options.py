@@ -19,6 +19,9 @@ DEFAULT_STORE = "sqlite:.hitl/hitl.db"
 LONGEST_DURATION = 100 * 365 * 86_400.0
 """Seconds. More is a mistake, and would overflow a deadline."""
 
+SHORTEST_WORKER_TIMEOUT = 1.0
+"""Seconds. A sound worker may well need a part of one to say that it is there."""
+
 _AGENT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -75,6 +78,17 @@ class ServeOptions:
     """How long a turn may work; a person's time is not counted. 0 is no limit."""
     interrupt_ttl: float = 0.0
     """How long an interrupt waits for its answer before it expires; 0 is for ever."""
+    park_after: float = 60.0
+    """After how long a turn that waits for people or timers is dropped from memory; it goes on by a replay. 0 is at
+    once, so that every answer goes through a replay."""
+    max_warm: int = 64
+    """How many waiting turns stay in memory; those that have waited longest are dropped first."""
+    worker_timeout: float = 30.0
+    """How long a worker may be silent before it is killed and its turns are taken over."""
+    max_recoveries: int = 3
+    """How often a turn is taken over whose worker dies under it, before it is an error."""
+    keep_journal: float = 7 * 86_400.0
+    """How long the journal of a turn that has ended is kept; 0 is as long as its session."""
     max_payload: int = 16_384
     """Largest interrupt payload, as compact UTF-8 JSON."""
     max_value: int = 1_048_576
@@ -139,7 +153,15 @@ class ServeOptions:
     def _check_numbers(self) -> None:
         if self.workers < 1:
             raise InvalidOption("--workers", f"{self.workers} workers run no turn", "at least 1")
-        smallest = {"queue": 0, "max_sessions": 0, "max_payload": 2, "max_value": 4, "max_body": 2}
+        smallest = {
+            "queue": 0,
+            "max_sessions": 0,
+            "max_payload": 2,
+            "max_value": 4,
+            "max_body": 2,
+            "max_warm": 0,
+            "max_recoveries": 0,
+        }
         for name, least in smallest.items():
             value = getattr(self, name)
             if value < least:
@@ -148,6 +170,12 @@ class ServeOptions:
             value = getattr(self, field.name)
             if isinstance(value, float) and not (math.isfinite(value) and 0 <= value <= LONGEST_DURATION):
                 raise InvalidOption(_flag(field.name), f"{value} is no duration", "seconds, 0 or more")
+        if self.worker_timeout < SHORTEST_WORKER_TIMEOUT:
+            raise InvalidOption(
+                "--worker-timeout",
+                f"{self.worker_timeout} is too short for a busy machine",
+                f"at least {SHORTEST_WORKER_TIMEOUT:g} seconds",
+            )
 
 
 def is_loopback(host: str) -> bool:

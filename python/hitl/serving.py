@@ -85,7 +85,10 @@ class Server:
         return self
 
     def stop(self, timeout: float | None = None) -> None:
-        """Let turns at work finish for at most `timeout` seconds (default: `shutdown_timeout`), end the rest, close."""
+        """Park what waits, let turns at work finish for at most `timeout` seconds (default: `shutdown_timeout`), close.
+
+        What is still at work then goes on when a server is started on the same store.
+        """
         core, self._core = self._core, None
         try:
             if core is not None:
@@ -179,7 +182,7 @@ def serve(options: ServeOptions) -> int:
         while not stopped.done():
             if signals.received > 1:
                 # Asked twice: workers die with this process, and what is committed is committed.
-                print("stopped at once; turns at work were cut off", file=sys.stderr, flush=True)
+                print("stopped at once; turns at work go on with the next start", file=sys.stderr, flush=True)
                 os._exit(_INTERRUPTED)
             signals.wait()
         if (failed := stopped.exception()) is not None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from hitl.places import Place, StepScope, place_var
+from hitl.schedule import OUTSIDE, AwaitedFuture
 
 if TYPE_CHECKING:
     from hitl.runtime import Turn
@@ -29,18 +33,28 @@ def label(function: Callable[..., Any]) -> str:
 
 
 def job(
-    loop: asyncio.AbstractEventLoop, context: contextvars.Context, function: Callable[[], T]
+    turn: Turn, place: Place, context: contextvars.Context, function: Callable[[], T]
 ) -> tuple[asyncio.Future[T], Callable[[], None]]:
-    """A future of ``loop``, and what to call in some thread to run ``function`` in ``context`` and settle it."""
-    done: asyncio.Future[T] = loop.create_future()
+    """A future for the task at ``place``, and what to call in some thread to run ``function`` in ``context`` and settle
+    it. The thread counts as work of the turn, or of the step, until it has done so."""
+    done: asyncio.Future[T] = AwaitedFuture(place.next_number(), turn.loop)
+    holder = place.step if place.step is not None else turn
+    holder.threads += 1
 
     def settle(value: T | None, error: BaseException | None) -> None:
-        if done.cancelled():
+        if done.done():
             return
         if error is None:
             done.set_result(value)  # type: ignore[arg-type]  # no error: there is a value
         else:
             done.set_exception(error)
+
+    def finished(value: T | None, error: BaseException | None) -> None:
+        holder.threads -= 1
+        if place.is_ordered and not turn.closed:
+            turn.order.arrive(settle, (value, error), OUTSIDE)
+        else:
+            settle(value, error)
 
     def run() -> None:
         value: T | None = None
@@ -52,8 +66,8 @@ def job(
             error.__cause__ = stopped
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a thread is the caller's to see as well
             error = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, value, error)
+        if not turn.loop.is_closed():
+            turn.order.schedule.call_soon_threadsafe(finished, value, error, context=OUTSIDE)
 
     return done, run
 
@@ -69,6 +83,7 @@ class ThreadCall:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._value: Any = None
+        self._holder: Turn | StepScope | None = None
         self.over = False
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -76,7 +91,7 @@ class ThreadCall:
         context = contextvars.copy_context()
         context.run(_waiting_thread.set, self)
         try:
-            self._turn.loop.call_soon_threadsafe(self._start, make, context)
+            self._turn.order.schedule.call_soon_threadsafe(self._arrive, make, context, context=OUTSIDE)
         except RuntimeError as closed:
             raise RuntimeError("a hitl call was made after its turn had ended") from closed
         while (run := self._jobs.get()) is not None:
@@ -86,14 +101,35 @@ class ThreadCall:
         value: T = self._value
         return value
 
-    def _start(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context) -> None:
+    def _arrive(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context) -> None:
+        place = context[place_var]
+        assert place is not None
+        self._holder = place.step if place.step is not None else self._turn
+        self._holder.threads -= 1
+        if place.is_ordered and not self._turn.closed:
+            self._turn.order.arrive(self._start, (make, context, place), OUTSIDE)
+        else:
+            self._start(make, context, place)
+
+    def _start(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context, place: Place) -> None:
         # Not numbered as a child task: the thread does this for the task that it works for.
-        task = asyncio.Task(contained(make), loop=self._turn.loop, context=context)
-        self._turn.tasks[task] = None
-        task.add_done_callback(self._done)
+        task = asyncio.Task(contained(partial(self._awaited, make)), loop=self._turn.loop, context=context)
+        self._turn.adopt(task, place)
+        task.add_done_callback(self._done, context=OUTSIDE)
+
+    async def _awaited(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return await make()
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """The thread works again. Said before the last callback of the task ends, or the turn would seem to rest."""
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.threads += 1
 
     def _done(self, task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
-        self._turn.tasks.pop(task, None)
         if task.cancelled():
             self._error = asyncio.CancelledError()
         else:
@@ -101,13 +137,16 @@ class ThreadCall:
             if self._error is None:
                 self._value, self._error = task.result()
         self.over = True
+        self._go_on()  # where it was cancelled before it began
         self._jobs.put(None)
 
     async def call(self, function: Callable[[], T]) -> T:
         """Called on the loop: run a plain function in the waiting thread, in a copy of this context."""
         context = contextvars.copy_context()
         context.run(_waiting_thread.set, None)
-        done, run = job(self._turn.loop, context, function)
+        place = place_var.get()
+        assert place is not None
+        done, run = job(self._turn, place, context, function)
         self._jobs.put(run)
         return await done
 

@@ -125,6 +125,9 @@ pub enum Error {
     /// Cancel without a turn.
     #[error("Session has no turn to cancel")]
     NothingToCancel,
+    /// A retry where no turn can be taken up again.
+    #[error("Session has no turn to retry")]
+    NothingToRetry,
     /// The session belongs to another agent than the one served.
     #[error("Session belongs to agent {0}, which this server does not run")]
     OtherAgent(String),
@@ -215,6 +218,7 @@ impl Error {
             Self::SessionBusy(_) => "session_busy",
             Self::NotInterrupted(_) => "not_interrupted",
             Self::NothingToCancel => "nothing_to_cancel",
+            Self::NothingToRetry => "nothing_to_retry",
             Self::OtherAgent(_) => "other_agent",
             Self::QueueFull => "queue_full",
             Self::ShuttingDown => "shutting_down",

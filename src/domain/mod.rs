@@ -14,6 +14,7 @@ pub mod journal;
 pub mod message;
 pub mod payload;
 pub mod question;
+pub mod replay;
 pub mod schema;
 pub mod session;
 pub mod time;

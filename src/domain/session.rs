@@ -2,8 +2,11 @@
 //!
 //! A session is pure data; [`Session::transition`] takes an event and a time and gives the next session with the
 //! effects the engine owes the world, or a named error and no change. Invariants, held by property tests:
-//! an interrupted session has at least one pending interrupt; idle and error sessions have none; a session has at
-//! most one open turn, and only events of that turn move it.
+//! an interrupted session has at least one pending interrupt; an idle one has none; an error session has none but those
+//! of a turn that can be taken up again; a session has at most one turn that is open or can be, and only events of that
+//! turn move it.
+//!
+//! Whether a turn is parked is not part of it: nobody outside can tell.
 
 use std::fmt;
 
@@ -81,10 +84,34 @@ impl Failure {
         Self::new("worker_exited", "Worker process exited unexpectedly")
     }
 
-    /// The server died or stopped under the turn.
+    /// The server stopped before the turn was given to a worker.
     pub fn server_restarted() -> Self {
         Self::new("server_restarted", "The server stopped while this turn was at work; send the message again")
     }
+
+    /// The worker of a turn is gone whose agent must not be run a second time.
+    pub fn not_replayable() -> Self {
+        Self::new(
+            "not_replayable",
+            "The worker of this turn is gone, and its agent says replay=False: it cannot go on; send the message again",
+        )
+    }
+
+    /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on
+    /// request.
+    pub fn can_be_retried(&self) -> bool {
+        ["replay_mismatch", "python_unsupported", "unknown_step_kind", "worker_exited"].contains(&self.code.as_str())
+    }
+}
+
+/// A turn that failed with its journal kept: it can be taken up again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// The turn.
+    pub turn: TurnId,
+    /// What it asks, in order of arrival; not answerable before it is taken up again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<InterruptId>,
 }
 
 /// Where a session stands.
@@ -113,6 +140,9 @@ pub enum Phase {
     Error {
         /// Why.
         failure: Failure,
+        /// Its turn, where that can be taken up again. Until then nothing it asks is answered, and nothing expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<Retry>,
     },
 }
 
@@ -165,12 +195,24 @@ pub enum Event {
         /// How many messages the session remembers now.
         total_messages: usize,
     },
-    /// The turn failed, was cancelled, timed out or lost its worker.
+    /// The turn failed, was cancelled or timed out.
     TurnFailed {
         /// Whose turn.
         turn: TurnId,
         /// Why.
         failure: Failure,
+    },
+    /// The turn cannot go on as things are, but can be taken up again: what it asks stays asked.
+    TurnSuspended {
+        /// Whose turn.
+        turn: TurnId,
+        /// Why.
+        failure: Failure,
+    },
+    /// The suspended turn is taken up again.
+    TurnReopened {
+        /// Which turn.
+        turn: TurnId,
     },
 }
 
@@ -179,6 +221,8 @@ pub enum Event {
 pub enum Effect {
     /// Give the turn to a worker.
     StartTurn(TurnId),
+    /// Nobody takes this suspended turn up again: it ends in the same transaction.
+    AbandonTurn(TurnId),
     /// These interrupts lost their turn: they become `cancelled` in the same transaction.
     CancelInterrupts(Vec<InterruptId>),
     /// The status that clients see is another one: tell pollers, event listeners and webhooks.
@@ -216,7 +260,15 @@ impl Session {
         }
     }
 
-    /// The pending interrupts in order of arrival.
+    /// The turn that can be taken up again.
+    pub fn retry(&self) -> Option<&Retry> {
+        match &self.phase {
+            Phase::Error { retry, .. } => retry.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The interrupts that can be answered, in order of arrival.
     pub fn pending(&self) -> &[InterruptId] {
         match &self.phase {
             Phase::Interrupted { pending, .. } => pending,
@@ -228,7 +280,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::SessionBusy`] for a message while a turn is open; [`Error::TurnNotOpen`] for an event of a turn
-    /// that is not the open one; [`Error::UnknownInterrupt`] for closing one that is not pending.
+    /// that is not the open one; [`Error::UnknownInterrupt`] for closing one that is not pending;
+    /// [`Error::NothingToRetry`] for taking up a turn that is not suspended.
     pub fn transition(&self, event: Event, now: Timestamp) -> Result<(Self, Vec<Effect>), Error> {
         let before = self.status();
         let mut next = Self { updated_at: now, ..self.clone() };
@@ -237,6 +290,10 @@ impl Session {
             Event::MessageReceived { turn } => {
                 if self.turn().is_some() {
                     return Err(Error::SessionBusy(before));
+                }
+                if let Some(abandoned) = self.retry() {
+                    effects.push(Effect::AbandonTurn(abandoned.turn));
+                    cancel(&abandoned.pending, &mut effects);
                 }
                 next.phase = Phase::Running { turn };
                 effects.push(Effect::StartTurn(turn));
@@ -250,27 +307,27 @@ impl Session {
                 pending.push(interrupt);
                 next.phase = Phase::Interrupted { turn, pending };
             }
-            Event::InterruptClosed { turn, interrupt } => {
-                self.require_open(turn)?;
-                let mut pending = self.pending().to_vec();
-                let position = pending
-                    .iter()
-                    .position(|id| *id == interrupt)
-                    .ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?;
-                pending.remove(position);
-                next.phase =
-                    if pending.is_empty() { Phase::Running { turn } } else { Phase::Interrupted { turn, pending } };
-            }
+            Event::InterruptClosed { turn, interrupt } => next.phase = self.without(turn, interrupt)?,
             Event::TurnEnded { turn, response, total_messages } => {
                 self.require_open(turn)?;
-                self.cancel_pending(&mut effects);
+                cancel(self.pending(), &mut effects);
                 next.total_messages = total_messages;
                 next.phase = Phase::Idle { response: Some(response) };
             }
             Event::TurnFailed { turn, failure } => {
                 self.require_open(turn)?;
-                self.cancel_pending(&mut effects);
-                next.phase = Phase::Error { failure };
+                cancel(self.pending(), &mut effects);
+                next.phase = Phase::Error { failure, retry: None };
+            }
+            Event::TurnSuspended { turn, failure } => {
+                self.require_open(turn)?;
+                let retry = Some(Retry { turn, pending: self.pending().to_vec() });
+                next.phase = Phase::Error { failure, retry };
+            }
+            Event::TurnReopened { turn } => {
+                let retry = self.retry().filter(|retry| retry.turn == turn).ok_or(Error::NothingToRetry)?;
+                next.phase = open(turn, retry.pending.clone());
+                effects.push(Effect::StartTurn(turn));
             }
         }
         if next.status() != before {
@@ -283,10 +340,24 @@ impl Session {
         if self.turn() == Some(turn) { Ok(()) } else { Err(Error::TurnNotOpen) }
     }
 
-    fn cancel_pending(&self, effects: &mut Vec<Effect>) {
-        if !self.pending().is_empty() {
-            effects.push(Effect::CancelInterrupts(self.pending().to_vec()));
-        }
+    /// The phase without a pending interrupt.
+    fn without(&self, turn: TurnId, interrupt: InterruptId) -> Result<Phase, Error> {
+        self.require_open(turn)?;
+        let mut pending = self.pending().to_vec();
+        let position = pending.iter().position(|id| *id == interrupt);
+        pending.remove(position.ok_or_else(|| Error::UnknownInterrupt(interrupt.to_string()))?);
+        Ok(open(turn, pending))
+    }
+}
+
+/// The phase of a session whose open turn asks `pending`.
+fn open(turn: TurnId, pending: Vec<InterruptId>) -> Phase {
+    if pending.is_empty() { Phase::Running { turn } } else { Phase::Interrupted { turn, pending } }
+}
+
+fn cancel(pending: &[InterruptId], effects: &mut Vec<Effect>) {
+    if !pending.is_empty() {
+        effects.push(Effect::CancelInterrupts(pending.to_vec()));
     }
 }
 

@@ -1,10 +1,13 @@
-//! Answers come in: checked, written, then delivered. All of a request or nothing.
+//! Answers come in: checked, written, then delivered, or, to a parked turn, the turn is woken. All of a request or
+//! nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::json;
 
+use super::claims::Woken;
+use super::deliveries::Ticket;
 use super::dispatch::Delivery;
 use super::messages::{keep_reply, stored_reply};
 use super::owed::Owed;
@@ -15,16 +18,25 @@ use crate::domain::event::Event;
 use crate::domain::interrupt::{Answered, Interrupt};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
-use crate::domain::session::{self, Status};
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::session::{self, Session, Status};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
 struct Written {
     resumed: Resumed,
-    deliveries: Vec<(TurnId, Delivery)>,
-    resolved: Vec<Interrupt>,
+    reached: Option<Reached>,
+    /// How many interrupts were resolved.
+    resolved: usize,
     owed: Owed,
+}
+
+/// How what was appended gets to its turn.
+pub(super) enum Reached {
+    /// It was not parked: these are for its worker, if it is at one.
+    Warm(Vec<Ticket>),
+    /// It was parked: it is woken and reads its journal.
+    Parked(Woken),
 }
 
 impl Engine {
@@ -33,7 +45,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`], [`Error::NotInterrupted`], [`Error::InvalidAnswer`],
     /// [`Error::AlreadyResolved`], [`Error::InterruptExpired`], [`Error::InterruptCancelled`],
-    /// [`Error::DuplicateAnswer`], [`Error::ValueTooLarge`], [`Error::IdempotencyKeyReused`].
+    /// [`Error::DuplicateAnswer`], [`Error::ValueTooLarge`], [`Error::IdempotencyKeyReused`], [`Error::OtherAgent`].
     pub async fn resume(
         self: &Arc<Self>,
         id: SessionId,
@@ -48,11 +60,13 @@ impl Engine {
                 return Err(Error::ValueTooLarge { size, limit });
             }
         }
-        let written = self.store.transact(move |tx| write_answers(tx, id, answers, by.as_deref(), key));
+        let engine = Arc::clone(self);
+        let written = self.store.transact(move |tx| engine.write_answers(tx, id, answers, by.as_deref(), key));
         let engine = Arc::clone(self);
         detached(async move {
             let written = written.await?;
-            engine.deliver_answers(written.deliveries, &written.resolved);
+            engine.counters.answered(written.resolved);
+            engine.reach(written.reached);
             engine.settle(written.owed);
             Ok(written.resumed)
         })
@@ -73,65 +87,78 @@ impl Engine {
         self.resume(session, vec![answer], by, key).await
     }
 
-    fn deliver_answers(self: &Arc<Self>, deliveries: Vec<(TurnId, Delivery)>, resolved: &[Interrupt]) {
-        for interrupt in resolved {
-            self.counters.answered();
-            if let Some(due) = interrupt.expires_at {
-                self.deadlines.remove(due, interrupt.interrupt_id);
+    fn write_answers(
+        &self,
+        tx: &mut dyn Transaction,
+        id: SessionId,
+        answers: Vec<Answer>,
+        by: Option<&str>,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Written, Error> {
+        let now = clock::now();
+        let scope = format!("resume:{id}");
+        let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+        if let Some(body) = stored_reply(tx, &scope, key.as_ref())? {
+            let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
+            let resumed = Resumed { session_id: id, status, replayed: true };
+            return Ok(Written { resumed, reached: None, resolved: 0, owed: Owed::default() });
+        }
+        self.check_agent(&session)?;
+        let mut owed = Owed::default();
+        let mut deliveries = Vec::new();
+        let mut seen = HashSet::new();
+        for answer in answers {
+            let interrupt = find(tx, &session, &answer.interrupt_id)?;
+            // By what the ids mean: a UUID can be written in several ways.
+            if !seen.insert(interrupt.interrupt_id) {
+                return Err(Error::DuplicateAnswer(answer.interrupt_id));
             }
+            let outcome = interrupt.answer(answer.value, by, now).map_err(|error| at(&answer.place, error))?;
+            let Answered::Now(answered) = outcome else { continue };
+            let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
+            let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
+            let index = close(tx, &answered, &entry, &mut owed, now)?;
+            deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
         }
-        for (turn, delivery) in deliveries {
-            self.deliver(turn, delivery);
+        let resolved = deliveries.len();
+        let status = tx.session(id)?.map_or(session.status(), |session| session.status());
+        let reached = if resolved > 0 { self.reaching(tx, &session, deliveries, now)? } else { None };
+        keep_reply(tx, &scope, key, json!({"status": status}), now)?;
+        let resumed = Resumed { session_id: id, status, replayed: resolved == 0 };
+        Ok(Written { resumed, reached, resolved, owed })
+    }
+
+    /// How the open turn of `session` gets what was appended to it in this transaction.
+    pub(super) fn reaching(
+        &self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        deliveries: Vec<Delivery>,
+        now: Timestamp,
+    ) -> Result<Option<Reached>, Error> {
+        let Some(turn) = session.turn() else { return Ok(None) };
+        let turn = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+        Ok(Some(if turn.parked {
+            Reached::Parked(self.wake(tx, &turn, &session.agent, now)?)
+        } else {
+            let announce = |delivery| Ticket::announce(self, turn.id, turn.epoch, delivery);
+            Reached::Warm(deliveries.into_iter().map(announce).collect())
+        }))
+    }
+
+    /// Does what [`Engine::reaching`] decided, after the commit.
+    pub(super) fn reach(self: &Arc<Self>, reached: Option<Reached>) {
+        match reached {
+            Some(Reached::Warm(tickets)) => tickets.into_iter().for_each(|ticket| ticket.redeem(self)),
+            Some(Reached::Parked(woken)) => self.rouse(woken),
+            None => {}
         }
     }
 
-    /// Hands a delivery to a turn, which is at work from now on.
-    fn deliver(self: &Arc<Self>, turn: TurnId, delivery: Delivery) {
-        let (Delivery::Answer { index, .. } | Delivery::Expired { index, .. }) = &delivery;
-        if !self.live.deliver(turn, *index, self) {
-            return;
-        }
-        if let Some(dispatch) = self.dispatch.get() {
-            dispatch.deliver(turn, delivery);
-        }
-    }
-
-    /// Lets interrupts expire as their time comes, until the engine stops.
-    pub(super) fn spawn_expiry(self: &Arc<Self>) {
-        let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            loop {
-                let interrupt = tokio::select! {
-                    () = engine.stopped.cancelled() => return,
-                    interrupt = engine.deadlines.next() => interrupt,
-                };
-                if let Err(error) = engine.expire(interrupt).await {
-                    tracing::error!(%interrupt, %error, "an interrupt's time is over, but it could not be settled");
-                }
-            }
-        });
-    }
-
-    async fn expire(self: &Arc<Self>, id: InterruptId) -> Result<(), Error> {
-        let expired = self
-            .store
-            .transact(move |tx| {
-                let now = clock::now();
-                // Somebody answered first: then there is nothing to expire.
-                let Some(expired) = tx.interrupt(id)?.and_then(|interrupt| interrupt.expire(now)) else {
-                    return Ok(None);
-                };
-                let mut owed = Owed::default();
-                let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut owed, now)?;
-                Ok(Some((expired.turn_id, Delivery::Expired { index, interrupt: id }, owed)))
-            })
-            .await?;
-        if let Some((turn, delivery, owed)) = expired {
-            self.counters.expired();
-            self.deliver(turn, delivery);
-            self.settle(owed);
-        }
-        Ok(())
+    /// # Errors
+    /// [`Error::OtherAgent`] where the session is not of the agent that is served.
+    pub(super) fn check_agent(&self, session: &Session) -> Result<(), Error> {
+        if session.agent == self.settings.agent { Ok(()) } else { Err(Error::OtherAgent(session.agent.clone())) }
     }
 }
 
@@ -152,55 +179,19 @@ pub(super) fn close(
     Ok(index)
 }
 
-fn write_answers(
-    tx: &mut dyn Transaction,
-    id: SessionId,
-    answers: Vec<Answer>,
-    by: Option<&str>,
-    key: Option<IdempotencyKey>,
-) -> Result<Written, Error> {
-    let now = clock::now();
-    let scope = format!("resume:{id}");
-    let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-    if let Some(body) = stored_reply(tx, &scope, key.as_ref())? {
-        let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
-        let resumed = Resumed { session_id: id, status, replayed: true };
-        return Ok(Written { resumed, deliveries: Vec::new(), resolved: Vec::new(), owed: Owed::default() });
-    }
-    let mut owed = Owed::default();
-    let mut deliveries = Vec::new();
-    let mut resolved = Vec::new();
-    let mut seen = HashSet::new();
-    for answer in answers {
-        let interrupt = find(tx, &session, &answer.interrupt_id)?;
-        // By what the ids mean: a UUID can be written in several ways.
-        if !seen.insert(interrupt.interrupt_id) {
-            return Err(Error::DuplicateAnswer(answer.interrupt_id));
-        }
-        let outcome = interrupt.answer(answer.value, by, now).map_err(|error| at(&answer.place, error))?;
-        let Answered::Now(answered) = outcome else { continue };
-        let value = answered.value.clone().unwrap_or_default();
-        let entry = Entry::Answer { interrupt_id: answered.interrupt_id, value: value.clone() };
-        let index = close(tx, &answered, &entry, &mut owed, now)?;
-        deliveries.push((answered.turn_id, Delivery::Answer { index, interrupt: answered.interrupt_id, value }));
-        resolved.push(*answered);
-    }
-    let status = tx.session(id)?.map_or(session.status(), |session| session.status());
-    keep_reply(tx, &scope, key, json!({"status": status}), now)?;
-    let resumed = Resumed { session_id: id, status, replayed: resolved.is_empty() };
-    Ok(Written { resumed, deliveries, resolved, owed })
-}
-
 /// The interrupt that a client named, if it is one of this session.
-fn find(tx: &dyn Transaction, session: &session::Session, id: &str) -> Result<Interrupt, Error> {
+fn find(tx: &dyn Transaction, session: &Session, id: &str) -> Result<Interrupt, Error> {
     let found = match id.parse::<InterruptId>() {
         Ok(id) => tx.interrupt(id)?.filter(|interrupt| interrupt.session_id == session.id),
         Err(_) => None,
     };
-    found.ok_or_else(|| match session.status() {
-        Status::Interrupted => Error::UnknownInterrupt(id.to_owned()),
-        other => Error::NotInterrupted(other),
-    })
+    match (found, session.status()) {
+        // What a suspended turn asks cannot be answered before it is taken up again.
+        (Some(found), status) if found.is_pending() && session.retry().is_some() => Err(Error::NotInterrupted(status)),
+        (Some(found), _) => Ok(found),
+        (None, Status::Interrupted) => Err(Error::UnknownInterrupt(id.to_owned())),
+        (None, other) => Err(Error::NotInterrupted(other)),
+    }
 }
 
 /// Says where in the request the wrong answer stood.

@@ -1,4 +1,9 @@
-//! The open turns of this process: how long each was at work, and which of its deliveries were made.
+//! The turns that this process has in memory: claimed ones on their way to a worker, and those at a worker, with how
+//! long each was at work and what it was told.
+//!
+//! A turn is entered here inside the transaction that claims it, so that nothing that is committed later can miss it:
+//! what is delivered before the turn is at its worker is held. Everything that a worker is told about a turn (begin,
+//! delivery, park) is told under the one lock, in the order in which it happened.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,115 +13,362 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::Engine;
-use super::dispatch::TurnOrder;
+use super::deliveries::Queue;
+use super::dispatch::{Delivery, TurnOrder};
 use crate::domain::session::Failure;
-use crate::domain::{SessionId, TurnId};
+use crate::domain::{SessionId, Timestamp, TurnId};
 
+/// A turn at a worker.
 #[derive(Debug)]
 struct LiveTurn {
     session: SessionId,
     epoch: u64,
+    /// How many entries its worker was given with the order.
+    known: u64,
     /// Time at work so far, without the current stretch.
     worked: Duration,
-    /// Since when it is at work; `None` while it is queued or waits for people.
+    /// Since when it is at work; `None` while it is paused.
     since: Option<Instant>,
     /// Ends the turn when its time is over.
     timer: Option<AbortHandle>,
     /// The journal index of the newest delivery.
     delivered: Option<u64>,
+    paused: Option<Paused>,
+}
+
+#[derive(Debug)]
+struct Paused {
+    /// Counts pauses: a smaller one is longer ago.
+    number: u64,
+    at: Instant,
+    pause: Pause,
+}
+
+/// What a turn waits for, as its `Pause` entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// Where that stands in the journal.
+    pub index: u64,
+    /// When its earliest timer is due.
+    pub wake_at: Option<Timestamp>,
+    /// Whether it can be parked: something wakes it, and it can be replayed.
+    pub can_be_parked: bool,
+}
+
+/// A turn at a worker, as a batch of its words finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Whose.
+    pub session: SessionId,
+    /// How many entries its worker was given with the order.
+    pub known: u64,
+    /// Milliseconds at work so far.
+    pub worked_ms: u64,
+    /// Where its pause stands, while it is paused.
+    pub pause: Option<Pause>,
+}
+
+/// A paused turn that may be parked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub turn: TurnId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Whose.
+    pub session: SessionId,
+    /// What it waits for.
+    pub pause: Pause,
+    /// Milliseconds at work.
+    pub worked_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Turns {
+    at_workers: HashMap<TurnId, LiveTurn>,
+    /// Claimed at that epoch, and what was delivered since.
+    claimed: HashMap<TurnId, (u64, Vec<Delivery>)>,
+    /// What was announced and has not been delivered.
+    queues: HashMap<TurnId, Queue>,
+    pauses: u64,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct LiveTurns {
-    turns: Mutex<HashMap<TurnId, LiveTurn>>,
-    stopped_working: Notify,
+    turns: Mutex<Turns>,
+    /// A turn is not at work any more.
+    rested: Notify,
+    /// A turn has paused.
+    paused: Notify,
 }
 
 impl LiveTurns {
-    /// A turn that was written; it does not work yet.
-    pub fn insert(&self, turn: TurnId, session: SessionId, epoch: u64) {
-        let live = LiveTurn { session, epoch, worked: Duration::ZERO, since: None, timer: None, delivered: None };
-        self.lock().insert(turn, live);
+    /// A turn is being claimed at `epoch`; see [`super::claims::Claim`].
+    pub fn claim(&self, turn: TurnId, epoch: u64) {
+        self.lock().claimed.insert(turn, (epoch, Vec::new()));
     }
 
-    /// The session of a turn, if `epoch` is the turn's.
-    pub fn session(&self, turn: TurnId, epoch: u64) -> Option<SessionId> {
-        self.lock().get(&turn).filter(|live| live.epoch == epoch).map(|live| live.session)
+    /// It was not claimed after all, or is not started.
+    pub fn unclaim(&self, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if turns.claimed.get(&turn).is_some_and(|(claimed, _)| *claimed == epoch) {
+            turns.claimed.remove(&turn);
+        }
     }
 
-    /// The session of a turn.
+    /// A claimed turn goes to a worker: it is at work from now on, and `--timeout` counts. Whether it does: not where it
+    /// was settled meanwhile.
+    pub fn begin(&self, engine: &Arc<Engine>, order: TurnOrder, worked: Duration) -> bool {
+        let Some(dispatch) = engine.dispatch.get() else { return false };
+        let (turn, epoch) = (order.turn, order.epoch);
+        let mut turns = self.lock();
+        let held = match turns.claimed.remove(&turn) {
+            Some((claimed, held)) if claimed == epoch => held,
+            Some(newer) => {
+                turns.claimed.insert(turn, newer);
+                return false;
+            }
+            None => return false,
+        };
+        // It was parked, and answered before its worker was told.
+        if let Some(mut parked) = turns.at_workers.remove(&turn) {
+            parked.rest();
+            dispatch.park(turn);
+        }
+        let mut live = LiveTurn {
+            session: order.session,
+            epoch,
+            known: order.journal.len() as u64,
+            worked,
+            since: None,
+            timer: None,
+            delivered: None,
+            paused: None,
+        };
+        live.work(turn, engine);
+        turns.at_workers.insert(turn, live);
+        dispatch.start(order);
+        for delivery in held {
+            hand_over(&mut turns, engine, turn, delivery);
+        }
+        true
+    }
+
+    /// See [`super::deliveries::Ticket`].
+    pub fn announce(&self, turn: TurnId, epoch: u64, delivery: Delivery) {
+        self.lock().queues.entry(turn).or_default().announce(epoch, delivery);
+    }
+
+    /// It came to nothing.
+    pub fn withdraw(&self, turn: TurnId, epoch: u64, index: u64) {
+        if let Some(queue) = self.lock().queues.get_mut(&turn) {
+            queue.withdraw(epoch, index);
+        }
+    }
+
+    /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its place
+    /// again and is at work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
+    pub fn deliver(&self, engine: &Arc<Engine>, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
+        let mut turns = self.lock();
+        if let Some(queue) = turns.queues.get_mut(&turn) {
+            learnt(queue);
+            turns.flush(engine, turn);
+        }
+    }
+
+    /// Delivers what was kept waiting by what came to nothing.
+    pub fn deliver_all(&self, engine: &Arc<Engine>) {
+        let mut turns = self.lock();
+        for turn in turns.queues.keys().copied().collect::<Vec<_>>() {
+            turns.flush(engine, turn);
+        }
+    }
+
+    /// The turn at `epoch` has paused: its place is free. Nothing happens where a delivery has come after the pause.
+    pub fn pause(&self, engine: &Engine, turn: TurnId, epoch: u64, pause: Pause) {
+        let mut turns = self.lock();
+        turns.pauses += 1;
+        let number = turns.pauses;
+        let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
+        if live.delivered > Some(pause.index) {
+            return;
+        }
+        live.rest();
+        live.paused = Some(Paused { number, at: Instant::now(), pause });
+        // Under the lock, so that a delivery at this moment cannot lose the place it takes.
+        engine.slots().leave(turn, epoch);
+        drop(turns);
+        self.rested.notify_waiters();
+        self.paused.notify_one();
+    }
+
+    /// The turn at `epoch`, if it is at a worker.
+    pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<Standing> {
+        self.lock().at_workers.get(&turn).filter(|live| live.epoch == epoch).map(|live| Standing {
+            session: live.session,
+            known: live.known,
+            worked_ms: live.worked_ms(),
+            pause: live.paused.as_ref().map(|paused| paused.pause),
+        })
+    }
+
+    /// The session of a turn at a worker.
     pub fn session_of(&self, turn: TurnId) -> Option<SessionId> {
-        self.lock().get(&turn).map(|live| live.session)
+        self.lock().at_workers.get(&turn).map(|live| live.session)
     }
 
-    /// The turn is given to a worker: it is at work from now on, and `--timeout` counts.
-    pub fn begin(&self, turn: TurnId, engine: &Arc<Engine>) {
-        if let Some(live) = self.lock().get_mut(&turn) {
+    /// The turns to be parked now, least recently paused first: those beyond `warm`, and those that have been paused for
+    /// `after`. And how long it is until there is another one, if nothing pauses before.
+    pub fn to_park(&self, warm: usize, after: Duration) -> (Vec<Candidate>, Option<Duration>) {
+        let turns = self.lock();
+        let mut paused: Vec<(u64, Duration, Candidate)> = turns
+            .at_workers
+            .iter()
+            .filter_map(|(turn, live)| {
+                let Paused { number, at, pause } = live.paused.as_ref().filter(|paused| paused.pause.can_be_parked)?;
+                let candidate = Candidate {
+                    turn: *turn,
+                    epoch: live.epoch,
+                    session: live.session,
+                    pause: *pause,
+                    worked_ms: live.worked_ms(),
+                };
+                Some((*number, at.elapsed(), candidate))
+            })
+            .collect();
+        paused.sort_unstable_by_key(|(number, ..)| *number);
+        let beyond = paused.len().saturating_sub(warm);
+        let due = paused.iter().enumerate().take_while(|(place, (_, age, _))| *place < beyond || *age >= after).count();
+        let next = paused.get(due).map(|(_, age, _)| after.saturating_sub(*age));
+        (paused.drain(..due).map(|(.., candidate)| candidate).collect(), next)
+    }
+
+    /// Resolves after a turn has paused.
+    pub async fn some_paused(&self) {
+        self.paused.notified().await;
+    }
+
+    /// The turn at `epoch` was parked in the store: its worker drops it.
+    pub fn park(&self, engine: &Engine, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if turns.remove(turn, epoch) {
+            engine.slots().leave(turn, epoch);
+            if let Some(dispatch) = engine.dispatch.get() {
+                dispatch.park(turn);
+            }
+        }
+        drop(turns);
+        self.rested.notify_waiters();
+    }
+
+    /// The turn at `epoch` goes on by itself, as when one of its timers has fired: it takes its place again.
+    pub fn go_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.paused = None;
+            engine.slots().rejoin(turn, epoch);
             live.work(turn, engine);
         }
     }
 
-    /// Entry `index` goes to the turn, which takes its place again and is at work; whether it is still there.
-    pub fn deliver(&self, turn: TurnId, index: u64, engine: &Arc<Engine>) -> bool {
-        let mut turns = self.lock();
-        let Some(live) = turns.get_mut(&turn) else { return false };
-        live.delivered = live.delivered.max(Some(index));
-        // Under this lock, so that a turn that ends at this moment cannot leave its place taken for ever.
-        engine.slots().rejoin(turn);
-        live.work(turn, engine);
-        true
+    /// The turn at `epoch` is not to be parked: something was appended to it.
+    pub fn keep(&self, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.paused = None;
+        }
     }
 
-    /// The turn says that it waits for people, having seen the journal up to `seen`: the order that may start in its
-    /// place. Nothing happens where a delivery has overtaken what it said.
-    pub fn wait(&self, turn: TurnId, epoch: u64, seen: Option<u64>, engine: &Engine) -> Option<TurnOrder> {
+    /// The turn at `epoch` is at no worker any more.
+    pub fn lose(&self, engine: &Engine, turn: TurnId, epoch: u64) {
+        self.lock().remove(turn, epoch);
+        engine.slots().leave(turn, epoch);
+        self.rested.notify_waiters();
+    }
+
+    /// The turn is settled, wherever it was.
+    pub fn forget(&self, engine: &Engine, turn: TurnId) {
         let mut turns = self.lock();
-        let live = turns.get_mut(&turn).filter(|live| live.epoch == epoch)?;
-        if live.delivered > seen {
-            return None;
+        turns.claimed.remove(&turn);
+        turns.queues.remove(&turn);
+        if let Some(mut live) = turns.at_workers.remove(&turn) {
+            live.rest();
         }
-        live.rest();
-        let next = engine.slots().leave(turn);
+        engine.slots().forget(turn);
         drop(turns);
-        self.stopped_working.notify_waiters();
-        next
+        self.rested.notify_waiters();
     }
 
-    /// The turn is over; whether it was there.
-    pub fn remove(&self, turn: TurnId) -> bool {
-        let removed = self.lock().remove(&turn);
-        let was_there = removed.is_some();
-        if let Some(mut live) = removed {
-            live.rest();
-        }
-        self.stopped_working.notify_waiters();
-        was_there
-    }
-
-    /// Forgets every turn: they are settled, and what their workers still say is void.
+    /// Forgets every turn: what their workers still say is void.
     pub fn clear(&self) {
-        for (_, mut live) in self.lock().drain() {
+        let mut turns = self.lock();
+        turns.claimed.clear();
+        turns.queues.clear();
+        for (_, mut live) in turns.at_workers.drain() {
             live.rest();
         }
     }
 
-    /// Resolves when no turn is at work or queued for work.
+    /// Resolves when no turn is at work.
     pub async fn none_at_work(&self) {
         loop {
-            let stopped = self.stopped_working.notified();
-            tokio::pin!(stopped);
-            stopped.as_mut().enable();
-            if self.lock().values().all(|live| live.since.is_none()) {
+            let rested = self.rested.notified();
+            tokio::pin!(rested);
+            rested.as_mut().enable();
+            if self.lock().at_workers.values().all(|live| live.since.is_none()) {
                 return;
             }
-            stopped.await;
+            rested.await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TurnId, LiveTurn>> {
-        // A panic elsewhere cannot leave a map half changed.
+    /// How many turns are at workers, and how many of those are paused.
+    pub fn count(&self) -> (usize, usize) {
+        let turns = self.lock();
+        (turns.at_workers.len(), turns.at_workers.values().filter(|live| live.paused.is_some()).count())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turns> {
+        // A panic elsewhere cannot leave the maps half changed.
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turns {
+    fn flush(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+        while let Some((epoch, delivery)) = self.queues.get_mut(&turn).and_then(Queue::next) {
+            if let Some((_, held)) = self.claimed.get_mut(&turn) {
+                held.push(delivery);
+            } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
+                hand_over(self, engine, turn, delivery);
+            }
+        }
+        if self.queues.get(&turn).is_some_and(Queue::is_empty) {
+            self.queues.remove(&turn);
+        }
+    }
+
+    fn remove(&mut self, turn: TurnId, epoch: u64) -> bool {
+        if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
+            return false;
+        }
+        if let Some(mut live) = self.at_workers.remove(&turn) {
+            live.rest();
+        }
+        true
+    }
+}
+
+fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: Delivery) {
+    // What its order brought along is not given to it again.
+    let is_new = |live: &&mut LiveTurn| live.known <= delivery.index();
+    let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
+    live.delivered = live.delivered.max(Some(delivery.index()));
+    live.paused = None;
+    engine.slots().rejoin(turn, live.epoch);
+    live.work(turn, engine);
+    if let Some(dispatch) = engine.dispatch.get() {
+        dispatch.deliver(turn, delivery);
     }
 }
 
@@ -146,12 +398,17 @@ impl LiveTurn {
             timer.abort();
         }
     }
+
+    fn worked_ms(&self) -> u64 {
+        let worked = self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        u64::try_from(worked.as_millis()).unwrap_or(u64::MAX)
+    }
 }
 
 impl Engine {
     async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
         // The timer must not abort the task it runs in.
-        if let Some(live) = self.live.lock().get_mut(&turn) {
+        if let Some(live) = self.live.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             live.timer = None;
         }
         match self.turn_failed(turn, epoch, Failure::timed_out()).await {

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::dispatch::TurnOrder;
 use super::owed::Owed;
 use super::view::IdempotencyKey;
 use super::{Engine, clock, detached, slots};
-use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session;
 use crate::domain::webhook::Webhook;
@@ -35,8 +33,7 @@ impl Engine {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
-        let agent = self.settings.agent.clone();
-        let places = Arc::clone(&self.slots);
+        let engine = Arc::clone(self);
         let written = self.store.transact(move |tx| {
             let now = clock::now();
             let scope = format!("messages:{id}");
@@ -44,32 +41,27 @@ impl Engine {
                 return Ok(None);
             }
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-            if session.agent != agent {
-                return Err(Error::OtherAgent(session.agent));
-            }
+            engine.check_agent(&session)?;
             let turn = clock::turn_id();
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
-            let reservation = slots::Reservation::take(&places)?;
+            let reservation = slots::Reservation::take(&engine.slots)?;
             let mut owed = Owed::default();
-            tx.insert_turn(&Turn::new(turn, id, message.clone(), webhook, now))?;
+            let row = Turn::new(turn, id, message, webhook, now);
+            tx.insert_turn(&row)?;
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-            let epoch = tx.claim_turn(turn)?;
-            // What runs it is not known yet in this place.
-            tx.append(turn, epoch, &Entry::Start { code: String::new(), python: String::new() }, now)?;
+            let claim = engine.claim_new(tx, &row, now)?;
             keep_reply(tx, &scope, key, json!({}), now)?;
-            let order = TurnOrder { turn, epoch, session: id, message: Arc::new(message), state: tx.messages(id)? };
-            Ok(Some((order, reservation, owed)))
+            Ok(Some((claim, reservation, owed)))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let Some((order, reservation, owed)) = written.await? else { return Ok(()) };
+            let Some((claim, reservation, owed)) = written.await? else { return Ok(()) };
             engine.counters.turn_started();
-            engine.live.insert(order.turn, id, order.epoch);
             engine.settle(owed);
-            let next = reservation.redeem(order);
-            if let Some(order) = next {
-                engine.begin(order);
+            if let Some((order, _)) = claim.into_order() {
+                reservation.redeem(order);
+                engine.pump();
             }
             Ok(())
         })

@@ -16,6 +16,9 @@ pub struct Counters {
     asked: AtomicU64,
     answered: AtomicU64,
     expired: AtomicU64,
+    parked: AtomicU64,
+    recovered: AtomicU64,
+    retried: AtomicU64,
 }
 
 impl Counters {
@@ -30,19 +33,34 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A step was journaled.
-    pub fn step(&self) {
-        self.steps.fetch_add(1, Ordering::Relaxed);
+    /// Steps were journaled.
+    pub fn steps(&self, steps: usize) {
+        self.steps.fetch_add(steps as u64, Ordering::Relaxed);
     }
 
-    /// An interrupt was opened.
-    pub fn asked(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    /// Interrupts were opened.
+    pub fn asked(&self, interrupts: usize) {
+        self.asked.fetch_add(interrupts as u64, Ordering::Relaxed);
     }
 
-    /// An interrupt was answered.
-    pub fn answered(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+    /// A turn was parked.
+    pub fn parked(&self) {
+        self.parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A turn lost its worker and goes on with another.
+    pub fn recovered(&self) {
+        self.recovered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A suspended turn was taken up again.
+    pub fn retried(&self) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Interrupts were answered.
+    pub fn answered(&self, interrupts: usize) {
+        self.answered.fetch_add(interrupts as u64, Ordering::Relaxed);
     }
 
     /// An interrupt expired.
@@ -58,11 +76,14 @@ impl Engine {
     /// The store's.
     pub async fn metrics(&self) -> Result<String, Error> {
         let health = self.health().await?;
+        let (warm, paused) = self.live.count();
         let mut text = String::new();
         let gauges = [
             ("hitl_workers", "Turns that may be at work.", health.max_workers),
             ("hitl_turns_at_work", "Turns at work; those that wait for people do not count.", health.running_workers),
             ("hitl_turns_queued", "Turns that wait for a worker.", health.queued),
+            ("hitl_turns_in_memory", "Turns at workers, waiting ones included.", warm),
+            ("hitl_turns_paused_in_memory", "Turns at workers that wait for people or timers.", paused),
             ("hitl_sessions", "Sessions in the store.", health.total_sessions),
         ];
         for (name, help, value) in gauges {
@@ -70,13 +91,16 @@ impl Engine {
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
-        metric(
-            &mut text,
-            "hitl_turns_started_total",
-            "Turns begun.",
-            "counter",
-            &[("", count(&counters.turns_started))],
-        );
+        for (name, help, counter) in [
+            ("hitl_turns_started_total", "Turns begun.", &counters.turns_started),
+            ("hitl_turns_parked_total", "Times a waiting turn left memory.", &counters.parked),
+            ("hitl_turns_recovered_total", "Times a turn went on that lost its worker.", &counters.recovered),
+            ("hitl_turns_retried_total", "Times a failed turn was taken up again.", &counters.retried),
+            ("hitl_steps_total", "Steps journaled.", &counters.steps),
+            ("hitl_interrupts_opened_total", "Interrupts opened.", &counters.asked),
+        ] {
+            metric(&mut text, name, help, "counter", &[("", count(counter))]);
+        }
         metric(
             &mut text,
             "hitl_turns_ended_total",
@@ -86,14 +110,6 @@ impl Engine {
                 ("{outcome=\"done\"}", count(&counters.turns_done)),
                 ("{outcome=\"failed\"}", count(&counters.turns_failed)),
             ],
-        );
-        metric(&mut text, "hitl_steps_total", "Steps journaled.", "counter", &[("", count(&counters.steps))]);
-        metric(
-            &mut text,
-            "hitl_interrupts_opened_total",
-            "Interrupts opened.",
-            "counter",
-            &[("", count(&counters.asked))],
         );
         metric(
             &mut text,

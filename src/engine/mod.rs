@@ -1,19 +1,30 @@
 //! The engine: load, let the domain decide, persist, then do what is owed.
 //!
-//! Clients come in through [`sessions`], [`messages`] and [`answers`], workers through [`turns`]; all of them change a
-//! session only inside one store transaction. Whatever others are told (pollers, listeners, workers, webhooks), they
-//! are told after the commit.
+//! Clients come in through [`sessions`], [`messages`], [`answers`] and [`retry`], workers through [`append`] and
+//! [`turns`]; all of them change a session only inside one store transaction. Whatever others are told (pollers,
+//! listeners, workers, webhooks), they are told after the commit.
+//!
+//! A turn is new ([`messages`]), or it has a journal and is claimed ([`claims`]): because it was answered or its time
+//! has come ([`due`]) after it was parked ([`parking`]), because its worker or server was lost ([`recovery`]), or because
+//! it is retried ([`retry`]). Which of them are at work is [`slots`]' to say, which are in memory [`live`]'s.
 
 pub mod answers;
+mod append;
 mod bells;
+mod claims;
 mod clock;
-mod deadlines;
+mod deliveries;
 pub mod dispatch;
+mod due;
 mod feed;
+mod inbox;
 mod live;
 pub mod messages;
 pub mod metrics;
 mod owed;
+mod parking;
+mod recovery;
+pub mod retry;
 pub mod sessions;
 pub mod settings;
 mod slots;
@@ -25,15 +36,14 @@ pub mod webhooks;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::Error;
-use crate::domain::journal::{Ending, Entry};
-use crate::domain::session::{self, Failure};
 use crate::store::{Store, StoreExt};
 use bells::Bells;
-use deadlines::Deadlines;
-use dispatch::{Dispatch, TurnOrder};
+use dispatch::Dispatch;
+use due::Alarm;
 use feed::Feed;
 use live::LiveTurns;
 use metrics::Counters;
@@ -49,9 +59,11 @@ pub struct Engine {
     /// Set once, right after the start: supervisor and engine need each other.
     dispatch: OnceLock<Arc<dyn Dispatch>>,
     slots: Arc<Mutex<Slots>>,
-    live: LiveTurns,
+    /// A claim or a delivery came to nothing.
+    freed: Arc<Notify>,
+    live: Arc<LiveTurns>,
     bells: Bells,
-    deadlines: Deadlines,
+    alarm: Alarm,
     feed: Feed,
     webhooks: Arc<Webhooks>,
     counters: Counters,
@@ -73,38 +85,49 @@ pub enum StartError {
 }
 
 impl Engine {
-    /// Settles the turns that the last server left open, then starts.
+    /// An engine that runs nothing yet: see [`Engine::attach`].
     ///
     /// # Errors
     /// [`StartError`].
     pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
         let stopping = CancellationToken::new();
-        fail_open_turns(&store).await?;
         let last_event = store.query(|reader| reader.last_event()).await?;
         let webhooks =
             Webhooks::new(settings.webhook_secret.as_deref(), settings.webhook_allow_private, stopping.clone())?;
-        let engine = Arc::new(Self {
+        Ok(Arc::new(Self {
             slots: Arc::new(Mutex::new(Slots::new(settings.workers, settings.queue))),
+            freed: Arc::default(),
             feed: Feed::start(Arc::clone(&store), last_event, stopping.clone()),
             settings,
             store,
             dispatch: OnceLock::new(),
-            live: LiveTurns::default(),
+            live: Arc::default(),
             bells: Bells::default(),
-            deadlines: Deadlines::default(),
+            alarm: Alarm::default(),
             webhooks: Arc::new(webhooks),
             counters: Counters::default(),
             stopping,
             stopped: CancellationToken::new(),
-        });
-        engine.spawn_expiry();
-        engine.spawn_sweeper();
-        Ok(engine)
+        }))
     }
 
-    /// Tells the engine how to reach workers. Only the first call counts.
-    pub fn attach(&self, dispatch: Arc<dyn Dispatch>) {
-        drop(self.dispatch.set(dispatch));
+    /// Tells the engine how to reach workers, settles what the last server left open, and begins. Only the first call
+    /// counts.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn attach(self: &Arc<Self>, dispatch: Arc<dyn Dispatch>) -> Result<(), Error> {
+        if self.dispatch.set(dispatch).is_err() {
+            return Ok(());
+        }
+        self.recover().await?;
+        self.retry_under_new_code().await?;
+        self.spawn_pump();
+        self.spawn_due();
+        self.spawn_parking();
+        self.spawn_sweeper();
+        self.pump();
+        Ok(())
     }
 
     /// What the operator set.
@@ -117,30 +140,31 @@ impl Engine {
         self.stopping.cancelled().await;
     }
 
-    /// Stops: nothing new is taken and pollers go home at once; turns at work may finish within `patience`; what is
-    /// open then ends as an error that says so. Workers are the supervisor's to stop, after this.
+    /// Stops: nothing new is taken and begun, pollers go home at once, and paused turns are parked; turns at work may
+    /// finish or pause within `patience`. What is open then is taken up by the next server. Workers are the
+    /// supervisor's to stop, after this.
     ///
     /// # Errors
     /// The store's.
-    pub async fn shut_down(&self, patience: Duration) -> Result<(), Error> {
+    pub async fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
         self.stopping.cancel();
+        // Those that pause from now on are parked as they do.
+        let parked = self.park_due().await;
         let finished = tokio::time::timeout(patience, self.live.none_at_work()).await.is_ok();
         if !finished {
-            tracing::warn!("turns were still at work at the end of the shutdown time; they end as errors");
+            tracing::warn!(
+                "turns were still at work at the end of the shutdown time; the next server goes on with them"
+            );
         }
+        let parked = parked.and(self.park_due().await);
         self.stopped.cancel();
-        fail_open_turns(&self.store).await?;
         self.live.clear();
-        self.store.close().await
+        // A turn that could not be parked is taken up by the next server all the same.
+        self.store.close().await.and(parked.map(drop))
     }
 
     /// Does what is owed after a commit.
     fn settle(&self, owed: Owed) {
-        for interrupt in owed.withdrawn {
-            if let Some(due) = interrupt.expires_at {
-                self.deadlines.remove(due, interrupt.interrupt_id);
-            }
-        }
         for session in owed.woken {
             self.bells.ring(session);
         }
@@ -149,14 +173,6 @@ impl Engine {
         }
         for notice in owed.notices {
             self.webhooks.send(notice);
-        }
-    }
-
-    /// Gives a turn to a worker, and begins to count its time.
-    fn begin(self: &Arc<Self>, order: TurnOrder) {
-        self.live.begin(order.turn, self);
-        if let Some(dispatch) = self.dispatch.get() {
-            dispatch.start(order);
         }
     }
 
@@ -176,21 +192,5 @@ async fn detached<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }
 
-/// Ends every open turn as an error: in this release nothing replays its journal.
-async fn fail_open_turns(store: &Arc<dyn Store>) -> Result<(), Error> {
-    store
-        .transact(|tx| {
-            let now = clock::now();
-            for turn in tx.unparked_turns()? {
-                let Some(session) = tx.session(turn.session_id)? else { continue };
-                let failure = Failure::server_restarted();
-                let end = Entry::End { ending: Ending::Failed(failure.message.clone()) };
-                tx.append_foreign(turn.id, &end, now)?;
-                tx.end_turn(turn.id, now)?;
-                // Whom it concerns has left: what is owed to pollers is void, events are stored all the same.
-                Owed::default().change(tx, &session, session::Event::TurnFailed { turn: turn.id, failure }, now)?;
-            }
-            Ok(())
-        })
-        .await
-}
+#[cfg(test)]
+mod tests;

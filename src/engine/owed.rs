@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::webhooks::Notice;
 use crate::domain::event::Event;
-use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{self, Effect, Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
@@ -17,8 +16,6 @@ pub struct Owed {
     pub last_event: u64,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
-    /// Interrupts that were settled without an answer, whose deadlines are void.
-    pub withdrawn: Vec<Interrupt>,
     /// Webhooks to call.
     pub notices: Vec<Notice>,
 }
@@ -40,13 +37,13 @@ impl Owed {
         for effect in effects {
             match effect {
                 Effect::StartTurn(_) => {}
+                Effect::AbandonTurn(turn) => tx.end_turn(turn, now)?,
                 Effect::CancelInterrupts(ids) => {
                     for id in ids {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));
                         if let Some(cancelled) = cancelled {
                             tx.update_interrupt(&cancelled)?;
                             self.tell(tx, &Event::interrupt(&cancelled), now)?;
-                            self.withdrawn.push(cancelled);
                         }
                     }
                 }
@@ -71,7 +68,7 @@ impl Owed {
         now: Timestamp,
     ) -> Result<(), Error> {
         let error = match &session.phase {
-            Phase::Error { failure } => Some(failure.message.as_str()),
+            Phase::Error { failure, .. } => Some(failure.message.as_str()),
             _ => None,
         };
         self.tell(tx, &Event::session(session.id, status, error), now)?;
@@ -90,7 +87,7 @@ fn notice_body(tx: &dyn Transaction, session: &Session, webhook: &Webhook) -> Re
     let mut body = json!({"session_id": session.id, "status": session.status()});
     match &session.phase {
         Phase::Idle { response: Some(response) } => body["response"] = response.without_nulls(),
-        Phase::Error { failure } => body["error"] = Value::from(failure.message.as_str()),
+        Phase::Error { failure, .. } => body["error"] = Value::from(failure.message.as_str()),
         Phase::Interrupted { .. } => body["interrupts"] = json!(tx.pending(session.id)?),
         Phase::Idle { response: None } | Phase::Running { .. } => {}
     }

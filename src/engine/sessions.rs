@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::owed::Owed;
-use super::view::{Health, SessionView, Subscription};
+use super::view::{Health, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::event::Event;
 use crate::domain::interrupt::Interrupt;
@@ -52,7 +52,7 @@ impl Engine {
                     return Err(Error::TooManySessions);
                 }
                 tx.insert_session(&session, &state)?;
-                Ok(SessionView { session, interrupts: Vec::new() })
+                Ok(SessionView { session, interrupts: Vec::new(), replay: None })
             })
             .await
     }
@@ -126,7 +126,6 @@ impl Engine {
             let mut owed = Owed { woken: vec![id], ..Owed::default() };
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
                 owed.tell(tx, &Event::interrupt(&cancelled), now)?;
-                owed.withdrawn.push(cancelled);
             }
             tx.delete_session(id)?;
             Ok((session.turn(), owed))
@@ -137,7 +136,7 @@ impl Engine {
             engine.settle(owed);
             engine.feed.close(id);
             if let Some(turn) = turn {
-                engine.leave(turn);
+                engine.forget(turn);
                 engine.stop_worker(turn, "Session deleted");
             }
             Ok(())
@@ -145,7 +144,7 @@ impl Engine {
         .await
     }
 
-    /// Stops the session's turn; its interrupts are cancelled.
+    /// Stops the session's turn; its interrupts are cancelled. A parked turn is settled without being started.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
@@ -160,13 +159,14 @@ impl Engine {
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
             let session = owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
             tx.end_turn(turn, now)?;
-            Ok((turn, SessionView { session, interrupts: Vec::new() }, owed))
+            Ok((turn, SessionView { session, interrupts: Vec::new(), replay: None }, owed))
         });
         let engine = Arc::clone(self);
         detached(async move {
             let (turn, view, owed) = cancelled.await?;
             engine.settle(owed);
-            engine.leave(turn);
+            engine.counters.turn_ended(false);
+            engine.forget(turn);
             engine.stop_worker(turn, "Turn cancelled");
             Ok(view)
         })
@@ -235,5 +235,7 @@ impl Engine {
 pub(super) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
     let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
     let interrupts = if session.status() == Status::Interrupted { reader.pending(id)? } else { Vec::new() };
-    Ok(SessionView { session, interrupts })
+    let turn = session.turn().or(session.retry().map(|retry| retry.turn));
+    let turn = turn.map(|turn| reader.turn(turn)).transpose()?.flatten();
+    Ok(SessionView { session, interrupts, replay: turn.and_then(ReplayNotes::of) })
 }

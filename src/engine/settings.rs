@@ -21,6 +21,14 @@ pub struct Settings {
     pub interrupt_ttl: f64,
     /// After which time idle and error sessions are removed; 0 for never.
     pub ttl: f64,
+    /// After how long a paused turn is parked; 0 for at once.
+    pub park_after: f64,
+    /// How many paused turns stay in memory.
+    pub max_warm: usize,
+    /// How often a turn is taken up again whose worker died under it.
+    pub max_recoveries: u32,
+    /// How long the journal of an ended turn is kept; 0 for as long as its session.
+    pub keep_journal: f64,
     /// The largest interrupt payload.
     pub max_payload: usize,
     /// The largest answer.
@@ -42,6 +50,10 @@ impl Default for Settings {
             timeout: 0.0,
             interrupt_ttl: 0.0,
             ttl: 0.0,
+            park_after: 60.0,
+            max_warm: 64,
+            max_recoveries: 3,
+            keep_journal: 7.0 * 24.0 * 3600.0,
             max_payload: MAX_PAYLOAD,
             max_value: MAX_VALUE,
             webhook_allow_private: false,

@@ -1,13 +1,17 @@
 //! `--workers` and `--queue`: how many turns are at work, and which wait for a place.
 //!
-//! A turn that awaits nothing but people holds no place. When it is answered it is at work again at once, past the
-//! queue, even if that is one more than `--workers`: nobody who was asked should wait behind those who were not.
+//! A turn that awaits nothing but people and timers holds no place. When it is answered in memory it is at work again
+//! at once, even if that is one more than `--workers`. Parked turns that were answered, and turns taken up again, wait
+//! for a place, but before all new turns: nobody who was asked should wait behind those who were not.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::dispatch::TurnOrder;
 use crate::domain::{Error, TurnId};
+
+/// The epoch of a turn that has a place and is being claimed.
+const UNCLAIMED: u64 = 0;
 
 /// Places for turns.
 #[derive(Debug)]
@@ -16,14 +20,37 @@ pub struct Slots {
     queue_limit: usize,
     /// Promised to turns whose transaction is under way.
     reserved: usize,
-    at_work: HashSet<TurnId>,
+    /// By the epoch at which they work: what is said of an older one must not take the place of a newer one.
+    at_work: HashMap<TurnId, u64>,
+    /// Turns to be claimed: answered, fired and recovered ones.
+    first: VecDeque<TurnId>,
+    /// The same, to find one.
+    is_first: HashSet<TurnId>,
+    /// New turns.
     queue: VecDeque<TurnOrder>,
+}
+
+/// What may begin now.
+#[derive(Debug)]
+pub enum Next {
+    /// A turn that has to be claimed.
+    Claim(TurnId),
+    /// A new turn, claimed already.
+    Start(TurnOrder),
 }
 
 impl Slots {
     /// `workers` places, and a queue of `queue_limit` in front of them.
     pub fn new(workers: usize, queue_limit: usize) -> Self {
-        Self { workers, queue_limit, reserved: 0, at_work: HashSet::new(), queue: VecDeque::new() }
+        Self {
+            workers,
+            queue_limit,
+            reserved: 0,
+            at_work: HashMap::new(),
+            first: VecDeque::new(),
+            is_first: HashSet::new(),
+            queue: VecDeque::new(),
+        }
     }
 
     /// Promises a place at work or in the queue to a turn that is not written yet.
@@ -31,8 +58,8 @@ impl Slots {
     /// # Errors
     /// [`Error::QueueFull`].
     pub fn reserve(&mut self) -> Result<(), Error> {
-        let taken = self.at_work.len() + self.queue.len() + self.reserved;
-        if taken >= self.workers.saturating_add(self.queue_limit) {
+        let free = self.workers.saturating_sub(self.at_work.len() + self.first.len());
+        if self.queue.len() + self.reserved >= self.queue_limit.saturating_add(free) {
             return Err(Error::QueueFull);
         }
         self.reserved += 1;
@@ -44,24 +71,62 @@ impl Slots {
         self.reserved = self.reserved.saturating_sub(1);
     }
 
-    /// Redeems a promise: the order to start now, or nothing where it waits in the queue.
-    pub fn admit(&mut self, order: TurnOrder) -> Option<TurnOrder> {
+    /// Redeems a promise: the order waits in the queue for [`Slots::next`].
+    pub fn admit(&mut self, order: TurnOrder) {
         self.release_reservation();
         self.queue.push_back(order);
-        self.next()
     }
 
-    /// The turn holds no place any more (it waits for people, or is over): the order that may start instead.
-    pub fn leave(&mut self, turn: TurnId) -> Option<TurnOrder> {
-        if !self.at_work.remove(&turn) {
+    /// Gives a free place to a turn that is to be claimed, unless others were first; whether it has one.
+    pub fn take(&mut self, turn: TurnId) -> bool {
+        let is_free = self.first.is_empty() && self.at_work.len() < self.workers;
+        if is_free {
+            self.at_work.insert(turn, UNCLAIMED);
+        }
+        is_free
+    }
+
+    /// The turn is to be claimed and started, before all new ones.
+    pub fn put_first(&mut self, turn: TurnId) {
+        if self.is_first.insert(turn) {
+            self.first.push_back(turn);
+        }
+    }
+
+    /// The turn that has a place was claimed.
+    pub fn claimed(&mut self, turn: TurnId, epoch: u64) {
+        if let Some(at_work) = self.at_work.get_mut(&turn) {
+            *at_work = epoch;
+        }
+    }
+
+    /// The turn could not be claimed: its place is free.
+    pub fn not_claimed(&mut self, turn: TurnId) {
+        self.leave(turn, UNCLAIMED);
+    }
+
+    /// The turn at `epoch` holds no place any more.
+    pub fn leave(&mut self, turn: TurnId, epoch: u64) {
+        if self.at_work.get(&turn) == Some(&epoch) {
+            self.at_work.remove(&turn);
+        }
+    }
+
+    /// The turn is settled, wherever it was.
+    pub fn forget(&mut self, turn: TurnId) {
+        if self.at_work.remove(&turn).is_some() {
+            return;
+        }
+        if self.is_first.remove(&turn) {
+            self.first.retain(|waiting| *waiting != turn);
+        } else {
             self.queue.retain(|order| order.turn != turn);
         }
-        self.next()
     }
 
-    /// The turn was answered and is at work again, past the queue.
-    pub fn rejoin(&mut self, turn: TurnId) {
-        self.at_work.insert(turn);
+    /// The turn was answered in memory and is at work again, past everybody.
+    pub fn rejoin(&mut self, turn: TurnId, epoch: u64) {
+        self.at_work.insert(turn, epoch);
     }
 
     /// How many are at work.
@@ -71,16 +136,22 @@ impl Slots {
 
     /// How many wait.
     pub fn queued(&self) -> usize {
-        self.queue.len()
+        self.first.len() + self.queue.len()
     }
 
-    fn next(&mut self) -> Option<TurnOrder> {
+    /// Who may begin now; it has a place from here on.
+    pub fn next(&mut self) -> Option<Next> {
         if self.at_work.len() >= self.workers {
             return None;
         }
+        if let Some(turn) = self.first.pop_front() {
+            self.is_first.remove(&turn);
+            self.at_work.insert(turn, UNCLAIMED);
+            return Some(Next::Claim(turn));
+        }
         let order = self.queue.pop_front()?;
-        self.at_work.insert(order.turn);
-        Some(order)
+        self.at_work.insert(order.turn, order.epoch);
+        Some(Next::Start(order))
     }
 }
 
@@ -108,9 +179,9 @@ impl Reservation {
     }
 
     /// See [`Slots::admit`].
-    pub fn redeem(mut self, order: TurnOrder) -> Option<TurnOrder> {
+    pub fn redeem(mut self, order: TurnOrder) {
         self.redeemed = true;
-        lock(&self.slots).admit(order)
+        lock(&self.slots).admit(order);
     }
 }
 
@@ -128,57 +199,110 @@ mod tests {
     use crate::domain::message::ChatMessage;
     use crate::engine::clock;
 
+    const EPOCH: u64 = 1;
+
     fn order() -> TurnOrder {
         TurnOrder {
             turn: clock::turn_id(),
-            epoch: 1,
+            epoch: EPOCH,
             session: clock::session_id(),
             message: Arc::new(ChatMessage::default()),
             state: Vec::new(),
+            journal: Vec::new(),
         }
     }
 
-    fn admitted(slots: &mut Slots) -> (TurnId, bool) {
+    fn admitted(slots: &mut Slots) -> TurnId {
         let order = order();
         let turn = order.turn;
         assert_eq!(slots.reserve(), Ok(()));
-        (turn, slots.admit(order).is_some())
+        slots.admit(order);
+        turn
+    }
+
+    fn next(slots: &mut Slots) -> Option<TurnId> {
+        slots.next().map(|next| match next {
+            Next::Claim(turn) => turn,
+            Next::Start(order) => order.turn,
+        })
     }
 
     #[test]
     fn turns_beyond_the_workers_wait_in_order() {
         let mut slots = Slots::new(1, 2);
-        let (first, started) = admitted(&mut slots);
-        assert!(started);
-        let (second, started) = admitted(&mut slots);
-        assert!(!started);
-        let (third, _) = admitted(&mut slots);
+        let [first, second, third] = [admitted(&mut slots), admitted(&mut slots), admitted(&mut slots)];
+        assert_eq!((next(&mut slots), next(&mut slots)), (Some(first), None));
         assert_eq!(slots.reserve(), Err(Error::QueueFull));
-        assert_eq!(slots.leave(first).map(|order| order.turn), Some(second));
-        assert_eq!(slots.leave(second).map(|order| order.turn), Some(third));
+        slots.leave(first, EPOCH);
+        assert_eq!((next(&mut slots), next(&mut slots)), (Some(second), None));
+        slots.leave(second, EPOCH);
+        assert_eq!(next(&mut slots), Some(third));
     }
 
     #[test]
-    fn an_answered_turn_goes_past_the_queue() {
+    fn a_turn_answered_in_memory_goes_past_everybody() {
         let mut slots = Slots::new(1, 2);
-        let (asking, _) = admitted(&mut slots);
-        let (second, _) = admitted(&mut slots);
-        assert_eq!(slots.leave(asking).map(|order| order.turn), Some(second));
-        slots.rejoin(asking);
+        let asking = admitted(&mut slots);
+        assert_eq!(next(&mut slots), Some(asking));
+        slots.leave(asking, EPOCH);
+        let second = admitted(&mut slots);
+        assert_eq!(next(&mut slots), Some(second));
+        slots.rejoin(asking, EPOCH);
         assert_eq!(slots.at_work(), 2);
-        let (third, started) = admitted(&mut slots);
-        assert!(!started);
-        assert!(slots.leave(second).is_none(), "the answered turn still fills the only place");
-        assert_eq!(slots.leave(asking).map(|order| order.turn), Some(third));
+        let third = admitted(&mut slots);
+        slots.leave(second, EPOCH);
+        assert_eq!(next(&mut slots), None, "the answered turn fills the only place");
+        slots.leave(asking, EPOCH);
+        assert_eq!(next(&mut slots), Some(third));
     }
 
     #[test]
-    fn a_queued_turn_that_is_cancelled_never_starts() {
+    fn turns_to_be_claimed_go_before_new_ones() {
         let mut slots = Slots::new(1, 2);
-        let (first, _) = admitted(&mut slots);
-        let (second, _) = admitted(&mut slots);
-        assert!(slots.leave(second).is_none());
-        assert!(slots.leave(first).is_none());
+        let working = admitted(&mut slots);
+        assert_eq!(next(&mut slots), Some(working));
+        let new = admitted(&mut slots);
+        let (answered, again) = (clock::turn_id(), clock::turn_id());
+        slots.put_first(answered);
+        slots.put_first(again);
+        slots.put_first(answered);
+        assert!(!slots.take(clock::turn_id()), "no place is free");
+        assert_eq!(slots.queued(), 3);
+        slots.leave(working, EPOCH);
+        assert!(!slots.take(clock::turn_id()), "others were first");
+        assert!(matches!(slots.next(), Some(Next::Claim(turn)) if turn == answered));
+        slots.not_claimed(answered);
+        assert_eq!(next(&mut slots), Some(again));
+        slots.claimed(again, 7);
+        slots.leave(again, 7);
+        assert_eq!(next(&mut slots), Some(new));
+    }
+
+    #[test]
+    fn what_an_older_epoch_leaves_is_not_the_place_of_the_newer() {
+        let mut slots = Slots::new(2, 0);
+        let turn = clock::turn_id();
+        assert!(slots.take(turn));
+        slots.claimed(turn, 1);
+        assert!(slots.take(turn), "parked and answered before the first one is gone");
+        slots.claimed(turn, 3);
+        slots.leave(turn, 1);
+        assert_eq!(slots.at_work(), 1);
+        slots.leave(turn, 3);
+        assert_eq!(slots.at_work(), 0);
+    }
+
+    #[test]
+    fn a_settled_turn_never_starts() {
+        let mut slots = Slots::new(1, 2);
+        let (first, second) = (admitted(&mut slots), admitted(&mut slots));
+        assert_eq!(next(&mut slots), Some(first));
+        let parked = clock::turn_id();
+        slots.put_first(parked);
+        slots.forget(second);
+        slots.forget(parked);
+        slots.forget(first);
+        assert_eq!(next(&mut slots), None);
         assert_eq!((slots.at_work(), slots.queued()), (0, 0));
     }
 

@@ -1,17 +1,20 @@
-//! What is forgotten: sessions after `--ttl`, replies and events after a day.
+//! What is forgotten: sessions after `--ttl`, journals of ended turns after `--keep-journal`, replies and events after a
+//! day.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, clock};
 use crate::domain::Error;
-use crate::store::StoreExt;
+use crate::store::{StoreExt, Transaction};
 
 /// How long idempotency keys and events live.
 const DAY: f64 = 24.0 * 3600.0;
 /// How often old rows are looked for, at the most and at the least.
 const OFTEN: f64 = 0.2;
 const SELDOM: f64 = 60.0;
+/// How many journals one transaction removes, so that others get their turn in between.
+const JOURNALS_AT_ONCE: usize = 500;
 
 impl Engine {
     /// Sweeps now and then until the engine stops.
@@ -32,7 +35,7 @@ impl Engine {
         });
     }
 
-    async fn sweep(&self) -> Result<(), Error> {
+    pub(super) async fn sweep(&self) -> Result<(), Error> {
         let ttl = self.settings.ttl;
         let swept = self
             .store
@@ -46,6 +49,19 @@ impl Engine {
         for session in swept {
             self.bells.ring(session);
             self.feed.close(session);
+        }
+        self.compact_journals().await
+    }
+
+    /// Interrupts and their answers stay until their session goes.
+    async fn compact_journals(&self) -> Result<(), Error> {
+        let keep = self.settings.keep_journal;
+        while keep > 0.0 && !self.is_stopping() {
+            let compact =
+                move |tx: &mut dyn Transaction| tx.compact_journals(clock::now().plus_seconds(-keep), JOURNALS_AT_ONCE);
+            if self.store.transact(compact).await? < JOURNALS_AT_ONCE {
+                break;
+            }
         }
         Ok(())
     }

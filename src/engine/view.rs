@@ -9,6 +9,7 @@ use crate::domain::error::Place;
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{Session, Status};
+use crate::store::record::Turn;
 
 /// A session with its pending interrupts, read in one snapshot.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +18,25 @@ pub struct SessionView {
     pub session: Session,
     /// Its pending interrupts in order of arrival; empty unless it is interrupted.
     pub interrupts: Vec<Interrupt>,
+    /// What is to be said about replays of its turn, if anything is.
+    pub replay: Option<ReplayNotes>,
+}
+
+/// What is to be said about replays of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayNotes {
+    /// Where the turn first did something that is not in its journal; `None` for a purely journaled turn.
+    pub impure_at: Option<String>,
+    /// Where a replay differed harmlessly from what was recorded.
+    pub warnings: Vec<String>,
+}
+
+impl ReplayNotes {
+    /// The notes of a turn, if there are any.
+    pub fn of(turn: Turn) -> Option<Self> {
+        let notes = Self { impure_at: turn.impure_at, warnings: turn.warnings };
+        (notes.impure_at.is_some() || !notes.warnings.is_empty()).then_some(notes)
+    }
 }
 
 /// One answer as a client posts it.

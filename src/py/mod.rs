@@ -3,6 +3,8 @@
 mod checks;
 mod convert;
 mod logging;
+mod read;
+mod replay;
 mod server;
 
 use pyo3::prelude::*;
@@ -13,6 +15,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     logging::register(module)?;
+    replay::register(module)?;
     server::register(module)?;
     checks::register(module)
 }

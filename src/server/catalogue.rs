@@ -92,6 +92,9 @@ causes! {
     NOTHING_TO_CANCEL CONFLICT "nothing_to_cancel", "No turn to cancel",
         "Session has no turn to cancel",
         "Nothing to do: the turn has ended already.";
+    NOTHING_TO_RETRY CONFLICT "nothing_to_retry", "No turn to retry",
+        "Session has no turn to retry",
+        "Only a turn that failed with its journal kept can be taken up again: read the session's `error_code`, or send the message again.";
     ALREADY_RESOLVED CONFLICT "already_resolved", "Interrupt already resolved",
         "Interrupt already resolved",
         "Somebody else was first, with another answer; `resolved_by` and `resolved_at` say who and when.";
@@ -100,7 +103,7 @@ causes! {
         "The agent does not wait for this answer any more; read the session again.";
     OTHER_AGENT CONFLICT "other_agent", "Session of another agent",
         "Session belongs to agent <agent>, which this server does not run",
-        "Send the message to the server that serves this agent.";
+        "Send it to the server that serves this agent.";
     STALE_EPOCH CONFLICT "stale_epoch", "Turn taken over",
         "The turn was taken over by another worker",
         "Seen by workers only: the worker drops the turn.";
@@ -175,6 +178,7 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::SessionBusy(_) => &SESSION_BUSY,
         Error::NotInterrupted(_) => &NOT_INTERRUPTED,
         Error::NothingToCancel => &NOTHING_TO_CANCEL,
+        Error::NothingToRetry => &NOTHING_TO_RETRY,
         Error::OtherAgent(_) => &OTHER_AGENT,
         Error::QueueFull => &QUEUE_FULL,
         Error::ShuttingDown => &SHUTTING_DOWN,

@@ -8,7 +8,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{SessionId, Timestamp};
-use crate::engine::view::{Resumed, SessionView};
+use crate::engine::view::{ReplayNotes, Resumed, SessionView};
 
 /// A session as clients see it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,6 +29,10 @@ pub struct SessionResponse {
     /// A stable word for `error`.
     #[schema(required)]
     pub error_code: Option<String>,
+    /// What is to be said about replays of its turn; left out where there is nothing to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub replay: Option<ReplayResponse>,
     /// `MODULE:ATTR` of its agent.
     pub agent: String,
     /// How many messages it remembers.
@@ -39,13 +43,31 @@ pub struct SessionResponse {
     pub updated_at: Timestamp,
 }
 
+/// What is to be said about replays of a turn.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReplayResponse {
+    /// Whether everything that the turn did is in its journal.
+    pub pure: bool,
+    /// Where it first did something that is not, such as I/O outside a step.
+    #[schema(required)]
+    pub impure_at: Option<String>,
+    /// Where a replay differed harmlessly from what was recorded.
+    pub warnings: Vec<String>,
+}
+
+impl From<ReplayNotes> for ReplayResponse {
+    fn from(notes: ReplayNotes) -> Self {
+        Self { pure: notes.impure_at.is_none(), impure_at: notes.impure_at, warnings: notes.warnings }
+    }
+}
+
 impl From<SessionView> for SessionResponse {
     fn from(view: SessionView) -> Self {
-        let SessionView { session, interrupts } = view;
+        let SessionView { session, interrupts, replay } = view;
         let status = session.status();
         let (response, failure) = match session.phase {
             Phase::Idle { response } => (response, None),
-            Phase::Error { failure } => (None, Some(failure)),
+            Phase::Error { failure, .. } => (None, Some(failure)),
             Phase::Running { .. } | Phase::Interrupted { .. } => (None, None),
         };
         let (error, error_code) = failure.map(|failure| (failure.message, failure.code)).unzip();
@@ -56,6 +78,7 @@ impl From<SessionView> for SessionResponse {
             error,
             interrupts: (status == Status::Interrupted).then_some(interrupts),
             error_code,
+            replay: replay.map(ReplayResponse::from),
             agent: session.agent,
             total_messages: session.total_messages,
             created_at: session.created_at,

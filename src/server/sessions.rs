@@ -1,4 +1,4 @@
-//! `/sessions`: create, list, read, wait for, delete and cancel.
+//! `/sessions`: create, list, read, wait for, delete, cancel and retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use super::app::{App, Shared};
 use super::body::{Limits, read_json};
 use super::error::ServerError;
-use super::models::{NewSession, SessionResponse, SessionSummary};
+use super::models::{NewSession, SessionResponse, SessionStatus, SessionSummary};
 use super::params::{Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
@@ -35,6 +35,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(list_sessions, create_session))
         .routes(routes!(get_session, create_session_with_id, delete_session))
         .routes(routes!(cancel_turn))
+        .routes(routes!(retry_turn))
 }
 
 problems!(CreateProblems: REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, TOO_MANY_SESSIONS,
@@ -45,6 +46,7 @@ problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(GetProblems: SESSION_NOT_FOUND, SESSION_DELETED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(DeleteProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(CancelProblems: SESSION_NOT_FOUND, NOTHING_TO_CANCEL, TURN_NOT_OPEN, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// Create a session
 ///
@@ -178,6 +180,25 @@ async fn delete_session(State(app): Shared, SessionPath(id): SessionPath) -> Res
 )]
 async fn cancel_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<SessionResponse>, ServerError> {
     Ok(Json(app.engine.cancel(id).await?.into()))
+}
+
+/// Take up the turn of a failed session again
+///
+/// For an `error` whose journal was kept: `replay_mismatch`, `python_unsupported`, or `worker_exited`. The turn goes on by a
+/// replay, with what it asks still open. The same happens by itself when a server starts with other code of the agent. A
+/// new message abandons the turn instead.
+#[utoipa::path(post, path = "/sessions/{session_id}/retry", tag = "sessions", operation_id = "retry_turn",
+    params(("session_id" = SessionId, Path, description = "The session.")),
+    responses(
+        (status = 202, description = "The turn goes on.", body = SessionStatus,
+            headers(("Location" = String, description = "`/sessions/{session_id}`"))),
+        RetryProblems,
+    )
+)]
+async fn retry_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<Response, ServerError> {
+    let session = app.engine.retry(id).await?.session;
+    let status = SessionStatus { session_id: id, status: session.status() };
+    Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(status)).into_response())
 }
 
 async fn read_state(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Vec<ChatMessage>, ServerError> {

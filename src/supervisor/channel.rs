@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -28,6 +29,8 @@ pub struct Channel {
     wake: Notify,
     /// Something was written.
     room: Notify,
+    /// How often something was read.
+    reads: AtomicU64,
 }
 
 #[derive(Default)]
@@ -42,7 +45,23 @@ struct Unsent {
 impl Channel {
     /// A channel over a connected stream; [`Self::write`] must run for it to send everything.
     pub fn new(stream: UnixStream) -> Arc<Self> {
-        Arc::new(Self { stream, unsent: Mutex::default(), wake: Notify::new(), room: Notify::new() })
+        Arc::new(Self {
+            stream,
+            unsent: Mutex::default(),
+            wake: Notify::new(),
+            room: Notify::new(),
+            reads: AtomicU64::new(0),
+        })
+    }
+
+    /// A number that grows with whatever the worker sends, be it part of a frame.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Whether something the worker has sent was not read yet.
+    pub fn has_unread(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.stream).is_ok_and(|bytes| bytes > 0)
     }
 
     /// Sends a frame as soon as the worker reads; at once where it can.
@@ -188,14 +207,24 @@ impl FrameReader {
     /// [`Violation`] when a frame is announced that is larger than [`MAX_FRAME`]; no memory is set aside for it.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Violation> {
         loop {
-            if let Some(length) = self.announced()?.filter(|length| self.buffer.len() >= PREFIX + length) {
-                self.buffer.advance(PREFIX);
-                return Ok(Some(self.buffer.split_to(length).freeze()));
+            if let Some(frame) = self.arrived()? {
+                return Ok(Some(frame));
             }
             if !self.fill().await {
                 return Ok(None);
             }
         }
+    }
+
+    /// The JSON of the next frame, if all of it was read already.
+    ///
+    /// # Errors
+    /// Those of [`Self::next`].
+    pub fn arrived(&mut self) -> Result<Option<Bytes>, Violation> {
+        Ok(self.announced()?.filter(|length| self.buffer.len() >= PREFIX + length).map(|length| {
+            self.buffer.advance(PREFIX);
+            self.buffer.split_to(length).freeze()
+        }))
     }
 
     fn announced(&self) -> Result<Option<usize>, Violation> {
@@ -218,7 +247,10 @@ impl FrameReader {
             }
             match self.channel.stream.try_read_buf(&mut self.buffer) {
                 Ok(0) => return false,
-                Ok(_) => return true,
+                Ok(_) => {
+                    self.channel.reads.fetch_add(1, Ordering::Relaxed);
+                    return true;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return false,
             }

@@ -58,6 +58,12 @@ pub enum FromZygote {
         /// Why not.
         #[serde(default)]
         reason: Option<String>,
+        /// The version of Python.
+        python: String,
+        /// The version of the agent's code.
+        code: String,
+        /// Whether the agent can be continued from its journal.
+        replay: bool,
     },
     /// The agent cannot be imported.
     Failed {

@@ -5,14 +5,19 @@
 //! frames ([`frames`]), forked by a zygote that has the agent imported, or started alone where forking is not safe
 //! ([`spawner`]). Whatever goes wrong with a worker ends its turns and nothing else.
 
+mod batch;
 mod channel;
 mod control;
 mod frames;
+mod heartbeat;
 mod log;
 mod pool;
 mod process;
+mod runtime;
+mod seat;
 pub mod settings;
 mod spawner;
+mod take;
 mod turn;
 mod worker;
 
@@ -24,17 +29,19 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use self::channel::{Channel, FrameReader};
 use self::control::Mode;
 use self::frames::ToWorker;
 use self::pool::{Claim, Lease, Pool, Refused};
-use self::settings::{Isolation, STOP_GRACE, StartError, SupervisorSettings};
+use self::runtime::KnownRuntime;
+use self::settings::{Isolation, STOP_GRACE, StartError, SupervisorSettings, WORKER_TIMEOUT};
 use self::spawner::{Body, Spawner};
-use self::turn::{Order, Turn};
+use self::turn::{Leave, Order, Turn};
 use self::worker::Worker;
 use crate::domain::TurnId;
-use crate::engine::dispatch::{Delivery, Dispatch, TurnInbox, TurnOrder};
+use crate::engine::dispatch::{Delivery, Dispatch, Runtime, TurnInbox, TurnOrder};
 
 /// Idle children that wait with process isolation, where `--workers` is not smaller.
 const MOST_AHEAD: usize = 4;
@@ -55,14 +62,24 @@ pub struct Supervisor {
     eased: Notify,
     numbers: AtomicU64,
     stopping: AtomicBool,
+    known: Arc<KnownRuntime>,
+    limits: Limits,
+}
+
+/// What all turns and workers have in common; see [`SupervisorSettings`].
+struct Limits {
     max_payload: usize,
     stop_grace: Duration,
+    worker_timeout: Duration,
+    spare_silent: bool,
 }
 
 struct OpenTurn {
     epoch: u64,
     orders: mpsc::UnboundedSender<Order>,
     waiting: bool,
+    /// Told when the turn is in no worker any more.
+    freed: CancellationToken,
 }
 
 impl Supervisor {
@@ -75,10 +92,16 @@ impl Supervisor {
             Isolation::Process => (Mode::Turn, settings.workers.min(MOST_AHEAD)),
             Isolation::Task { processes } => (Mode::Pool, processes),
         };
-        let (max_payload, stop_grace) = (settings.max_payload, settings.stop_grace);
-        let spawner = Spawner::start(settings, tokio::runtime::Handle::current()).await?;
+        let limits = Limits {
+            max_payload: settings.max_payload,
+            stop_grace: settings.stop_grace,
+            worker_timeout: settings.worker_timeout,
+            spare_silent: settings.spare_silent,
+        };
+        let known = Arc::new(KnownRuntime::new());
+        let spawner = Spawner::start(settings, tokio::runtime::Handle::current(), Arc::clone(&known)).await?;
         let forks = spawner.forks();
-        let supervisor = Self::new(Some(spawner), mode, kept, max_payload, stop_grace);
+        let supervisor = Self::new(Some(spawner), mode, kept, known, limits);
         if !forks {
             // Each worker imports the agent itself; the first one tells whether it can be imported.
             supervisor.pool.claim_starts();
@@ -100,10 +123,13 @@ impl Supervisor {
         let broken = |error: std::io::Error| StartError::Protocol(error.to_string());
         stream.set_nonblocking(true).map_err(broken)?;
         let stream = tokio::net::UnixStream::from_std(stream).map_err(broken)?;
-        let supervisor = Self::new(None, Mode::Pool, 1, max_payload, STOP_GRACE);
+        let limits =
+            Limits { max_payload, stop_grace: STOP_GRACE, worker_timeout: WORKER_TIMEOUT, spare_silent: false };
+        let supervisor = Self::new(None, Mode::Pool, 1, Arc::new(KnownRuntime::new()), limits);
         let (lives, exit) = watch::channel(None);
         let (worker, mut reader) = Worker::over(0, true, Channel::new(stream), Body::InProcess(lives), exit);
-        worker.greet(&mut reader).await?;
+        let hello = worker.greet(&mut reader).await?;
+        supervisor.known.learn(&hello.python, hello.code, hello.replay);
         supervisor.pool.claim_starts();
         supervisor.pool.begun(&worker);
         supervisor.pool.ready(&worker);
@@ -111,7 +137,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    fn new(spawner: Option<Spawner>, mode: Mode, kept: usize, max_payload: usize, stop_grace: Duration) -> Arc<Self> {
+    fn new(spawner: Option<Spawner>, mode: Mode, kept: usize, known: Arc<KnownRuntime>, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             runtime: tokio::runtime::Handle::current(),
             inbox: OnceLock::new(),
@@ -122,8 +148,8 @@ impl Supervisor {
             eased: Notify::new(),
             numbers: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
-            max_payload,
-            stop_grace,
+            known,
+            limits,
         })
     }
 
@@ -136,8 +162,7 @@ impl Supervisor {
     /// Ends every worker, and returns when no process is left.
     ///
     /// Turns at work may end by themselves within `patience`; turns that wait for people are not waited for. What is left
-    /// fails with [`Failure::server_restarted`](crate::domain::session::Failure::server_restarted), unless the engine has
-    /// settled it before.
+    /// is [`Lost::Stopping`](crate::engine::dispatch::Lost::Stopping), unless the engine has parked or settled it before.
     pub async fn shutdown(&self, patience: Duration) {
         self.stopping.store(true, Ordering::Relaxed);
         for idle in self.pool.close(Refused::Stopping) {
@@ -180,8 +205,8 @@ impl Supervisor {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    fn set_waiting(&self, turn: TurnId, waiting: bool) {
-        if let Some(open) = self.turns().get_mut(&turn) {
+    fn set_waiting(&self, turn: TurnId, epoch: u64, waiting: bool) {
+        if let Some(open) = self.turns().get_mut(&turn).filter(|open| open.epoch == epoch) {
             open.waiting = waiting;
         }
         if waiting {
@@ -243,7 +268,10 @@ impl Supervisor {
                     let (worker, mut reader) = Worker::new(number, self.mode == Mode::Pool, spawned);
                     self.pool.begun(&worker);
                     match worker.greet(&mut reader).await {
-                        Ok(_) => Ok((worker, reader)),
+                        Ok(hello) => {
+                            self.known.learn(&hello.python, hello.code, hello.replay);
+                            Ok((worker, reader))
+                        }
                         Err(error) => {
                             self.forget(worker);
                             Err(error)
@@ -273,7 +301,9 @@ impl Supervisor {
             let worker = Arc::clone(&worker);
             async move { worker.attend().await }
         });
+        let watching = self.runtime.spawn(Arc::clone(&self).watch(Arc::clone(&worker)));
         worker.listen(&mut reader).await;
+        watching.abort();
         self.pool.gone(&worker);
         if self.spawner.is_none() {
             self.pool.close(Refused::NoWorker);
@@ -283,6 +313,14 @@ impl Supervisor {
         tracing::debug!(worker = worker.number, %exit, "a worker has ended");
         self.pool.ended(&worker);
         attending.abort();
+    }
+
+    /// Watches a ready worker for as long as it says something when it should.
+    async fn watch(self: Arc<Self>, worker: Arc<Worker>) {
+        heartbeat::watch(&worker, self.limits.worker_timeout).await;
+        self.pool.discard(&worker);
+        worker.fell_silent(self.limits.spare_silent);
+        self.refill();
     }
 
     /// Sees a worker that never was ready to its end.
@@ -315,10 +353,17 @@ impl Dispatch for Arc<Supervisor> {
         };
         let (turn, epoch) = (order.turn, order.epoch);
         let (orders, receiver) = mpsc::unbounded_channel();
-        self.turns().insert(turn, OpenTurn { epoch, orders, waiting: false });
+        let freed = CancellationToken::new();
+        let open = OpenTurn { epoch, orders, waiting: false, freed: freed.clone() };
+        let before = self.turns().insert(turn, open).map(|before| {
+            // Where it does not know yet that the turn was claimed anew.
+            let _ = before.orders.send(Order::Leave(Leave::Parked));
+            before.freed
+        });
         let supervisor = Self::clone(self);
         self.runtime.spawn(async move {
-            Turn::new(Arc::clone(&supervisor), inbox, order, receiver).run().await;
+            let running = Turn::new(Arc::clone(&supervisor), inbox, &order, receiver, freed);
+            running.run(order, before).await;
             let mut turns = supervisor.turns();
             if turns.get(&turn).is_some_and(|open| open.epoch == epoch) {
                 turns.remove(&turn);
@@ -333,6 +378,14 @@ impl Dispatch for Arc<Supervisor> {
     }
 
     fn stop(&self, turn: TurnId, message: &str) {
-        self.order(turn, Order::Stop(message.to_owned()));
+        self.order(turn, Order::Leave(Leave::Settled(message.to_owned())));
+    }
+
+    fn park(&self, turn: TurnId) {
+        self.order(turn, Order::Leave(Leave::Parked));
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.known.get()
     }
 }

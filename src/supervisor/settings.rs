@@ -49,6 +49,10 @@ pub struct SupervisorSettings {
     pub max_payload: usize,
     /// How long a stopped turn may take to obey before its process is killed.
     pub stop_grace: Duration,
+    /// A worker with a turn at work that says nothing at all for so long is killed (`--worker-timeout`). Zero: never.
+    pub worker_timeout: Duration,
+    /// For tests only: a silent worker loses its turns, but is not killed and may go on writing.
+    pub spare_silent: bool,
 }
 
 impl SupervisorSettings {
@@ -67,12 +71,17 @@ impl SupervisorSettings {
             paths: Vec::new(),
             max_payload: MAX_PAYLOAD,
             stop_grace: STOP_GRACE,
+            worker_timeout: WORKER_TIMEOUT,
+            spare_silent: false,
         })
     }
 }
 
 /// See [`SupervisorSettings::stop_grace`].
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// See [`SupervisorSettings::worker_timeout`].
+pub const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why there are no workers.
 #[derive(Debug, thiserror::Error)]

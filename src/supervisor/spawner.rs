@@ -15,6 +15,7 @@ use super::control::{Control, FromZygote, Mode};
 use super::frames::Stream;
 use super::log;
 use super::process::{Exit, Output, Process, ended};
+use super::runtime::KnownRuntime;
 use super::settings::{StartError, SupervisorSettings};
 
 /// A worker that has begun and has not said anything.
@@ -66,6 +67,7 @@ pub struct Spawner {
     zygote: tokio::sync::Mutex<Option<Zygote>>,
     /// Why workers are not forked, where they are not.
     unforkable: OnceLock<String>,
+    known: Arc<KnownRuntime>,
 }
 
 struct Zygote {
@@ -78,8 +80,13 @@ impl Spawner {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn start(settings: SupervisorSettings, runtime: tokio::runtime::Handle) -> Result<Self, StartError> {
-        let spawner = Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new() };
+    pub async fn start(
+        settings: SupervisorSettings,
+        runtime: tokio::runtime::Handle,
+        known: Arc<KnownRuntime>,
+    ) -> Result<Self, StartError> {
+        let spawner =
+            Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new(), known };
         if cfg!(target_os = "linux") {
             let zygote = spawner.start_zygote().await?;
             *spawner.zygote.lock().await = zygote;
@@ -140,10 +147,12 @@ impl Spawner {
         let (process, output) = Process::start(command).await.map_err(spawn_error)?;
         self.pump(output).map_err(spawn_error)?;
         match ours.next().await.map_err(|error| StartError::Protocol(error.to_string()))? {
-            Some(FromZygote::Ready { fork: true, .. }) => {
+            Some(FromZygote::Ready { fork: true, python, code, replay, .. }) => {
+                self.known.learn(&python, code, replay);
                 Ok(Some(Zygote { control: ours.serve(&self.runtime), process }))
             }
-            Some(FromZygote::Ready { fork: false, reason }) => {
+            Some(FromZygote::Ready { fork: false, reason, python, code, replay }) => {
+                self.known.learn(&python, code, replay);
                 let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
                 tracing::warn!(reason, "workers cannot be forked and are started one by one, which takes longer");
                 let _ = self.unforkable.set(reason);

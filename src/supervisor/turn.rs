@@ -1,8 +1,8 @@
-//! One turn at a worker: a task that hands words to the engine one after the other and acknowledges each when it is
-//! committed.
+//! One turn at a worker: a task that hands what the worker says to the engine, one piece after the other, and
+//! acknowledges it when it is committed. What the worker has said until then is one piece, and one commit.
 //!
-//! What the turn is told keeps the order of its journal: an answer that is committed while another word of the turn is
-//! on its way to the store waits until that word's index is known, and goes before or after its acknowledgement
+//! What the turn is told keeps the order of its journal: an answer that is committed while words of the turn are on
+//! their way to the store waits until their indexes are known, and goes before or after their acknowledgements
 //! accordingly.
 
 use std::sync::Arc;
@@ -10,183 +10,271 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::Supervisor;
-use super::frames::{self, Outcome, ToWorker, Word};
-use super::pool::{Lease, Refused};
-use super::worker::Seat;
+use super::batch::Batch;
+use super::frames::{Outcome, ToWorker, Word};
+use super::seat::{Heard, Next, Seat};
+use super::take::{Untaken, take};
 use crate::domain::session::Failure;
-use crate::domain::{Error, InterruptId, TurnId};
-use crate::engine::dispatch::{Delivery, TurnInbox, TurnOrder};
+use crate::domain::{Error, SessionId, TurnId};
+use crate::engine::dispatch::{Delivery, Lost, TurnInbox, TurnOrder};
 
-/// How long a shared worker may say nothing at all after it was told to cancel a turn. It gives the turn five seconds to
+/// How long a shared worker may say nothing at all after it was told to drop a turn. It gives the turn five seconds to
 /// clean up and its leftover tasks one more, and then says so; a worker that does not has a blocked event loop.
 const SILENCE: Duration = Duration::from_secs(8);
 
-/// How long the log waits to learn how a worker ended.
+/// How long a lost turn waits for the process that it was lost with: two should not run it at once.
 const EXIT_NEWS: Duration = Duration::from_secs(2);
 
 /// What the engine wants of a turn.
 pub enum Order {
     /// Hand it over.
     Deliver(Delivery),
-    /// It is settled.
-    Stop(String),
+    /// It is to leave its worker.
+    Leave(Leave),
+}
+
+/// Why a turn is to leave its worker.
+#[derive(Debug, Clone)]
+pub enum Leave {
+    /// It is settled: the agent is cancelled.
+    Settled(String),
+    /// It goes on later, or elsewhere already: it is dropped from memory.
+    Parked,
 }
 
 /// See the module.
 pub struct Turn {
     supervisor: Arc<Supervisor>,
     inbox: Arc<dyn TurnInbox>,
-    order: TurnOrder,
+    turn: TurnId,
+    epoch: u64,
+    session: SessionId,
+    /// Entries that came with the order; deliveries of those are not repeated.
+    known: u64,
     orders: mpsc::UnboundedReceiver<Order>,
-    /// Deliveries that wait for the index of a word on its way.
+    /// Deliveries that wait for the indexes of words on their way.
     held: Vec<Delivery>,
-    stop: Option<String>,
+    leave: Option<Leave>,
+    /// The worker was silent for too long, but lives (in tests): what it says comes too late.
+    given_up: bool,
+    /// Whoever has the turn next may begin.
+    freed: CancellationToken,
 }
 
-enum Next {
+enum After {
     GoOn,
     /// The engine has the turn's end.
     Ended,
-    /// The turn is settled without it.
-    Stop(String),
+    /// The turn leaves its worker.
+    Leave(Leave),
+    /// Nobody knows what the journal holds: the turn leaves its worker and has to begin anew.
+    Unstored(String),
 }
 
 impl Turn {
-    /// A turn that has not begun.
+    /// A turn that has not begun. `freed` is told when it is in no worker any more.
     pub fn new(
         supervisor: Arc<Supervisor>,
         inbox: Arc<dyn TurnInbox>,
-        order: TurnOrder,
+        order: &TurnOrder,
         orders: mpsc::UnboundedReceiver<Order>,
+        freed: CancellationToken,
     ) -> Self {
-        Self { supervisor, inbox, order, orders, held: Vec::new(), stop: None }
+        Self {
+            supervisor,
+            inbox,
+            turn: order.turn,
+            epoch: order.epoch,
+            session: order.session,
+            known: u64::try_from(order.journal.len()).unwrap_or(u64::MAX),
+            orders,
+            held: Vec::new(),
+            leave: None,
+            given_up: false,
+            freed,
+        }
     }
 
-    /// Runs it to its end.
-    pub async fn run(mut self) {
+    /// Runs it until its worker has no more of it. `before` is done when nobody else has the turn any more.
+    pub async fn run(mut self, order: TurnOrder, before: Option<CancellationToken>) {
         let supervisor = Arc::clone(&self.supervisor);
+        let alone = before.unwrap_or_else(|| {
+            let nobody = CancellationToken::new();
+            nobody.cancel();
+            nobody
+        });
         let taken = tokio::select! {
             biased;
-            () = stop_ordered(&mut self.orders) => return,
-            taken = take(&supervisor, &self.order) => taken,
+            () = self.told_to_leave() => None,
+            taken = async {
+                alone.cancelled().await;
+                take(&supervisor, order).await
+            } => Some(taken),
         };
         match taken {
-            Ok((mut seat, lease)) => {
+            Some(Ok((mut seat, lease))) => {
                 self.serve(&mut seat).await;
                 drop(seat);
                 drop(lease);
             }
-            Err(failure) => self.fail(failure).await,
+            Some(Err(Untaken::Failed(failure))) => self.fail(failure).await,
+            Some(Err(Untaken::Lost(lost))) => self.lose(lost).await,
+            None => alone.cancelled().await,
         }
+        self.freed.cancel();
     }
 
     async fn serve(&mut self, seat: &mut Seat) {
+        self.deliver_held(seat, None);
         loop {
-            let next = tokio::select! {
+            let after = tokio::select! {
                 biased;
-                Some(order) = self.orders.recv() => {
+                Some(order) = self.orders.recv(), if !self.given_up => {
                     self.hold(order);
                     self.deliver_held(seat, None);
-                    Next::GoOn
+                    After::GoOn
                 }
-                heard = seat.next() => match heard {
-                    Some(heard) => self.handle(seat, *heard.word).await,
-                    None => return self.lost(seat).await,
+                next = seat.next() => match next {
+                    Some(Next::Word(heard)) => self.handle(seat, heard).await,
+                    Some(Next::Silent) => self.give_up().await,
+                    None => return self.worker_lost(seat).await,
                 },
             };
-            match (next, self.stop.take()) {
-                (Next::Ended, _) => return,
-                (Next::Stop(message), _) | (Next::GoOn, Some(message)) => return self.cancel(seat, &message).await,
-                (Next::GoOn, None) => {}
+            match (after, self.leave.take()) {
+                (After::Ended, _) => return,
+                (After::Unstored(message), None) => {
+                    self.vacate(seat, &Leave::Parked).await;
+                    return self.lose(Lost::Unstored { message }).await;
+                }
+                (_, Some(leave)) | (After::Leave(leave), None) => return self.vacate(seat, &leave).await,
+                (After::GoOn, None) => {}
             }
         }
     }
 
-    async fn handle(&mut self, seat: &Seat, word: Word) -> Next {
-        let (turn, epoch) = (self.order.turn, self.order.epoch);
+    async fn handle(&mut self, seat: &mut Seat, Heard { word, room }: Heard) -> After {
+        let (turn, epoch) = (self.turn, self.epoch);
         let inbox = Arc::clone(&self.inbox);
         match word {
-            Word::Step { call, step, result } => {
-                let committed = inbox.turn_step(turn, epoch, step, result).await.map(|index| (index, None));
-                self.reply(seat, call, committed)
+            Word::Record { call, record } => {
+                let batch = Batch::collect(seat, call, record, room);
+                self.store(seat, batch).await
             }
-            Word::Ask { call, step, ask } => {
-                let committed = inbox.turn_ask(turn, epoch, step, *ask).await;
-                self.reply(seat, call, committed.map(|(index, interrupt)| (index, Some(interrupt))))
-            }
-            Word::Withdraw { interrupt } => match inbox.turn_withdraw(turn, epoch, interrupt).await {
-                Ok(()) => Next::GoOn,
-                Err(error) if is_settled(&error) => Next::Stop(error.to_string()),
-                Err(error) => {
-                    tracing::warn!(%turn, %interrupt, %error, "an interrupt could not be withdrawn");
-                    Next::GoOn
-                }
+            Word::Replayed { warnings } => match inbox.turn_replayed(turn, epoch, warnings).await {
+                Ok(()) => After::GoOn,
+                Err(error) => self.refused(error).unwrap_or(After::GoOn),
             },
-            Word::Waiting { seen } => {
-                self.supervisor.set_waiting(turn, true);
-                inbox.turn_waiting(turn, epoch, seen);
-                Next::GoOn
-            }
             Word::Delta { step_id, attempt, delta } => {
+                self.set_waiting(seat, false);
                 inbox.turn_delta(turn, &step_id, attempt, delta);
-                Next::GoOn
+                After::GoOn
             }
             Word::End { call, outcome } => self.end(seat, call, outcome).await,
             Word::TooDeep { call } => {
                 let message = "the value is nested too deeply to be stored";
                 seat.worker().send(&ToWorker::Refused { turn, call, code: "value_too_deep", message });
-                Next::GoOn
+                After::GoOn
             }
-            Word::Cancelled { .. } => Next::GoOn,
+            Word::Dropped { .. } => After::GoOn,
         }
     }
 
-    async fn end(&mut self, seat: &Seat, call: u64, outcome: Outcome) -> Next {
-        let (turn, epoch) = (self.order.turn, self.order.epoch);
-        let inbox = Arc::clone(&self.inbox);
-        let ended = match outcome {
-            Outcome::Done { response, state } => match inbox.turn_ended(turn, epoch, *response, state).await {
-                Err(error) if !is_settled(&error) => {
-                    // The worker ends the turn once more, with this error.
-                    return self.reply(seat, call, Err(error));
-                }
-                ended => ended,
-            },
-            Outcome::Failed(failure) => inbox.turn_failed(turn, epoch, failure).await,
-        };
-        report(turn, ended);
-        seat.worker().send(&ToWorker::Ack { turn, call, index: None, interrupt_id: None });
-        Next::Ended
-    }
-
-    /// Tells the worker what a word came to, and in the journal's order what was delivered meanwhile.
-    fn reply(&mut self, seat: &Seat, call: u64, committed: Result<(u64, Option<InterruptId>), Error>) -> Next {
-        let turn = self.order.turn;
+    /// Stores what was said, and tells the worker what became of it; in the journal's order also what was delivered
+    /// meanwhile.
+    async fn store(&mut self, seat: &Seat, batch: Batch) -> After {
+        let (turn, epoch) = (self.turn, self.epoch);
+        let Batch { records, calls, waits, rooms } = batch;
+        let stored = Arc::clone(&self.inbox).turn_append(turn, epoch, records).await;
+        drop(rooms);
         while let Ok(order) = self.orders.try_recv() {
             self.hold(order);
         }
-        match committed {
-            Ok((index, interrupt_id)) => {
-                self.deliver_held(seat, Some(index));
-                seat.worker().send(&ToWorker::Ack { turn, call, index: Some(index), interrupt_id });
-                self.deliver_held(seat, None);
-                Next::GoOn
+        self.set_waiting(seat, waits);
+        let after = match stored {
+            Ok(outcomes) => {
+                for (call, outcome) in calls.into_iter().zip(outcomes) {
+                    match (call, outcome) {
+                        (Some(call), Ok(Some(appended))) => {
+                            self.deliver_held(seat, Some(appended.index));
+                            let (index, at, interrupt_id) = (appended.index, appended.at, appended.interrupt);
+                            seat.worker().send(&ToWorker::Ack { turn, call, index, at, interrupt_id });
+                        }
+                        (Some(call), Err(error)) => self.refuse(seat, call, &error),
+                        (None, Err(error)) => tracing::warn!(%turn, %error, "a word of a turn was refused"),
+                        (None, Ok(_)) => {}
+                        (Some(_), Ok(None)) => {
+                            tracing::error!(%turn, "what has to be acknowledged was not");
+                            return After::Unstored("a record has no place in the journal".to_owned());
+                        }
+                    }
+                }
+                After::GoOn
             }
             Err(error) => {
-                self.deliver_held(seat, None);
-                let message = error.to_string();
-                seat.worker().send(&ToWorker::Refused { turn, call, code: error.code(), message: &message });
-                if is_settled(&error) { Next::Stop(message) } else { Next::GoOn }
+                let after = self.refused(error.clone());
+                if matches!(after, None | Some(After::Leave(Leave::Settled(_)))) {
+                    for call in calls.into_iter().flatten() {
+                        self.refuse(seat, call, &error);
+                    }
+                }
+                after.unwrap_or(After::GoOn)
+            }
+        };
+        self.deliver_held(seat, None);
+        after
+    }
+
+    fn refuse(&self, seat: &Seat, call: u64, error: &Error) {
+        let message = error.to_string();
+        seat.worker().send(&ToWorker::Refused { turn: self.turn, call, code: error.code(), message: &message });
+    }
+
+    /// What an error means for the turn as a whole; `None` where it only means that nothing was stored.
+    fn refused(&self, error: Error) -> Option<After> {
+        match error {
+            Error::TurnNotOpen => Some(After::Leave(Leave::Settled(error.to_string()))),
+            Error::StaleEpoch => {
+                tracing::info!(session = %self.session, "a worker was late with what it said: its turn is elsewhere");
+                Some(After::Leave(Leave::Parked))
+            }
+            Error::StoreUnavailable(message) => Some(After::Unstored(message)),
+            other => {
+                tracing::error!(session = %self.session, error = %other, "what a turn said could not be stored");
+                None
             }
         }
+    }
+
+    async fn end(&mut self, seat: &Seat, call: u64, outcome: Outcome) -> After {
+        let (turn, epoch) = (self.turn, self.epoch);
+        let inbox = Arc::clone(&self.inbox);
+        let ended = match outcome {
+            Outcome::Done { response, state } => inbox.turn_ended(turn, epoch, *response, state).await,
+            Outcome::Failed(failure) => inbox.turn_failed(turn, epoch, failure).await,
+        };
+        match ended {
+            Err(Error::StoreUnavailable(message)) => return After::Unstored(message),
+            Err(error) if !is_settled(&error) => {
+                tracing::error!(session = %self.session, %error, "the end of a turn could not be stored");
+                // The worker ends the turn once more, with this error.
+                self.refuse(seat, call, &error);
+                return After::GoOn;
+            }
+            Ok(()) | Err(_) => {}
+        }
+        seat.worker().send(&ToWorker::Ended { turn, call, index: None });
+        After::Ended
     }
 
     fn hold(&mut self, order: Order) {
         match order {
+            Order::Deliver(delivery) if delivery.index() < self.known => {}
             Order::Deliver(delivery) => self.held.push(delivery),
-            Order::Stop(message) => self.stop = Some(message),
+            // The first one counts: after it the turn is not with this worker any more.
+            Order::Leave(leave) => drop(self.leave.get_or_insert(leave)),
         }
     }
 
@@ -195,38 +283,50 @@ impl Turn {
         if self.held.is_empty() {
             return;
         }
-        self.held.sort_by_key(place);
+        self.held.sort_by_key(Delivery::index);
         let until = match index {
-            Some(index) => self.held.partition_point(|delivery| place(delivery) < index),
+            Some(index) => self.held.partition_point(|delivery| delivery.index() < index),
             None => self.held.len(),
         };
-        let turn = self.order.turn;
+        if until > 0 {
+            self.set_waiting(seat, false);
+        }
+        let turn = self.turn;
         for delivery in self.held.drain(..until) {
-            self.supervisor.set_waiting(turn, false);
             seat.worker().send(&match &delivery {
-                Delivery::Answer { index, interrupt, value } => {
-                    ToWorker::Answer { turn, index: *index, interrupt_id: *interrupt, value }
+                Delivery::Answer { index, at, interrupt, value } => {
+                    ToWorker::Answer { turn, index: *index, at: *at, interrupt_id: *interrupt, value }
                 }
-                Delivery::Expired { index, interrupt } => {
-                    ToWorker::Expired { turn, index: *index, interrupt_id: *interrupt }
+                Delivery::Expired { index, at, interrupt } => {
+                    ToWorker::Expired { turn, index: *index, at: *at, interrupt_id: *interrupt }
                 }
             });
         }
     }
 
-    /// The turn is settled: its worker drops it, or dies.
-    async fn cancel(&mut self, seat: &mut Seat, message: &str) {
-        let turn = self.order.turn;
+    fn set_waiting(&self, seat: &Seat, waiting: bool) {
+        seat.set_at_work(!waiting);
+        self.supervisor.set_waiting(self.turn, self.epoch, waiting);
+    }
+
+    /// The worker drops the turn, or dies: at once where the turn is parked and was its only one.
+    async fn vacate(&mut self, seat: &mut Seat, leave: &Leave) {
+        let turn = self.turn;
         let worker = Arc::clone(seat.worker());
-        worker.send(&ToWorker::Cancel { turn, message });
-        let patience = if worker.shared { SILENCE } else { self.supervisor.stop_grace };
+        match leave {
+            Leave::Parked if !worker.shared => return worker.kill(),
+            Leave::Parked => worker.send(&ToWorker::Park { turn }),
+            Leave::Settled(message) => worker.send(&ToWorker::Cancel { turn, message }),
+        }
+        seat.set_at_work(false);
+        let patience = if worker.shared { SILENCE } else { self.supervisor.limits.stop_grace };
         loop {
             let before = worker.heard();
-            match timeout(patience, obeyed(seat, turn)).await {
+            match timeout(patience, dropped(seat, turn)).await {
                 Ok(0) => return,
                 Ok(left) => {
                     tracing::warn!(
-                        session = %self.order.session, left,
+                        session = %self.session, left,
                         "tasks of a stopped turn go on; their worker gets no more turns and ends after those it has"
                     );
                     self.supervisor.retire(&worker);
@@ -234,7 +334,7 @@ impl Turn {
                 }
                 Err(_) if worker.shared && worker.heard() > before => {}
                 Err(_) => {
-                    tracing::warn!(session = %self.order.session, "a stopped turn does not end; its worker is killed");
+                    tracing::warn!(session = %self.session, "a stopped turn does not end; its worker is killed");
                     worker.kill();
                     return;
                 }
@@ -242,83 +342,77 @@ impl Turn {
         }
     }
 
-    async fn lost(&mut self, seat: &Seat) {
-        if self.supervisor.is_stopping() {
-            return self.fail(Failure::server_restarted()).await;
+    async fn worker_lost(&mut self, seat: &Seat) {
+        if self.given_up {
+            return;
         }
         let worker = seat.worker();
-        self.fail(worker.gone().failure()).await;
+        if self.supervisor.is_stopping() {
+            return self.lose(Lost::Stopping).await;
+        }
         let exit = timeout(EXIT_NEWS, worker.ended()).await.map_or("still running".to_owned(), |exit| exit.to_string());
-        tracing::error!(session = %self.order.session, exit, "a worker was lost under its turn");
+        if self.supervisor.is_stopping() {
+            return self.lose(Lost::Stopping).await;
+        }
+        tracing::error!(session = %self.session, exit, "a worker was lost under its turn");
+        self.lose(worker.gone().lost()).await;
+    }
+
+    /// The turn is taken over although its worker lives.
+    async fn give_up(&mut self) -> After {
+        self.given_up = true;
+        self.freed.cancel();
+        self.lose(Lost::Silent).await;
+        After::GoOn
     }
 
     async fn fail(&self, failure: Failure) {
-        let (turn, epoch) = (self.order.turn, self.order.epoch);
-        report(turn, Arc::clone(&self.inbox).turn_failed(turn, epoch, failure).await);
-    }
-}
-
-fn report(turn: TurnId, ended: Result<(), Error>) {
-    match ended {
-        Err(error) if !is_settled(&error) => tracing::error!(%turn, %error, "the end of a turn could not be stored"),
-        _ => {}
-    }
-}
-
-/// Resolves when the turn is to stop before it has begun; nothing can be delivered to it until then.
-async fn stop_ordered(orders: &mut mpsc::UnboundedReceiver<Order>) {
-    loop {
-        match orders.recv().await {
-            Some(Order::Stop(_)) => return,
-            Some(Order::Deliver(_)) => {}
-            None => std::future::pending().await,
+        match Arc::clone(&self.inbox).turn_failed(self.turn, self.epoch, failure).await {
+            Err(Error::StoreUnavailable(message)) => self.lose(Lost::Unstored { message }).await,
+            failed => self.report(failed),
         }
     }
-}
 
-/// Waits for a worker and gives it the turn. Dropped before its end, the worker has heard nothing of the turn.
-async fn take(supervisor: &Arc<Supervisor>, order: &TurnOrder) -> Result<(Seat, Lease), Failure> {
-    let frame = frames::encode(&ToWorker::Turn {
-        turn: order.turn,
-        session_id: order.session,
-        message: &order.message,
-        state: &order.state,
-        journal: [],
-        max_payload: supervisor.max_payload,
-    })
-    .map_err(|violation| {
-        Failure::new("turn_too_large", format!("The session is too large for a worker: {violation}"))
-    })?;
-    loop {
-        let mut lease = supervisor.lease().await.map_err(|refused| match refused {
-            Refused::NoWorker => Failure::worker_exited(),
-            Refused::Stopping => Failure::server_restarted(),
-        })?;
-        let Some(seat) = lease.worker().and_then(|worker| worker.seat(order.turn, order.session)) else {
-            supervisor.discard(lease);
-            continue;
-        };
-        seat.worker().begin(frame.clone(), order.session).await;
-        lease.mark_used();
-        supervisor.refill();
-        return Ok((seat, lease));
+    async fn lose(&self, lost: Lost) {
+        self.report(Arc::clone(&self.inbox).turn_lost(self.turn, self.epoch, lost).await);
+    }
+
+    fn report(&self, told: Result<(), Error>) {
+        match told {
+            Err(error) if !is_settled(&error) => {
+                tracing::error!(turn = %self.turn, %error, "what became of a turn could not be stored");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    /// Resolves when the turn is to leave before it has begun.
+    async fn told_to_leave(&mut self) {
+        loop {
+            match self.orders.recv().await {
+                Some(Order::Leave(_)) => return,
+                Some(order) => self.hold(order),
+                None => std::future::pending().await,
+            }
+        }
     }
 }
 
 /// How many tasks go on, once the worker has dropped a turn or is gone.
-async fn obeyed(seat: &mut Seat, turn: TurnId) -> u64 {
-    while let Some(heard) = seat.next().await {
-        match *heard.word {
-            Word::Cancelled { left } => return left,
+async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
+    while let Some(next) = seat.next().await {
+        let Next::Word(heard) = next else { continue };
+        match heard.word {
+            Word::Dropped { left } => return left,
             Word::End { call, .. } => {
-                seat.worker().send(&ToWorker::Ack { turn, call, index: None, interrupt_id: None });
+                seat.worker().send(&ToWorker::Ended { turn, call, index: None });
                 return 0;
             }
-            Word::Step { call, .. } | Word::Ask { call, .. } | Word::TooDeep { call } => {
+            Word::Record { call: Some(call), .. } | Word::TooDeep { call } => {
                 let (code, message) = (Error::TurnNotOpen.code(), Error::TurnNotOpen.to_string());
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message: &message });
             }
-            Word::Withdraw { .. } | Word::Waiting { .. } | Word::Delta { .. } => {}
+            Word::Record { call: None, .. } | Word::Replayed { .. } | Word::Delta { .. } => {}
         }
     }
     0
@@ -327,10 +421,4 @@ async fn obeyed(seat: &mut Seat, turn: TurnId) -> u64 {
 /// Somebody else has ended the turn, or has it now.
 fn is_settled(error: &Error) -> bool {
     matches!(error, Error::TurnNotOpen | Error::StaleEpoch)
-}
-
-fn place(delivery: &Delivery) -> u64 {
-    match delivery {
-        Delivery::Answer { index, .. } | Delivery::Expired { index, .. } => *index,
-    }
 }

@@ -1,7 +1,6 @@
 //! One worker, from its first word to its last: which turns it runs, what it sends, how it ends.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,13 +8,15 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::channel::{Channel, FrameReader};
-use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation, Word};
+use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation};
 use super::log;
 use super::process::{Exit, ended};
+use super::seat::{Heard, News, Seat, Seats, Sitter};
 use super::settings::StartError;
 use super::spawner::{Body, Spawned};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, TurnId};
+use crate::engine::dispatch::Lost;
 
 /// Bytes of frames of one worker that wait for the engine; its socket is not read while there are more.
 const MAX_UNHANDLED: usize = 2 * frames::MAX_FRAME;
@@ -29,71 +30,26 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a worker may take to exit when it has been told to.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// How many ended turns a worker is remembered to have had. A frame about one of them is late; about any other turn it
-/// is wrong.
-const REMEMBERED: usize = 256;
-
 /// Why a worker runs no turns any more.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gone {
     /// It exited, or closed its channel.
     Exited,
+    /// It said nothing for too long, and was killed.
+    Silent,
     /// It broke the protocol.
     Protocol(Violation),
 }
 
 impl Gone {
-    /// How its turns end.
-    pub fn failure(&self) -> Failure {
+    /// What it means for its turns.
+    pub fn lost(&self) -> Lost {
         match self {
-            Self::Exited => Failure::worker_exited(),
-            Self::Protocol(violation) => violation.failure(),
+            Self::Exited => Lost::Exited { message: Failure::worker_exited().message },
+            Self::Silent => Lost::Silent,
+            Self::Protocol(violation) => violation.lost(),
         }
     }
-}
-
-/// A word about a turn, and the room it takes until it has been handled.
-pub struct Heard {
-    /// The word.
-    pub word: Box<Word>,
-    _room: OwnedSemaphorePermit,
-}
-
-/// A turn's place at a worker. Dropped, whatever still comes about the turn is late.
-pub struct Seat {
-    heard: mpsc::UnboundedReceiver<Heard>,
-    worker: Arc<Worker>,
-    turn: TurnId,
-}
-
-impl Seat {
-    /// What the worker says next about the turn; `None` when the worker is gone and has said nothing more.
-    pub async fn next(&mut self) -> Option<Heard> {
-        self.heard.recv().await
-    }
-
-    /// The worker.
-    pub fn worker(&self) -> &Arc<Worker> {
-        &self.worker
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.worker.leave(self.turn);
-    }
-}
-
-struct Sitter {
-    heard: mpsc::UnboundedSender<Heard>,
-    session: SessionId,
-}
-
-#[derive(Default)]
-struct Seats {
-    taken: HashMap<TurnId, Sitter>,
-    left: VecDeque<TurnId>,
-    gone: bool,
 }
 
 /// See the module.
@@ -111,7 +67,10 @@ pub struct Worker {
     /// The session whose turn a single worker runs.
     session: OnceLock<SessionId>,
     gone: OnceLock<Gone>,
-    heard: AtomicU64,
+    /// The version of Python it said hello with.
+    python: OnceLock<String>,
+    /// What it says is not read, because too much of it waits for the engine.
+    backlogged: AtomicBool,
     retired: AtomicBool,
     born: Instant,
 }
@@ -146,32 +105,19 @@ impl Worker {
             seats: Mutex::default(),
             session: OnceLock::new(),
             gone: OnceLock::new(),
-            heard: AtomicU64::new(0),
+            python: OnceLock::new(),
+            backlogged: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             born: Instant::now(),
         });
         (worker, FrameReader::new(channel))
     }
 
-    /// Gives a turn a seat; `None` when the worker has gone meanwhile.
+    /// Gives a turn a seat; `None` when the worker has gone meanwhile, or has not got rid of the turn yet.
     pub fn seat(self: &Arc<Self>, turn: TurnId, session: SessionId) -> Option<Seat> {
-        let (sender, heard) = mpsc::unbounded_channel();
-        let mut seats = self.seats();
-        if seats.gone {
-            return None;
-        }
-        seats.taken.insert(turn, Sitter { heard: sender, session });
-        Some(Seat { heard, worker: Arc::clone(self), turn })
-    }
-
-    fn leave(&self, turn: TurnId) {
-        let mut seats = self.seats();
-        if seats.taken.remove(&turn).is_some() {
-            if seats.left.len() == REMEMBERED {
-                seats.left.pop_front();
-            }
-            seats.left.push_back(turn);
-        }
+        let (sender, news) = mpsc::unbounded_channel();
+        let sitter = Sitter { news: sender, session, at_work: true };
+        self.seats().take(turn, sitter).then(|| Seat::new(news, Arc::clone(self), turn))
     }
 
     /// Sends a frame; a worker that does not take it is killed, at which its turns notice.
@@ -226,9 +172,35 @@ impl Worker {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// How many frames it has sent.
+    /// A number that grows with whatever it sends.
     pub fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
+        self.channel.reads()
+    }
+
+    /// Whether it owes us nothing but silence: no turn of it is at work, or we do not listen ourselves.
+    pub fn may_be_silent(&self) -> bool {
+        self.backlogged.load(Ordering::Relaxed) || self.channel.has_unread() || !self.seats().any_at_work()
+    }
+
+    /// Whether it is a process, and not a thread of this one.
+    pub fn can_be_killed(&self) -> bool {
+        !matches!(self.body, Body::InProcess(_))
+    }
+
+    /// It has been silent for too long: it is killed and its turns are lost. Where it is to be spared they are lost all
+    /// the same.
+    pub fn fell_silent(&self, spare: bool) {
+        if spare {
+            self.seats().tell_silent();
+        } else {
+            let _ = self.gone.set(Gone::Silent);
+            self.kill();
+        }
+    }
+
+    /// The version of Python it runs, once it has said hello.
+    pub fn python(&self) -> &str {
+        self.python.get().map_or("", String::as_str)
     }
 
     /// How long it has been there.
@@ -268,8 +240,9 @@ impl Worker {
                 Err(violation) => Err(StartError::Protocol(violation.to_string())),
             },
         };
-        if greeted.is_err() {
-            self.kill();
+        match &greeted {
+            Ok(hello) => drop(self.python.set(hello.python.clone())),
+            Err(_) => self.kill(),
         }
         greeted
     }
@@ -280,8 +253,7 @@ impl Worker {
         let gone = loop {
             match reader.next().await {
                 Ok(Some(body)) => {
-                    self.heard.fetch_add(1, Ordering::Relaxed);
-                    if let Err(violation) = self.hear(&body, &room).await {
+                    if let Err(violation) = self.hear(body, reader, &room).await {
                         break Gone::Protocol(violation);
                     }
                 }
@@ -293,10 +265,7 @@ impl Worker {
             tracing::error!(worker = self.number, %violation, "a worker broke the protocol and is killed");
         }
         let _ = self.gone.set(gone);
-        let mut seats = self.seats();
-        seats.gone = true;
-        seats.taken.clear();
-        drop(seats);
+        self.seats().close();
         self.kill();
     }
 
@@ -309,34 +278,88 @@ impl Worker {
         tokio::join!(self.channel.write(), exited);
     }
 
-    async fn hear(&self, body: &[u8], room: &Arc<Semaphore>) -> Result<(), Violation> {
+    /// Hears a frame and all that have arrived with it. A turn gets its words in one piece, so that what a worker says
+    /// in one go is stored in one go.
+    async fn hear(&self, first: Bytes, reader: &mut FrameReader, room: &Arc<Semaphore>) -> Result<(), Violation> {
+        let mut pieces = Pieces::default();
+        let mut next = Some(first);
+        let heard = loop {
+            let Some(body) = next else { break Ok(()) };
+            match self.hear_one(&body, room, &mut pieces).await {
+                Ok(()) => {}
+                Err(violation) => break Err(violation),
+            }
+            next = match reader.arrived() {
+                Ok(body) => body,
+                Err(violation) => break Err(violation),
+            };
+        };
+        // What came before a violation still counts.
+        self.pass_on(&mut pieces);
+        heard
+    }
+
+    async fn hear_one(&self, body: &[u8], room: &Arc<Semaphore>, pieces: &mut Pieces) -> Result<(), Violation> {
         match frames::parse(body)? {
             FromWorker::Log(Log { turn, stream, text }) => {
-                let session = turn.and_then(|turn| self.seats().taken.get(&turn).map(|sitter| sitter.session));
+                let session = turn.and_then(|turn| self.seats().session(turn));
                 log::text(session, stream, &text);
-                Ok(())
             }
+            FromWorker::Pong => {}
             FromWorker::Turn(turn, word) => {
-                let cost = u32::try_from(body.len().max(FRAME_COST)).unwrap_or(u32::MAX);
-                let Ok(room) = Arc::clone(room).acquire_many_owned(cost).await else {
-                    return Ok(());
-                };
-                let seats = self.seats();
-                match seats.taken.get(&turn) {
-                    Some(sitter) => {
-                        // A turn that has just left does not want it any more.
-                        let _ = sitter.heard.send(Heard { word, _room: room });
-                        Ok(())
-                    }
-                    None if seats.left.contains(&turn) => Ok(()),
-                    None => Err(Violation(format!("a frame is about turn {turn}, which this worker does not run"))),
+                if !self.seats().knows(turn) {
+                    return Err(Violation(format!("a frame is about turn {turn}, which this worker does not run")));
                 }
+                let room = self.room(body.len(), room, pieces).await;
+                pieces.add(turn, Heard { word, room });
             }
-            FromWorker::Hello(_) | FromWorker::Failed(_) => Err(Violation("a second hello".to_owned())),
+            FromWorker::Hello(_) | FromWorker::Failed(_) => return Err(Violation("a second hello".to_owned())),
         }
+        Ok(())
+    }
+
+    async fn room(&self, size: usize, room: &Arc<Semaphore>, pieces: &mut Pieces) -> Option<OwnedSemaphorePermit> {
+        let cost = u32::try_from(size.max(FRAME_COST)).unwrap_or(u32::MAX);
+        if let Ok(room) = Arc::clone(room).try_acquire_many_owned(cost) {
+            return Some(room);
+        }
+        // What is held back here would keep its room for ever.
+        self.pass_on(pieces);
+        self.backlogged.store(true, Ordering::Relaxed);
+        let room = Arc::clone(room).acquire_many_owned(cost).await.ok();
+        self.backlogged.store(false, Ordering::Relaxed);
+        room
+    }
+
+    fn pass_on(&self, pieces: &mut Pieces) {
+        let seats = self.seats();
+        for (turn, words) in pieces.0.drain(..) {
+            seats.tell(turn, News::Words(words));
+        }
+    }
+
+    pub(super) fn leave(&self, turn: TurnId) {
+        self.seats().leave(turn);
+    }
+
+    pub(super) fn set_at_work(&self, turn: TurnId, at_work: bool) {
+        self.seats().set_at_work(turn, at_work);
     }
 
     fn seats(&self) -> std::sync::MutexGuard<'_, Seats> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Words by turn, in the order of their first ones.
+#[derive(Default)]
+struct Pieces(Vec<(TurnId, Vec<Heard>)>);
+
+impl Pieces {
+    fn add(&mut self, turn: TurnId, heard: Heard) {
+        match self.0.iter_mut().rfind(|(other, _)| *other == turn) {
+            Some((_, words)) => words.push(heard),
+            None => self.0.push((turn, vec![heard])),
+        }
     }
 }

@@ -5,6 +5,7 @@
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -27,6 +28,11 @@ def send_raw(body: bytes, length: int | None = None) -> None:
     fd = raw_channel()
     os.set_blocking(fd, True)
     os.write(fd, data)
+
+
+def say_now(frame: dict) -> None:
+    """Say something before the loop has a chance to."""
+    send_raw(json.dumps({**frame, "turn": current_turn().turn_id}).encode())
 
 
 async def stubborn() -> None:
@@ -80,18 +86,22 @@ async def perform(action: str, *arguments: str):
             os.close(raw_channel())
             await asyncio.sleep(1e9)
         case "block":
-            current_turn().port.waiting()
+            say_now({"frame": "replayed", "warnings": ["from here on it blocks"]})
             time.sleep(1e9)
         case "sleep":
-            current_turn().port.waiting()
             await asyncio.sleep(1e9)
         case "stubborn":
-            current_turn().port.waiting()
             await stubborn()
         case "step":
             return await hitl.step(lambda text: text.upper(), *arguments)
         case "ask":
             return await ask(arguments[0])
+        case "pid_and_ask":
+            pid = await hitl.step(lambda: str(os.getpid()))
+            return f"{pid} {await ask('color')}"
+        case "pid_and_block":
+            await hitl.step(lambda: str(os.getpid()))
+            time.sleep(1e9)
         case "race":
             answers = asyncio.gather(*(ask(name) for name in arguments))
             return " ".join(await answers)

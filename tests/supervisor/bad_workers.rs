@@ -5,7 +5,7 @@ use crate::support::{Said, World, captured_log, until};
 async fn ends_with(action: &str, code: &str, message: &str) {
     let world = World::processes().await;
     let mut neighbour = world.start("sleep");
-    assert!(matches!(neighbour.next().await, Said::Waiting(_)));
+    assert!(matches!(neighbour.next().await, Said::Waiting(..)));
     let failure = world.run(action).await.unwrap_err();
     assert_eq!(failure.code, code);
     assert!(failure.message.contains(message), "{}", failure.message);

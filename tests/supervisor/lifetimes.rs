@@ -40,7 +40,7 @@ fn a_shutdown_ends_every_process() {
         for isolation in [Isolation::Process, Isolation::Task { processes: 2 }] {
             let world = World::with(SupervisorSettings { isolation, ..settings("agents:agent") }).await;
             let mut asleep = world.start("sleep");
-            assert!(matches!(asleep.next().await, Said::Waiting(_)));
+            assert!(matches!(asleep.next().await, Said::Waiting(..)));
             let stubborn = world.start("stubborn");
             let supervisor = world.supervisor.clone();
             within(supervisor.shutdown(Duration::from_millis(50))).await;
@@ -80,7 +80,7 @@ async fn a_turn_at_work_may_finish_during_a_shutdown() {
 async fn a_shutdown_does_not_wait_for_people() {
     let world = World::processes().await;
     let mut turn = world.start("ask color");
-    while !matches!(turn.next().await, Said::Waiting(_)) {}
+    while !matches!(turn.next().await, Said::Waiting(..)) {}
     let begun = Instant::now();
     within(world.supervisor.shutdown(Duration::from_secs(3600))).await;
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -91,7 +91,7 @@ async fn a_shutdown_does_not_wait_for_people() {
 async fn a_stopped_turn_ends_in_a_moment() {
     let world = World::processes().await;
     let mut turn = world.start("sleep");
-    assert!(matches!(turn.next().await, Said::Waiting(_)));
+    assert!(matches!(turn.next().await, Said::Waiting(..)));
     world.cancel(&turn);
     assert_eq!(world.run("echo next").await.unwrap(), "next");
     world.shut_down().await;
@@ -106,7 +106,7 @@ fn a_stopped_turn_that_does_not_obey_is_killed() {
             until("two idle children", || mine().len() == 3).await;
             let idle = mine();
             let mut turn = world.start(action);
-            assert!(matches!(turn.next().await, Said::Waiting(_)));
+            assert!(matches!(turn.next().await, Said::Waiting(..) | Said::Replayed(_)));
             world.cancel(&turn);
             until("the end of a child", || idle.iter().any(|pid| !exists(&pid.to_string()))).await;
             assert!(turn.is_quiet());
@@ -148,7 +148,7 @@ fn a_zygote_that_dies_is_replaced() {
     alone("lifetimes::a_zygote_that_dies_is_replaced", async {
         let world = World::processes().await;
         let mut turn = world.start("sleep");
-        assert!(matches!(turn.next().await, Said::Waiting(_)));
+        assert!(matches!(turn.next().await, Said::Waiting(..)));
         let before = mine();
         std::process::Command::new("kill").args(["-9", &before[0].to_string()]).status().unwrap();
         assert_eq!(turn.outcome().await.unwrap_err().code, "worker_exited");
@@ -165,7 +165,7 @@ fn serve_until_killed() {
     only_again("lifetimes::serve_until_killed", async {
         let world = World::processes().await;
         let mut turn = world.start("sleep");
-        assert!(matches!(turn.next().await, Said::Waiting(_)));
+        assert!(matches!(turn.next().await, Said::Waiting(..)));
         until("two idle children", || mine().len() == 4).await;
         let pids: Vec<String> = mine().iter().map(u32::to_string).collect();
         println!("pids {}", pids.join(" "));

@@ -4,8 +4,13 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_workers;
+mod batches;
+mod fake;
 mod lifetimes;
+mod parking;
+mod replays;
 mod shared_workers;
+mod silence;
 mod starting;
 mod support;
 mod turns;

@@ -12,7 +12,7 @@ async fn turns_run_side_by_side_in_one_process() {
     let world = World::tasks(1).await;
     let mut asleep: Vec<Turn> = (0..10).map(|_| world.start("sleep")).collect();
     for turn in &mut asleep {
-        assert!(matches!(turn.next().await, Said::Waiting(_)));
+        assert!(matches!(turn.next().await, Said::Waiting(..)));
     }
     let first = world.run("pid").await.unwrap();
     assert_eq!(world.run("pid").await.unwrap(), first);
@@ -29,7 +29,7 @@ async fn turns_are_spread_over_the_workers() {
         seen.extend([one.outcome().await.unwrap(), other.outcome().await.unwrap()]);
     }
     let mut asleep = world.start("sleep");
-    assert!(matches!(asleep.next().await, Said::Waiting(_)));
+    assert!(matches!(asleep.next().await, Said::Waiting(..)));
     let calm = world.run("pid").await.unwrap();
     assert_eq!(world.run("pid").await.unwrap(), calm);
     world.shut_down().await;
@@ -39,7 +39,7 @@ async fn turns_are_spread_over_the_workers() {
 async fn a_dead_worker_fails_its_turns_and_is_replaced() {
     let world = World::tasks(1).await;
     let mut asleep = world.start("sleep");
-    assert!(matches!(asleep.next().await, Said::Waiting(_)));
+    assert!(matches!(asleep.next().await, Said::Waiting(..)));
     assert_eq!(world.run("os_exit").await.unwrap_err().code, "worker_exited");
     assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_exited");
     assert_eq!(world.run("echo again").await.unwrap(), "again");
@@ -50,7 +50,7 @@ async fn a_dead_worker_fails_its_turns_and_is_replaced() {
 async fn a_worker_that_breaks_the_protocol_fails_its_turns_with_that() {
     let world = World::tasks(1).await;
     let mut asleep = world.start("sleep");
-    assert!(matches!(asleep.next().await, Said::Waiting(_)));
+    assert!(matches!(asleep.next().await, Said::Waiting(..)));
     assert_eq!(world.run("garbage").await.unwrap_err().code, "worker_protocol");
     assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_protocol");
     assert_eq!(world.run("echo again").await.unwrap(), "again");
@@ -61,9 +61,9 @@ async fn a_worker_that_breaks_the_protocol_fails_its_turns_with_that() {
 async fn a_stopped_turn_leaves_the_others_alone() {
     let world = World::tasks(1).await;
     let mut neighbour = world.start("ask color");
-    while !matches!(neighbour.next().await, Said::Waiting(_)) {}
+    while !matches!(neighbour.next().await, Said::Waiting(..)) {}
     let mut turn = world.start("sleep");
-    assert!(matches!(turn.next().await, Said::Waiting(_)));
+    assert!(matches!(turn.next().await, Said::Waiting(..)));
     let pid = world.run("pid").await.unwrap();
     world.cancel(&turn);
     assert_eq!(world.run("pid").await.unwrap(), pid);
@@ -77,9 +77,9 @@ async fn a_stopped_turn_that_goes_on_costs_its_worker_new_turns_but_not_its_othe
     let world = World::tasks(1).await;
     let pid = world.run("pid").await.unwrap();
     let mut neighbour = world.start("sleep");
-    assert!(matches!(neighbour.next().await, Said::Waiting(_)));
+    assert!(matches!(neighbour.next().await, Said::Waiting(..)));
     let mut stubborn = world.start("stubborn");
-    assert!(matches!(stubborn.next().await, Said::Waiting(_)));
+    assert!(matches!(stubborn.next().await, Said::Waiting(..)));
     world.cancel(&stubborn);
     let session = stubborn.session.to_string();
     until("the retirement", || {
@@ -98,7 +98,7 @@ async fn a_worker_whose_loop_is_blocked_is_replaced_when_a_turn_is_stopped() {
     let world = World::tasks(1).await;
     let pid = world.run("pid").await.unwrap();
     let mut blocked = world.start("block");
-    assert!(matches!(blocked.next().await, Said::Waiting(_)));
+    assert!(matches!(blocked.next().await, Said::Replayed(_)));
     world.cancel(&blocked);
     until("the end of the blocked worker", || !crate::support::exists(&pid)).await;
     assert_ne!(world.run("pid").await.unwrap(), pid);

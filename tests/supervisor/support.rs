@@ -7,107 +7,181 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hitl::domain::interrupt::Ask;
-use hitl::domain::journal::{StepIdentity, StepResult};
+use hitl::domain::journal::{Entry, PendingTimer, Recorded, StepResult, Wake};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
-use hitl::domain::{Error, InterruptId, SessionId, TurnId};
-use hitl::engine::dispatch::{Dispatch, TurnInbox, TurnOrder};
+use hitl::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use hitl::engine::dispatch::{Appended, Batch, Delivery, Dispatch, Lost, Record, TurnInbox, TurnOrder};
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::{Isolation, SupervisorSettings};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use uuid::Uuid;
 
 /// What the engine was told about a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
     Step(String, StepResult),
+    Intent(String),
     Ask(InterruptId, String, u64),
+    Timer(String, Timestamp),
+    Wakes(Vec<Wake>),
     Withdraw(InterruptId),
-    Waiting(Option<u64>),
+    Waiting(Option<u64>, Vec<PendingTimer>),
+    Replayed(Vec<String>),
     Ended(Option<String>, usize),
     Failed(Failure),
+    Lost(Lost),
 }
 
 /// An engine without sessions.
-#[derive(Default)]
 pub struct Inbox {
     turns: Mutex<HashMap<TurnId, Journal>>,
+    /// Commits that may happen; a test can take all permits.
+    pub commits: Semaphore,
 }
 
 struct Journal {
-    entries: u64,
+    epoch: u64,
+    entries: Vec<Recorded>,
     over: bool,
+    /// The store does not say whether it has stored anything.
+    unsure: bool,
+    /// How many records came in each batch.
+    batches: Vec<usize>,
     said: mpsc::UnboundedSender<Said>,
 }
 
+impl Default for Inbox {
+    fn default() -> Self {
+        Self { turns: Mutex::default(), commits: Semaphore::new(Semaphore::MAX_PERMITS) }
+    }
+}
+
 impl Inbox {
-    fn open(&self, turn: TurnId) -> mpsc::UnboundedReceiver<Said> {
+    fn open(&self, turn: TurnId, entries: Vec<Recorded>) -> mpsc::UnboundedReceiver<Said> {
         let (said, heard) = mpsc::unbounded_channel();
-        self.turns.lock().unwrap().insert(turn, Journal { entries: 1, over: false, said });
+        let journal = Journal { epoch: 1, entries, over: false, unsure: false, batches: Vec::new(), said };
+        self.turns.lock().unwrap().insert(turn, journal);
         heard
     }
 
-    /// Appends to the journal of an open turn.
-    pub fn append(&self, turn: TurnId, say: impl FnOnce(u64) -> Option<Said>) -> Result<u64, Error> {
-        let mut turns = self.turns.lock().unwrap();
-        let journal = turns.get_mut(&turn).filter(|journal| !journal.over).ok_or(Error::TurnNotOpen)?;
-        let index = journal.entries;
-        journal.entries += 1;
-        if let Some(said) = say(index) {
-            journal.over = matches!(said, Said::Ended(..) | Said::Failed(_));
-            journal.said.send(said).ok();
-        }
-        Ok(index)
+    fn with<T>(&self, turn: TurnId, act: impl FnOnce(&mut Journal) -> T) -> T {
+        act(self.turns.lock().unwrap().get_mut(&turn).unwrap())
+    }
+
+    /// Appends what the worker did not say. Its index.
+    pub fn append(&self, turn: TurnId, entry: Entry) -> u64 {
+        self.with(turn, |journal| journal.append(entry))
+    }
+
+    /// The journal so far.
+    pub fn journal(&self, turn: TurnId) -> Vec<Recorded> {
+        self.with(turn, |journal| journal.entries.clone())
     }
 
     /// As a cancel does: the turn is settled.
     pub fn settle(&self, turn: TurnId) {
-        self.turns.lock().unwrap().get_mut(&turn).unwrap().over = true;
+        self.with(turn, |journal| journal.over = true);
+    }
+
+    /// As a claim does: the turn's next epoch.
+    pub fn claim(&self, turn: TurnId) -> u64 {
+        self.with(turn, |journal| {
+            journal.epoch += 1;
+            journal.epoch
+        })
+    }
+
+    /// From now on the store does not say what became of a write.
+    pub fn lose_track(&self, turn: TurnId) {
+        self.with(turn, |journal| journal.unsure = true);
+    }
+
+    /// How many records came in each batch so far.
+    pub fn batches(&self, turn: TurnId) -> Vec<usize> {
+        self.with(turn, |journal| journal.batches.clone())
+    }
+
+    fn say(&self, turn: TurnId, epoch: u64, said: Said) -> Result<(), Error> {
+        self.with(turn, |journal| {
+            journal.check(epoch)?;
+            journal.over = matches!(said, Said::Ended(..) | Said::Failed(_));
+            journal.said.send(said).ok();
+            Ok(())
+        })
+    }
+}
+
+impl Journal {
+    fn check(&self, epoch: u64) -> Result<(), Error> {
+        match self {
+            _ if self.over => Err(Error::TurnNotOpen),
+            _ if self.epoch != epoch => Err(Error::StaleEpoch),
+            _ if self.unsure => Err(Error::StoreUnavailable("it did not say".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_in(&mut self, record: Record) -> Result<Option<Appended>, Error> {
+        let index = self.entries.len() as u64;
+        let mut interrupt = None;
+        let (said, entry) = match record {
+            Record::Step { step, result } => {
+                (Said::Step(step.name.clone(), result.clone()), Entry::Step { step, result })
+            }
+            Record::Intent { step } => (Said::Intent(step.name.clone()), Entry::Intent { step }),
+            Record::Ask { ask, .. } if ask.kind == "refused" => {
+                return Err(Error::InvalidPayload("this is refused".to_owned()));
+            }
+            Record::Ask { step, ask } => {
+                let interrupt_id = *interrupt.insert(InterruptId(Uuid::now_v7()));
+                (Said::Ask(interrupt_id, ask.kind, index), Entry::Ask { step, interrupt_id })
+            }
+            Record::Timer { path, due } => (Said::Timer(path.clone(), due), Entry::Timer { path, due }),
+            Record::Wakes(wakes) => (Said::Wakes(wakes.clone()), Entry::Wakes { wakes }),
+            Record::Withdraw { interrupt } => (Said::Withdraw(interrupt), Entry::Withdraw { interrupt_id: interrupt }),
+            Record::Waiting { seen, timers } => (Said::Waiting(seen, timers.clone()), Entry::Pause { timers }),
+        };
+        let silent = matches!(said, Said::Wakes(_) | Said::Withdraw(_) | Said::Waiting(..));
+        self.append(entry);
+        self.said.send(said).ok();
+        Ok((!silent).then_some(Appended { index, at: Timestamp::from_millis(1), interrupt }))
+    }
+
+    fn append(&mut self, entry: Entry) -> u64 {
+        self.entries.push(recorded(entry));
+        self.entries.len() as u64 - 1
     }
 }
 
 impl TurnInbox for Inbox {
-    fn turn_step(
+    fn turn_append(
         self: Arc<Self>,
         turn: TurnId,
-        _epoch: u64,
-        step: StepIdentity,
-        result: StepResult,
-    ) -> BoxFuture<'static, Result<u64, Error>> {
-        Box::pin(async move { self.append(turn, |_| Some(Said::Step(step.name, result))) })
-    }
-
-    fn turn_ask(
-        self: Arc<Self>,
-        turn: TurnId,
-        _epoch: u64,
-        _step: StepIdentity,
-        ask: Ask,
-    ) -> BoxFuture<'static, Result<(u64, InterruptId), Error>> {
+        epoch: u64,
+        records: Vec<Record>,
+    ) -> BoxFuture<'static, Result<Batch, Error>> {
         Box::pin(async move {
-            let id = InterruptId(Uuid::now_v7());
-            let index = self.append(turn, |index| Some(Said::Ask(id, ask.kind, index)))?;
+            drop(self.commits.acquire().await.unwrap());
+            let batch = self.with(turn, |journal| {
+                journal.check(epoch)?;
+                journal.batches.push(records.len());
+                Ok::<_, Error>(records.into_iter().map(|record| journal.take_in(record)).collect())
+            })?;
             // An answer may well be there before the supervisor learns that the question was stored.
             tokio::task::yield_now().await;
-            Ok((index, id))
+            Ok(batch)
         })
     }
 
-    fn turn_withdraw(
+    fn turn_replayed(
         self: Arc<Self>,
         turn: TurnId,
-        _epoch: u64,
-        interrupt: InterruptId,
+        epoch: u64,
+        warnings: Vec<String>,
     ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move { self.append(turn, |_| Some(Said::Withdraw(interrupt))).map(drop) })
-    }
-
-    fn turn_waiting(self: Arc<Self>, turn: TurnId, _epoch: u64, seen: Option<u64>) {
-        if let Some(journal) = self.turns.lock().unwrap().get(&turn) {
-            journal.said.send(Said::Waiting(seen)).ok();
-        }
+        Box::pin(async move { self.say(turn, epoch, Said::Replayed(warnings)) })
     }
 
     fn turn_delta(self: Arc<Self>, _turn: TurnId, _step_id: &str, _attempt: u32, _delta: Value) {}
@@ -115,20 +189,27 @@ impl TurnInbox for Inbox {
     fn turn_ended(
         self: Arc<Self>,
         turn: TurnId,
-        _epoch: u64,
+        epoch: u64,
         response: ChatMessage,
         state: Vec<ChatMessage>,
     ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move { self.append(turn, |_| Some(Said::Ended(response.content, state.len()))).map(drop) })
+        Box::pin(async move { self.say(turn, epoch, Said::Ended(response.content, state.len())) })
     }
 
     fn turn_failed(
         self: Arc<Self>,
         turn: TurnId,
-        _epoch: u64,
+        epoch: u64,
         failure: Failure,
     ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move { self.append(turn, |_| Some(Said::Failed(failure))).map(drop) })
+        Box::pin(async move { self.say(turn, epoch, Said::Failed(failure)) })
+    }
+
+    fn turn_lost(self: Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            self.with(turn, |journal| journal.unsure = false);
+            self.say(turn, epoch, Said::Lost(lost))
+        })
     }
 }
 
@@ -151,6 +232,35 @@ impl Turn {
             match self.next().await {
                 Said::Ended(content, _) => return Ok(content.unwrap_or_default()),
                 Said::Failed(failure) => return Err(failure),
+                Said::Lost(Lost::Exited { message }) => return Err(Failure::new("worker_exited", message)),
+                Said::Lost(Lost::Violation { message }) => return Err(Failure::new("worker_protocol", message)),
+                Said::Lost(Lost::Stopping) => return Err(Failure::server_restarted()),
+                Said::Lost(other) => panic!("{other:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until it waits for people and timers.
+    pub async fn waits(&mut self) {
+        while !matches!(self.next().await, Said::Waiting(..)) {}
+    }
+
+    /// The next question, and where it stands.
+    pub async fn asked(&mut self) -> (InterruptId, String, u64) {
+        loop {
+            if let Said::Ask(id, kind, index) = self.next().await {
+                return (id, kind, index);
+            }
+        }
+    }
+
+    /// The result of the next step.
+    pub async fn step(&mut self) -> String {
+        loop {
+            match self.next().await {
+                Said::Step(_, StepResult::Value(value)) => return value.as_str().unwrap().to_owned(),
+                Said::Ended(..) | Said::Failed(_) | Said::Lost(_) => panic!("it is over"),
                 _ => {}
             }
         }
@@ -196,11 +306,37 @@ impl World {
     }
 
     pub fn start_with(&self, content: &str, state: Vec<ChatMessage>) -> Turn {
+        self.start_order(content, state, vec![started("3.11")])
+    }
+
+    /// Starts a turn that has a journal already.
+    pub fn start_order(&self, content: &str, state: Vec<ChatMessage>, journal: Vec<Recorded>) -> Turn {
         let (id, session) = (TurnId(Uuid::now_v7()), SessionId(Uuid::now_v7()));
-        let heard = self.inbox.open(id);
-        let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
-        self.supervisor.start(TurnOrder { turn: id, epoch: 1, session, message, state });
-        Turn { id, session, heard }
+        let heard = self.inbox.open(id, journal.clone());
+        let turn = Turn { id, session, heard };
+        self.supervisor.start(order(&turn, 1, content, state, journal));
+        turn
+    }
+
+    /// Starts a turn anew, as after a claim.
+    pub fn start_again(&self, turn: &Turn, content: &str) -> u64 {
+        let epoch = self.inbox.claim(turn.id);
+        self.supervisor.start(order(turn, epoch, content, Vec::new(), self.inbox.journal(turn.id)));
+        epoch
+    }
+
+    /// Somebody answers: the answer's index.
+    pub fn answer(&self, turn: &Turn, interrupt: InterruptId, value: Value) -> u64 {
+        let index = self.inbox.append(turn.id, Entry::Answer { interrupt_id: interrupt, value: value.clone() });
+        self.supervisor.deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value });
+        index
+    }
+
+    /// Nobody has answered in time: the entry's index.
+    pub fn expire(&self, turn: &Turn, interrupt: InterruptId) -> u64 {
+        let index = self.inbox.append(turn.id, Entry::Expire { interrupt_id: interrupt });
+        self.supervisor.deliver(turn.id, Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt });
+        index
     }
 
     /// Runs a turn to its end.
@@ -217,6 +353,21 @@ impl World {
     pub async fn shut_down(self) {
         within(self.supervisor.shutdown(Duration::ZERO)).await;
     }
+}
+
+fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journal: Vec<Recorded>) -> TurnOrder {
+    let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
+    TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal }
+}
+
+/// The first entry of a journal.
+pub fn started(python: &str) -> Recorded {
+    recorded(Entry::Start { code: "0123456789abcdef".to_owned(), python: python.to_owned() })
+}
+
+/// An entry of a journal.
+pub fn recorded(entry: Entry) -> Recorded {
+    Recorded { at: Timestamp::from_millis(1), entry }
 }
 
 /// The interpreter itself: what is on the path may be a script that sets variables and then starts it.
@@ -240,6 +391,16 @@ pub fn settings(agent: &str) -> SupervisorSettings {
     settings.stop_grace = Duration::from_millis(300);
     settings.workers = 2;
     settings
+}
+
+/// Settings for scripted workers, one for each turn.
+pub fn scripted() -> SupervisorSettings {
+    settings("scripted:agent")
+}
+
+/// Settings for scripted workers that have many turns.
+pub fn shared(processes: usize) -> SupervisorSettings {
+    SupervisorSettings { isolation: Isolation::Task { processes }, ..scripted() }
 }
 
 /// Fails instead of hanging.

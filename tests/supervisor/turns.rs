@@ -2,18 +2,9 @@
 
 use hitl::domain::journal::StepResult;
 use hitl::domain::message::ChatMessage;
-use hitl::engine::dispatch::{Delivery, Dispatch};
 use serde_json::json;
 
 use crate::support::{Said, Turn, World, captured_log, until};
-
-async fn asked(turn: &mut Turn) -> (hitl::domain::InterruptId, String, u64) {
-    loop {
-        if let Said::Ask(id, kind, index) = turn.next().await {
-            return (id, kind, index);
-        }
-    }
-}
 
 #[tokio::test]
 async fn a_turn_ends_with_its_response_and_state() {
@@ -55,11 +46,10 @@ async fn a_value_that_is_nested_too_deeply_fails_the_step_and_not_the_worker() {
 async fn an_answer_reaches_the_turn_that_asked() {
     let world = World::processes().await;
     let mut turn = world.start("ask color");
-    let (interrupt, kind, _) = asked(&mut turn).await;
+    let (interrupt, kind, _) = turn.asked().await;
     assert_eq!(kind, "color");
-    assert!(matches!(turn.next().await, Said::Waiting(_)));
-    let index = world.inbox.append(turn.id, |_| None).unwrap();
-    world.supervisor.deliver(turn.id, Delivery::Answer { index, interrupt, value: json!("blue") });
+    assert!(matches!(turn.next().await, Said::Waiting(..)));
+    world.answer(&turn, interrupt, json!("blue"));
     assert_eq!(turn.outcome().await.unwrap(), "blue");
     world.shut_down().await;
 }
@@ -72,9 +62,8 @@ async fn an_answer_never_overtakes_its_question() {
     let mut turns: Vec<Turn> = (0..20).map(|_| world.start("race a b c d e")).collect();
     for turn in &mut turns {
         for _ in 0..5 {
-            let (interrupt, kind, _) = asked(turn).await;
-            let index = world.inbox.append(turn.id, |_| None).unwrap();
-            world.supervisor.deliver(turn.id, Delivery::Answer { index, interrupt, value: json!(kind) });
+            let (interrupt, kind, _) = turn.asked().await;
+            world.answer(turn, interrupt, json!(kind));
         }
     }
     for turn in turns {
@@ -87,9 +76,8 @@ async fn an_answer_never_overtakes_its_question() {
 async fn an_expired_question_raises() {
     let world = World::processes().await;
     let mut turn = world.start("ask color");
-    let (interrupt, ..) = asked(&mut turn).await;
-    let index = world.inbox.append(turn.id, |_| None).unwrap();
-    world.supervisor.deliver(turn.id, Delivery::Expired { index, interrupt });
+    let (interrupt, ..) = turn.asked().await;
+    world.expire(&turn, interrupt);
     assert!(turn.outcome().await.unwrap_err().message.starts_with("InterruptExpired"));
     world.shut_down().await;
 }

@@ -54,6 +54,13 @@ def serve(
     ] = 16_384,
     max_value: Annotated[int, _option("--max-value", help="Bytes of an answer.", panel=LIMITS)] = 1_048_576,
     max_body: Annotated[int, _option("--max-body", help="Bytes of a request's body.", panel=LIMITS)] = 1_048_576,
+    max_warm: Annotated[
+        int, _option("--max-warm", help="Waiting turns that stay in memory; the others are parked.", panel=LIMITS)
+    ] = 64,
+    max_recoveries: Annotated[
+        int,
+        _option("--max-recoveries", help="How often a turn survives the death of its worker.", panel=LIMITS),
+    ] = 3,
     ttl: Annotated[
         float, _option("--ttl", help="Remove an idle or failed session after this long; 0 is never.", panel=LIFETIMES)
     ] = 0.0,
@@ -66,6 +73,19 @@ def serve(
     interrupt_ttl: Annotated[
         float, _option("--interrupt-ttl", help="An unanswered interrupt expires; 0 is never.", panel=LIFETIMES)
     ] = 0.0,
+    park_after: Annotated[
+        float,
+        _option("--park-after", help="A waiting turn leaves memory; 0 is at once, by a replay each.", panel=LIFETIMES),
+    ] = 60.0,
+    worker_timeout: Annotated[
+        float, _option("--worker-timeout", help="A worker that is silent this long is killed.", panel=LIFETIMES)
+    ] = 30.0,
+    keep_journal: Annotated[
+        float,
+        _option(
+            "--keep-journal", help="Journals of ended turns are kept; 0 is as long as the session.", panel=LIFETIMES
+        ),
+    ] = 7 * 86_400.0,
     shutdown_timeout: Annotated[
         float, _option("--shutdown-timeout", help="What turns at work get to finish at the end.", panel=LIFETIMES)
     ] = 10.0,
@@ -117,6 +137,11 @@ def serve(
             ttl=ttl,
             timeout=timeout,
             interrupt_ttl=interrupt_ttl,
+            park_after=park_after,
+            max_warm=max_warm,
+            worker_timeout=worker_timeout,
+            max_recoveries=max_recoveries,
+            keep_journal=keep_journal,
             max_payload=max_payload,
             max_value=max_value,
             max_body=max_body,

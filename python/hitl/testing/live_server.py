@@ -127,6 +127,8 @@ class HitlServer:
     """What the fixture `hitl_server` is: call it with an agent to serve it until the test ends."""
 
     def __init__(self, human: Human) -> None:
+        self.options: dict[str, Any] = {}
+        """Serve options for the servers of this test that do not say otherwise."""
         self._human = human
         self._running: list[LiveServer] = []
 
@@ -136,7 +138,7 @@ class HitlServer:
         agent: a live object, whose turns run in this process; or `"module:attr"`, which real workers import.
         serve_options: those of `hitl.Server`; the store is `memory` unless another one is named.
         """
-        server = LiveServer(agent, self._human, **serve_options)
+        server = LiveServer(agent, self._human, **{**self.options, **serve_options})
         self._running.append(server)
         return server
 

@@ -1,6 +1,8 @@
 """Turns without a server: a journal in memory and answers from a function. For hitl's own unit tests.
 
 >>> result = await run_locally(agent, "hello", answers=lambda ask: {"approved": True})      # doctest: +SKIP
+
+A journal that was recorded this way can be given to another turn, whole or cut off anywhere, which then replays it.
 """
 
 from __future__ import annotations
@@ -8,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Awaitable, Callable
-from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from hitl.agents.shapes import as_agent
 from hitl.errors import HitlError, InterruptExpired
 from hitl.messages import ChatMessage
-from hitl.ports import InterruptRequest, StepIdentity
-from hitl.runtime import Turn, install_task_factory
+from hitl.order import Order
+from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, Wake
+from hitl.rebound import rebind
+from hitl.runtime import Turn
+from hitl.schedule import OUTSIDE
 
 T = TypeVar("T")
 
@@ -28,79 +33,172 @@ Answers = Callable[[InterruptRequest], Any]
 """Called for each interrupt; returns (or awaits) an answer or PENDING, or raises InterruptExpired or a HitlError, which
 refuses the question."""
 
+Journal = list[dict[str, Any]]
+"""Entries as the worker protocol's ``turn`` frame has them."""
+
+
+_LEFTOVER_SECONDS = 10.0
+
 
 @dataclass
 class LocalInterrupt:
-    """An interrupt in memory: see ``OpenInterrupt`` in hitl.runtime."""
+    """An interrupt in memory."""
 
     id: str
     step: StepIdentity
     request: InterruptRequest
-    opened: asyncio.Future[str]
-    answer: asyncio.Future[Any]
+    port: LocalPort
     withdrawn: bool = False
+    is_settled: bool = False
 
     def give(self, value: Any) -> None:
         """Answer it, with a copy as JSON would make it."""
-        self.answer.set_result(json.loads(json.dumps(value)))
+        self._settle("answer", {"value": json.loads(json.dumps(value))})
+
+    def expire(self) -> None:
+        """Nobody answered in time."""
+        self._settle("expire", {})
+
+    def _settle(self, entry: str, members: dict[str, Any]) -> None:
+        if self.withdrawn or self.is_settled:
+            return
+        self.is_settled = True
+        index, at = self.port.append({"entry": entry, "interrupt_id": self.id, **members})
+        outcome = {"answer": members["value"]} if entry == "answer" else {"expired": True}
+        self.port.tell(lambda order: order.answered(self.id, index, at, outcome))
 
 
 @dataclass
 class LocalPort:
-    """A ``TurnPort`` that keeps what it is given."""
+    """A ``TurnPort`` that keeps what it is given, and commits it one round of the loop later."""
 
     answers: Answers | None = None
-    steps: list[tuple[StepIdentity, dict[str, Any]]] = field(default_factory=list)
+    journal: Journal = field(default_factory=list)
     interrupts: list[LocalInterrupt] = field(default_factory=list)
     deltas: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
     logs: list[tuple[str, str]] = field(default_factory=list)
     waits: int = 0
-    """How often the turn said that it awaits nothing but interrupts."""
+    """How often the turn said that it awaits nothing but interrupts and timers."""
+    replays: list[list[str]] = field(default_factory=list)
+    """The warnings of each replay."""
     on_waiting: Callable[[], None] | None = None
+    refuse_steps: HitlError | None = None
+    """Refuse the next step with this."""
+    order: Order | None = None
+    _calls: int = 0
     _answering: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def append_step(self, step: StepIdentity, result: dict[str, Any]) -> asyncio.Future[None]:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.steps.append((step, json.loads(json.dumps(result, allow_nan=False))))
-        # Not at once: a commit is never there before the loop has gone round.
-        asyncio.get_running_loop().call_soon(_commit, done)
-        return done
+    @property
+    def steps(self) -> list[tuple[StepIdentity, dict[str, Any]]]:
+        """The recorded steps with their results."""
+        return [(entry["step"], entry["result"]) for entry in self.journal if entry["entry"] == "step"]
 
-    def open_interrupt(self, step: StepIdentity, interrupt: InterruptRequest) -> LocalInterrupt:
-        loop = asyncio.get_running_loop()
-        copy = json.loads(json.dumps(interrupt, allow_nan=False))
-        asked = LocalInterrupt(
-            f"interrupt-{len(self.interrupts) + 1}", step, copy, loop.create_future(), loop.create_future()
-        )
-        self.interrupts.append(asked)
-        # In an empty context: who answers is no part of the turn.
-        self._answering.append(asyncio.Task(self._answer(asked), loop=loop, context=Context()))
-        return asked
+    def paths(self) -> list[str]:
+        """The paths of the recorded steps, in the order in which they finished."""
+        return [step["path"] for step, _ in self.steps]
 
-    async def _answer(self, asked: LocalInterrupt) -> None:
+    def append(self, entry: dict[str, Any]) -> tuple[int, int]:
+        """Write an entry: its index and time."""
+        at = time.time_ns() // 1_000_000
+        self.journal.append(json.loads(json.dumps({"at": at, **entry}, allow_nan=False)))
+        return len(self.journal) - 1, at
+
+    def tell(self, what: Callable[[Order], None]) -> None:
+        """Tell the turn something; not at once: a commit is never there before the loop has gone round."""
+        asyncio.get_running_loop().call_soon(self._tell, what, context=OUTSIDE)
+
+    def _tell(self, what: Callable[[Order], None]) -> None:
+        if self.order is not None:
+            what(self.order)
+
+    # -- TurnPort -------------------------------------------------------------------------------------------------
+
+    def step(self, step: StepIdentity, result: dict[str, Any]) -> int:
+        if self.refuse_steps is not None:
+            refusal, self.refuse_steps = self.refuse_steps, None
+            return self._refused(refusal)
+        return self._committed({"entry": "step", "step": step, "result": result})
+
+    def intent(self, step: StepIdentity) -> int:
+        return self._committed({"entry": "intent", "step": step})
+
+    def timer(self, path: str, due: int) -> int:
+        return self._committed({"entry": "timer", "path": path, "due": due})
+
+    def ask(self, step: StepIdentity, interrupt: InterruptRequest) -> int:
+        request = json.loads(json.dumps(interrupt, allow_nan=False))
+        asked = LocalInterrupt(f"interrupt-{len(self.journal)}", step, request, self)
         try:
-            value = PENDING if self.answers is None else self.answers(asked.request)
-            if inspect.isawaitable(value):
-                value = await value
-        except InterruptExpired as expired:
-            asked.opened.set_result(asked.id)
-            asked.answer.set_exception(expired)
-        except HitlError as refused:
-            asked.opened.set_exception(refused)
-        except Exception as broken:  # noqa: BLE001 - the test's own mistake has to reach the test, through the agent that asked
-            asked.opened.set_exception(broken)
+            value = PENDING if self.answers is None else self.answers(request)
+        except InterruptExpired:
+            call = self._opened(asked)
+            asked.expire()
+            return call
+        except HitlError as refusal:
+            self.interrupts.append(asked)
+            return self._refused(refusal)
+        call = self._opened(asked)
+        self._answer_with(asked, value)
+        return call
+
+    def reopen(self, asked: LocalInterrupt) -> None:
+        """A question of a recorded journal that is still open: whoever answers is asked again."""
+        self.interrupts.append(asked)
+        if self.answers is not None:
+            try:
+                self._answer_with(asked, self.answers(asked.request))
+            except InterruptExpired:
+                asked.expire()
+
+    def _answer_with(self, asked: LocalInterrupt, value: Any) -> None:
+        if inspect.isawaitable(value):
+            task = asyncio.Task(self._answer(asked, value), loop=asyncio.get_running_loop(), context=OUTSIDE.copy())
+            self._answering.append(task)
+        elif value is not PENDING:
+            asked.give(value)
+
+    async def _answer(self, asked: LocalInterrupt, value: Awaitable[Any]) -> None:
+        try:
+            given = await value
+        except InterruptExpired:
+            asked.expire()
         else:
-            asked.opened.set_result(asked.id)
-            if value is not PENDING:
-                asked.give(value)
+            if given is not PENDING:
+                asked.give(given)
 
-    def withdraw(self, interrupt: Any) -> None:
-        interrupt.withdrawn = True
+    def _opened(self, asked: LocalInterrupt) -> int:
+        self.interrupts.append(asked)
+        return self._committed({"entry": "ask", "step": asked.step, "interrupt_id": asked.id}, asked.id)
 
-    def waiting(self) -> None:
+    def _committed(self, entry: dict[str, Any], interrupt_id: str | None = None) -> int:
+        self._calls += 1
+        call = self._calls
+        index, at = self.append(entry)
+        self.tell(lambda order: order.acknowledged(call, index, at, interrupt_id))
+        return call
+
+    def _refused(self, error: HitlError) -> int:
+        self._calls += 1
+        call = self._calls
+        self.tell(lambda order: order.refused(call, error))
+        return call
+
+    def withdraw(self, interrupt_id: str) -> None:
+        for asked in self.interrupts:
+            if asked.id == interrupt_id:
+                asked.withdrawn = True
+        self.append({"entry": "withdraw", "interrupt_id": interrupt_id})
+
+    def wakes(self, wakes: list[Wake]) -> None:
+        self.append({"entry": "wakes", "wakes": wakes})
+
+    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
         self.waits += 1
         if self.on_waiting is not None:
             self.on_waiting()
+
+    def replayed(self, warnings: list[str]) -> None:
+        self.replays.append(warnings)
 
     def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
         self.deltas.append((step_id, attempt, delta))
@@ -108,38 +206,88 @@ class LocalPort:
     def log(self, stream: str, text: str) -> None:
         self.logs.append((stream, text))
 
-    def paths(self) -> list[str]:
-        """The paths of the recorded steps, in the order in which they finished."""
-        return [step["path"] for step, _ in self.steps]
-
-
-def _commit(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
-
 
 class LocalTurn:
-    """A turn on the running loop. ``await turn.run(function, *args)`` runs code inside it, as often as wanted."""
+    """A turn on the running loop. ``await turn.run(function, *args)`` runs code inside it, as often as wanted.
 
-    def __init__(self, answers: Answers | None = None, *, context: Any = None, agent: str | None = None) -> None:
+    ``journal``: what was recorded before, by the ``port.journal`` of another turn; it is copied.
+    """
+
+    def __init__(
+        self,
+        answers: Answers | None = None,
+        *,
+        context: Any = None,
+        agent: str | None = None,
+        journal: Journal | None = None,
+        code: str = "code-1",
+    ) -> None:
+        rebind()
         self.port = LocalPort(answers)
-        self.turn = Turn(self.port, turn_id="turn-1", session_id="session-1", agent=agent, context=context)
+        if journal:
+            self.port.journal.extend(json.loads(json.dumps(journal)))
+        else:
+            self.port.append({"entry": "start", "code": code, "python": "3.11"})
+        self.turn = Turn(
+            self.port,
+            turn_id="turn-1",
+            session_id="session-1",
+            agent=agent,
+            context=context,
+            journal=list(self.port.journal),
+            epoch=2 if journal else 1,
+            code=code,
+        )
+        self.port.order = self.turn.order
         self._context = self.turn.enter()
+        if journal:
+            self._reopen(journal)
+
+    def _reopen(self, journal: Journal) -> None:
+        """The questions of a recorded journal that nobody has settled."""
+        settled = {entry["interrupt_id"] for entry in journal if entry["entry"] in ("answer", "expire", "withdraw")}
+        for entry in journal:
+            if entry["entry"] == "ask" and entry["interrupt_id"] not in settled:
+                request: Any = {"type": entry["step"]["name"]}
+                self.port.reopen(LocalInterrupt(entry["interrupt_id"], entry["step"], request, self.port))
 
     def start(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> asyncio.Task[T]:
         """A task inside the turn, at its root."""
 
         async def main() -> T:
-            return await function(*args, **kwargs)
+            self.turn.is_over = False
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                self.turn.is_over = True
 
-        loop = asyncio.get_running_loop()
-        if loop.get_task_factory() is None:
-            install_task_factory(loop)
-        return asyncio.Task(main(), loop=loop, context=self._context)
+        with self.turn.order.inside():
+            return asyncio.Task(main(), loop=self.turn.loop, context=self._context)
 
     async def run(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Run an async function inside the turn and return what it returns."""
-        return await self.start(function, *args, **kwargs)
+        """Run an async function inside the turn and return what it returns; what makes the turn fail is raised."""
+        task = self.start(function, *args, **kwargs)
+        endings: list[asyncio.Future[Any]] = [task, self.turn.failure]
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        if self.turn.failure.done():
+            self.turn.close()
+            task.cancel()
+            raise self.turn.failure.result()
+        mismatch = self.turn.order.returned()
+        if mismatch is not None:
+            raise mismatch
+        return task.result()
+
+    async def end(self) -> None:
+        """End the turn as a worker does: nothing more is recorded, and what the agent left behind is cancelled."""
+        self.turn.order.records.flush()
+        self.turn.close()
+        async with asyncio.timeout(_LEFTOVER_SECONDS):
+            while self.turn.tasks:
+                tasks = list(self.turn.tasks)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
 
 
 @dataclass

@@ -38,6 +38,17 @@ def hitl_server(human: Human) -> Iterator[HitlServer]:
 
 
 @pytest.fixture
+def hitl_replay(hitl_server: HitlServer) -> HitlServer:
+    """`hitl_server`, where a turn leaves memory whenever it waits: every answer goes through a replay of the turn.
+
+    An agent that does not do the same again fails its test with a `ReplayMismatch`, and not in production. Used in the
+    place of `hitl_server`, or beside it.
+    """
+    hitl_server.options.setdefault("park_after", 0)
+    return hitl_server
+
+
+@pytest.fixture
 def hitl_client(hitl_server: HitlServer) -> Client:
     """A client of the server that the test started last."""
     from hitl.testing.live_server import LatestClient

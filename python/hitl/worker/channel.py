@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 from hitl.errors import WorkerProtocolError
+from hitl.schedule import OUTSIDE
 from hitl.worker.frames import Frame, FrameReader, encode_frame
 
 
@@ -20,6 +21,7 @@ class Channel(asyncio.Protocol):
         self._on_frame = on_frame
         self._on_close = on_close
         self._reader = FrameReader()
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._closed = False
 
@@ -35,14 +37,27 @@ class Channel(asyncio.Protocol):
         return channel
 
     def send(self, frame: Frame) -> None:
-        """Send a frame, or nothing when the channel is closed. TypeError or ValueError for what is no frame."""
+        """Send a frame, or nothing when the channel is closed. TypeError or ValueError for what is no frame.
+
+        Frames of one round of the loop are written together: the server commits them together.
+        """
         data = encode_frame(frame)
-        if self._transport is not None and not self._closed:
-            self._transport.write(data)
+        if self._transport is None or self._closed:
+            return
+        if not self._unsent:
+            # Outside of the turn that sends, whose callbacks are counted.
+            asyncio.get_running_loop().call_soon(self._flush, context=OUTSIDE)
+        self._unsent.append(data)
+
+    def _flush(self) -> None:
+        if self._unsent and self._transport is not None:
+            unsent, self._unsent = self._unsent, []
+            self._transport.write(b"".join(unsent))
 
     def close(self) -> None:
         """Close after what was sent has been written; ``on_close`` is for the other side's doing and is not called."""
         self._closed = True
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 

@@ -17,12 +17,12 @@ _EXIT_BROKEN = 70
 """EX_SOFTWARE of sysexits.h: the worker itself failed, or the server broke the protocol."""
 
 
-def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str) -> NoReturn:
+def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str, version: str = "") -> NoReturn:
     """Serve turns over ``channel_fd`` and exit; never returns.
 
     ``mode`` is ``"turn"`` (one turn, then exit) or ``"pool"`` (many, as tasks, until the server says shutdown).
-    ``agent`` is what ``load_agent`` returned, or any accepted agent. Standard output and error are the caller's to
-    arrange; in a pool, what turns print goes to the server with the turn's id.
+    ``agent`` is what ``load_agent`` returned, or any accepted agent; ``version`` is its code version. Standard output
+    and error are the caller's to arrange; in a pool, what turns print goes to the server with the turn's id.
 
     The process ends by ``os._exit``: a thread that an agent left blocked, and exit handlers that belong to the process
     this one was forked from, have no say.
@@ -37,7 +37,7 @@ def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str) 
         if mode == "pool":
             output.install()
         loop = loops.new_loop()
-        loops.run(loop, _serve(channel_fd, agent, single=mode == "turn"))
+        loops.run(loop, _serve(channel_fd, agent, version, single=mode == "turn"))
         code = _EXIT_OK
     except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on in its parent's code
         traceback.print_exc()
@@ -45,8 +45,8 @@ def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str) 
         _exit(code)
 
 
-async def _serve(channel_fd: int, agent: Any, *, single: bool) -> None:
-    await Worker(as_agent(agent), single=single, on_lost=_lost).serve(channel_fd)
+async def _serve(channel_fd: int, agent: Any, version: str, *, single: bool) -> None:
+    await Worker(as_agent(agent), single=single, code=version, on_lost=_lost).serve(channel_fd)
 
 
 def _lost(error: Exception | None) -> None:

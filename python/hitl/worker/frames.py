@@ -8,7 +8,7 @@ from typing import Any
 
 from hitl.errors import WorkerProtocolError
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes of JSON that a frame may have."""
 
@@ -16,12 +16,14 @@ Frame = dict[str, Any]
 
 # What the server may send, and what must be in it.
 _MEMBERS: dict[str, tuple[str, ...]] = {
-    "turn": ("turn", "session_id", "message", "state", "journal"),
+    "turn": ("turn", "epoch", "session_id", "message", "state", "journal"),
     "ack": ("turn", "call"),
     "refused": ("turn", "call", "code", "message"),
-    "answer": ("turn", "interrupt_id", "value"),
-    "expired": ("turn", "interrupt_id"),
+    "answer": ("turn", "index", "at", "interrupt_id", "value"),
+    "expired": ("turn", "index", "at", "interrupt_id"),
     "cancel": ("turn",),
+    "park": ("turn",),
+    "ping": (),
     "shutdown": (),
 }
 

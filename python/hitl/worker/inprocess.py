@@ -11,6 +11,7 @@ from typing import Any
 
 from hitl.agents.shapes import as_agent
 from hitl.worker import loops, output
+from hitl.worker.code_version import code_version
 from hitl.worker.turns import Worker
 
 
@@ -68,7 +69,7 @@ class InProcessWorker:
             output.uninstall()
 
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._worker = Worker(self._agent, single=False, on_lost=self._lost)
+        self._worker = Worker(self._agent, single=False, code=code_version(self._agent), on_lost=self._lost)
         self._loop = loop
         self._ready.set()
         await self._worker.serve(self._fd)

@@ -12,12 +12,14 @@ from typing import Any
 
 from hitl.agents.shapes import LoadedAgent, as_agent
 from hitl.errors import AgentLoadError
+from hitl.rebound import rebind
 
 _FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
 
 
 def load_agent(spec: str) -> LoadedAgent:
     """Import the agent that ``module:attribute`` names (dots allowed). AgentLoadError says what is wrong."""
+    rebind()  # before the agent's own modules take the functions by name
     module_name, colon, attribute = spec.partition(":")
     if not (module_name and colon and attribute):
         raise AgentLoadError(f"{spec!r} does not name an agent", _FORM)

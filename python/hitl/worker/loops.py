@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from hitl.runtime import install_task_factory
+from hitl.rebound import rebind
+from hitl.schedule import install
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A selector loop, set as this thread's, that numbers the tasks of turns."""
+    """A selector loop, set as this thread's, that keeps the order of turns."""
+    rebind()
     loop = asyncio.SelectorEventLoop()
     asyncio.set_event_loop(loop)
-    install_task_factory(loop)
+    install(loop)
     return loop
 
 

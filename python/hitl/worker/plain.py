@@ -12,6 +12,7 @@ import sys
 from hitl.errors import AgentLoadError
 from hitl.worker import isolation
 from hitl.worker.child import run_child
+from hitl.worker.code_version import code_version
 from hitl.worker.frames import encode_frame
 from hitl.worker.loading import load_agent
 
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not retu
         with os.fdopen(channel, "wb") as stream:
             stream.write(encode_frame({"frame": "failed", "message": str(error), "hint": error.hint}))
         return _EXIT_IMPORT
-    run_child(channel, agent, mode)
+    run_child(channel, agent, mode, code_version(agent, paths))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -13,159 +12,34 @@ from typing import Any
 import hitl
 from hitl.agents.shapes import LoadedAgent
 from hitl.codec import error_message
-from hitl.errors import HitlError, InterruptExpired, WorkerProtocolError, error_for_refusal
+from hitl.errors import HitlError, WorkerProtocolError
 from hitl.messages import ChatMessage
-from hitl.ports import InterruptRequest, StepIdentity
 from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
+from hitl.schedule import OUTSIDE
 from hitl.worker import output
 from hitl.worker.channel import Channel
 from hitl.worker.frames import PROTOCOL, Frame
+from hitl.worker.port import ChannelPort
 
 # How long tasks that an agent left behind may take to stop before its response is sent without them, and how long a
 # cancelled agent may clean up before its worker goes on.
 _LEFTOVER_SECONDS = 1.0
 _CLEANUP_SECONDS = 5.0
-_LOG_PIECE = 1024 * 1024
 _MAX_ERROR_TEXT = 8 * 1024
-
-
-class SentInterrupt:
-    """An ask on its way: see ``OpenInterrupt`` in hitl.runtime."""
-
-    __slots__ = ("answer", "id", "opened", "withdrawn")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.opened: asyncio.Future[str] = loop.create_future()
-        self.answer: asyncio.Future[Any] = loop.create_future()
-        self.id: str | None = None
-        self.withdrawn = False
-
-
-class ChannelPort:
-    """The ``TurnPort`` of a turn that a server gave us."""
-
-    def __init__(self, channel: Channel, turn_id: str) -> None:
-        self._channel = channel
-        self._turn_id = turn_id
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._last_call = 0
-        self._calls: dict[int, asyncio.Future[None] | SentInterrupt] = {}
-        self._asked: dict[str, SentInterrupt] = {}
-        # A client that polls can answer before the ask's own acknowledgement has been written to us.
-        self._early: dict[str, Frame] = {}
-        self._seen: int | None = None
-        self._silent = False
-
-    # -- TurnPort -------------------------------------------------------------------------------------------------
-
-    def append_step(self, step: StepIdentity, result: dict[str, Any]) -> asyncio.Future[None]:
-        return self._call({"frame": "step", "step": step, "result": result})
-
-    def open_interrupt(self, step: StepIdentity, interrupt: InterruptRequest) -> SentInterrupt:
-        call = self._send_call({"frame": "ask", "step": step, "interrupt": interrupt})
-        sent = self._calls[call] = SentInterrupt(self._loop)
-        return sent
-
-    def withdraw(self, interrupt: Any) -> None:
-        interrupt.withdrawn = True
-        if interrupt.id is not None and self._asked.pop(interrupt.id, None) is not None:
-            self._send({"frame": "withdraw", "interrupt_id": interrupt.id})
-
-    def waiting(self) -> None:
-        self._send({"frame": "waiting", "seen": self._seen})
-
-    def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
-        self._send({"frame": "delta", "step_id": step_id, "attempt": attempt, "delta": delta})
-
-    def log(self, stream: str, text: str) -> None:
-        if not text.isascii():
-            text = text.encode("utf-8", "replace").decode()
-        for start in range(0, len(text), _LOG_PIECE):
-            frame = {"frame": "log", "stream": stream, "text": text[start : start + _LOG_PIECE]}
-            if threading.get_ident() == self._thread:
-                self._send(frame)
-            elif not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._send, frame)
-
-    # -- what the worker uses -------------------------------------------------------------------------------------
-
-    def end(self, result: dict[str, Any]) -> asyncio.Future[None]:
-        """Send the turn's outcome; done when it is committed."""
-        return self._call({"frame": "end", "result": result})
-
-    def silence(self) -> None:
-        """The turn is not ours any more: send nothing."""
-        self._silent = True
-
-    def receive(self, frame: Frame) -> None:
-        """A frame of the server about this turn. Replies to what nobody waits for any more are dropped."""
-        name = frame["frame"]
-        index = frame.get("index")
-        if index is not None and (self._seen is None or index > self._seen):
-            self._seen = index
-        if name == "ack":
-            self._acknowledged(frame)
-        elif name == "refused":
-            waiter = self._calls.pop(frame["call"], None)
-            future = waiter.opened if isinstance(waiter, SentInterrupt) else waiter
-            if future is not None and not future.done():
-                future.set_exception(error_for_refusal(frame["code"], frame["message"]))
-        elif (interrupt := self._asked.pop(frame["interrupt_id"], None)) is not None:
-            self._settle(interrupt, frame)
-        elif any(isinstance(waiter, SentInterrupt) for waiter in self._calls.values()):
-            self._early[frame["interrupt_id"]] = frame
-
-    def _settle(self, interrupt: SentInterrupt, frame: Frame) -> None:
-        if interrupt.withdrawn:
-            return
-        if frame["frame"] == "answer":
-            interrupt.answer.set_result(frame["value"])
-        else:
-            interrupt.answer.set_exception(InterruptExpired("nobody answered in time"))
-
-    def _acknowledged(self, frame: Frame) -> None:
-        waiter = self._calls.pop(frame["call"], None)
-        if isinstance(waiter, SentInterrupt):
-            interrupt_id = frame.get("interrupt_id")
-            if not isinstance(interrupt_id, str):
-                raise WorkerProtocolError("frame 'ack' of an ask lacks 'interrupt_id'")
-            waiter.id = interrupt_id
-            waiter.opened.set_result(interrupt_id)
-            if (early := self._early.pop(interrupt_id, None)) is not None:
-                self._settle(waiter, early)
-                return
-            self._asked[interrupt_id] = waiter
-            if waiter.withdrawn:
-                self.withdraw(waiter)
-        elif waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
-    def _call(self, frame: Frame) -> asyncio.Future[None]:
-        call = self._send_call(frame)
-        done = self._loop.create_future()
-        self._calls[call] = done
-        return done
-
-    def _send_call(self, frame: Frame) -> int:
-        self._last_call += 1
-        self._send({**frame, "call": self._last_call})
-        return self._last_call
-
-    def _send(self, frame: Frame) -> None:
-        if not self._silent:
-            self._channel.send({**frame, "turn": self._turn_id})
 
 
 class Worker:
     """Speaks the worker protocol over one channel.
 
-    ``single``: one turn, then done. ``on_lost`` is called when the channel is gone, with what went wrong or None at its
-    end: the turns are not this worker's any more.
+    ``code`` is the code version of the agent. ``single``: one turn, then done. ``on_lost`` is called when the channel
+    is gone, with what went wrong or None at its end: the turns are not this worker's any more.
     """
 
-    def __init__(self, agent: LoadedAgent, *, single: bool, on_lost: Callable[[Exception | None], None]) -> None:
+    def __init__(
+        self, agent: LoadedAgent, *, single: bool, code: str, on_lost: Callable[[Exception | None], None]
+    ) -> None:
         self._agent = agent
+        self._code = code
         self._single = single
         self._on_lost = on_lost
         self._turns: dict[str, _RunningTurn] = {}
@@ -184,6 +58,8 @@ class Worker:
                 "pid": os.getpid(),
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "library": hitl.__version__,
+                "code": self._code,
+                "replay": self._agent.options.replay,
             }
         )
         await self._done
@@ -202,29 +78,34 @@ class Worker:
         name = frame["frame"]
         if name == "turn":
             self._start(frame)
+        elif name == "ping":
+            assert self._channel is not None
+            self._channel.send({"frame": "pong"})
         elif name == "shutdown":
             self._ending = True
             self._finish_if_over()
         elif (turn := self._turns.get(frame["turn"])) is not None:
             if name == "cancel":
                 turn.cancel()
+            elif name == "park":
+                turn.park()
             else:
-                turn.port.receive(frame)
+                turn.receive(frame)
 
     def _start(self, frame: Frame) -> None:
         if frame["turn"] in self._turns or (self._single and self._served_one):
             raise WorkerProtocolError(f"an unexpected turn frame, for {frame['turn']}")
         assert self._channel is not None
         self._served_one = True
-        turn = _RunningTurn(self._agent, self._channel, frame)
+        turn = _RunningTurn(self._agent, self._channel, frame, self._code)
         self._turns[frame["turn"]] = turn
         turn.task.add_done_callback(lambda task: self._ended(frame["turn"], task))
 
     def _ended(self, turn_id: str, task: asyncio.Task[None]) -> None:
         turn = self._turns.pop(turn_id)
-        if turn.is_cancelled and self._channel is not None:
+        if turn.stopped_as is not None and self._channel is not None:
             # The server waits for this: a worker that does not say it has a blocked loop.
-            self._channel.send({"frame": "cancelled", "turn": turn_id, "left": turn.left})
+            self._channel.send({"frame": turn.stopped_as, "turn": turn_id, "left": turn.left})
         if not task.cancelled() and (error := task.exception()) is not None:
             traceback.print_exception(error)
         self._finish_if_over()
@@ -241,10 +122,12 @@ class Worker:
 class _RunningTurn:
     """One turn, from its frame to the acknowledgement of its end."""
 
-    def __init__(self, agent: LoadedAgent, channel: Channel, frame: Frame) -> None:
+    def __init__(self, agent: LoadedAgent, channel: Channel, frame: Frame, code: str) -> None:
         self._agent = agent
         self._frame = frame
-        self._cancelled = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self.stopped_as: str | None = None
+        """How the server took the turn from us, as the frame that says we obeyed: ``cancelled`` or ``parked``."""
         self.port = ChannelPort(channel, frame["turn"])
         self._turn = Turn(
             self.port,
@@ -252,56 +135,78 @@ class _RunningTurn:
             session_id=frame["session_id"],
             agent=agent.name,
             max_payload=frame.get("max_payload", DEFAULT_MAX_PAYLOAD),
+            journal=frame["journal"],
+            epoch=frame.get("epoch", 1),
+            code=code,
         )
-        self._agent_task = asyncio.Task(self._outcome(), context=self._turn.enter(), name=f"hitl turn {frame['turn']}")
-        self.task = asyncio.get_running_loop().create_task(self._run())
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the server has settled the turn without us."""
-        return self._cancelled.is_set()
+        self._agent_task = self._turn.start(self._outcome)
+        self.task = asyncio.get_running_loop().create_task(self._run(), context=OUTSIDE.copy())
+        self._turn.order.settle()
 
     @property
     def left(self) -> int:
         """How many tasks of the agent go on although they were cancelled, its main one included."""
-        return len(self._turn.tasks) + (not self._agent_task.done())
+        return len(self._turn.tasks)
+
+    def receive(self, frame: Frame) -> None:
+        """A frame of the server about this turn."""
+        self.port.receive(frame, self._turn.order)
 
     def cancel(self) -> None:
         """The session is settled without us: stop the agent and say nothing more."""
-        self._cancelled.set()
-        self.port.silence()
+        self._stop("cancelled")
         self._turn.close()
         self._agent_task.cancel()
 
+    def park(self) -> None:
+        """The turn goes on some other time, from its journal: drop it."""
+        self._stop("parked")
+        self._turn.park()
+
+    def _stop(self, how: str) -> None:
+        self.stopped_as = how
+        self._stopped.set()
+        self.port.silence()
+
     async def _run(self) -> None:
-        cancelled = asyncio.create_task(self._cancelled.wait())
-        await asyncio.wait([self._agent_task, cancelled], return_when=asyncio.FIRST_COMPLETED)
-        cancelled.cancel()
-        if self._cancelled.is_set():
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        endings: list[asyncio.Future[Any]] = [self._agent_task, self._turn.failure, stopped]
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if self.stopped_as is not None:
             await asyncio.wait([self._agent_task], timeout=_CLEANUP_SECONDS)
+        result = self._result()
+        if result is not None:
+            self._turn.order.records.flush()
         self._turn.close()
         await _stop_leftovers(self._turn)
         output.finish(self._turn)
-        if self._cancelled.is_set():
+        if result is None or self.stopped_as is not None:
             return
-        result = self._agent_task.result()
         try:
             await self.port.end(result)
         except (HitlError, TypeError, ValueError) as error:  # too large, no JSON, or refused: the turn fails with that
             await self.port.end({"error": describe_error(error)})
 
+    def _result(self) -> dict[str, Any] | None:
+        """How the turn ended; None when it did not end, but was taken from us."""
+        if self.stopped_as is not None:
+            return None
+        failure = self._turn.failure.result() if self._turn.failure.done() else self._turn.order.returned()
+        if failure is not None:
+            return {"error": describe_error(failure)}
+        return self._agent_task.result()
+
     async def _outcome(self) -> dict[str, Any]:
         """What the agent made of the message; every way to fail is an outcome too."""
         frame = self._frame
         try:
-            if frame["journal"]:
-                raise HitlError("this worker cannot continue a turn from its journal", code="replay_unsupported")
             message = ChatMessage.from_dict(frame["message"])
             state = [ChatMessage.from_dict(item) for item in frame["state"]]
             response, state = await self._agent.run(message, state)
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
-            if not self._cancelled.is_set():
+            if self.stopped_as is None:
                 traceback.print_exception(error)
             return {"error": describe_error(error)}
 

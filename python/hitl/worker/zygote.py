@@ -19,9 +19,11 @@ import traceback
 from importlib import import_module
 from typing import Any, NoReturn
 
+from hitl.agents.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
 from hitl.worker import isolation
 from hitl.worker.child import run_child
+from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
 
 _EXIT_IMPORT = 3
@@ -34,9 +36,10 @@ _DESCRIPTORS = 3
 class Zygote:
     """Forks workers on request, until the server closes the control socket; then all of them end."""
 
-    def __init__(self, control: socket.socket, agent: Any) -> None:
+    def __init__(self, control: socket.socket, agent: LoadedAgent, code: str) -> None:
         self._control = control
         self._agent = agent
+        self._code = code
         self._children: dict[int, int] = {}
         """Process ids of living children by their numbers."""
         self._numbers: dict[int, int] = {}
@@ -121,7 +124,7 @@ class Zygote:
             os.close(stderr)
             isolation.set_name("hitl-worker")
             isolation.reseed()
-            run_child(channel, self._agent, mode)
+            run_child(channel, self._agent, mode, self._code)
         except BaseException:  # noqa: BLE001 - whatever it is, it must not go on in the parent's code
             traceback.print_exc()
         finally:
@@ -189,21 +192,25 @@ def main(arguments: list[str]) -> int:
         say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
         return _EXIT_IMPORT
     import_module("hitl._core")  # every interrupt needs it; each child would otherwise load it anew
+    code = code_version(agent, paths)
+    ready = {
+        "is": "ready",
+        "pid": os.getpid(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "agent": spec,
+        "code": code,
+        "replay": agent.options.replay,
+    }
     count = isolation.threads()
     if count != 1:
         reason = "its threads cannot be counted" if count is None else f"importing {spec} starts {count - 1} threads"
-        say(control, {**_ready(spec), "fork": False, "reason": reason})
+        say(control, {**ready, "fork": False, "reason": reason})
         return 0
     gc.collect()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
-    say(control, _ready(spec))
-    Zygote(control, agent).run()
+    say(control, ready)
+    Zygote(control, agent, code).run()
     return 0
-
-
-def _ready(spec: str) -> dict[str, Any]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return {"is": "ready", "pid": os.getpid(), "python": version, "agent": spec}
 
 
 if __name__ == "__main__":

@@ -44,6 +44,14 @@ fn failed(of: u8) -> Event {
     Event::TurnFailed { turn: turn(of), failure: Failure::cancelled() }
 }
 
+fn suspended(of: u8) -> Event {
+    Event::TurnSuspended { turn: turn(of), failure: Failure::worker_exited() }
+}
+
+fn reopened(of: u8) -> Event {
+    Event::TurnReopened { turn: turn(of) }
+}
+
 #[test]
 fn a_message_starts_a_turn() {
     let (session, effects) = after([message(1)]);
@@ -91,7 +99,7 @@ fn an_end_withdraws_what_is_still_asked() {
     assert_eq!(session.total_messages, 2);
     assert_eq!(effects, vec![cancelled.clone(), Effect::Announce(Status::Idle)]);
     let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), failed(1)]);
-    assert_eq!(session.phase, Phase::Error { failure: Failure::cancelled() });
+    assert_eq!(session.phase, Phase::Error { failure: Failure::cancelled(), retry: None });
     assert_eq!(session.total_messages, 0);
     assert_eq!(effects, vec![cancelled, Effect::Announce(Status::Error)]);
 }
@@ -101,6 +109,53 @@ fn an_answer_counts_once() {
     let (session, _) = after([message(1), opened(1, 1), opened(1, 2), closed(1, 1)]);
     let again = session.transition(closed(1, 1), at(2));
     assert_eq!(again, Err(Error::UnknownInterrupt(interrupt(1).to_string())));
+}
+
+#[test]
+fn a_suspended_turn_keeps_what_it_asks_and_goes_on_with_it() {
+    let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), suspended(1)]);
+    let retry = Retry { turn: turn(1), pending: vec![interrupt(1), interrupt(2)] };
+    assert_eq!(session.phase, Phase::Error { failure: Failure::worker_exited(), retry: Some(retry) });
+    assert_eq!((session.turn(), session.pending()), (None, [].as_slice()));
+    assert_eq!(effects, vec![Effect::Announce(Status::Error)]);
+
+    let (session, effects) = session.transition(reopened(1), at(2)).unwrap();
+    assert_eq!(session.phase, Phase::Interrupted { turn: turn(1), pending: vec![interrupt(1), interrupt(2)] });
+    assert_eq!(effects, vec![Effect::StartTurn(turn(1)), Effect::Announce(Status::Interrupted)]);
+}
+
+#[test]
+fn a_suspended_turn_that_asks_nothing_runs_again() {
+    let (session, effects) = after([message(1), suspended(1), reopened(1)]);
+    assert_eq!(session.phase, Phase::Running { turn: turn(1) });
+    assert_eq!(effects, vec![Effect::StartTurn(turn(1)), Effect::Announce(Status::Running)]);
+}
+
+#[test]
+fn a_message_abandons_the_suspended_turn() {
+    let (session, effects) = after([message(1), opened(1, 1), suspended(1), message(2)]);
+    assert_eq!(session.phase, Phase::Running { turn: turn(2) });
+    let (abandoned, cancelled) = (Effect::AbandonTurn(turn(1)), Effect::CancelInterrupts(vec![interrupt(1)]));
+    assert_eq!(effects, vec![abandoned, cancelled, Effect::StartTurn(turn(2)), Effect::Announce(Status::Running)]);
+}
+
+#[test]
+fn only_a_suspended_turn_can_be_retried() {
+    let idle = after([message(1), ended(1)]).0;
+    let failed = after([message(1), failed(1)]).0;
+    let running = after([message(1)]).0;
+    let another = after([message(1), suspended(1), message(2), suspended(2)]).0;
+    for session in [idle, failed, running, another] {
+        assert_eq!(session.transition(reopened(1), at(2)), Err(Error::NothingToRetry), "{session:?}");
+    }
+}
+
+#[test]
+fn an_error_of_an_earlier_release_reads_back() {
+    let stored = serde_json::json!({"phase": "error", "failure": {"message": "x", "code": "agent_error"}});
+    let phase: Phase = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(phase, Phase::Error { failure: Failure::new("agent_error", "x"), retry: None });
+    assert_eq!(serde_json::to_value(&phase).unwrap(), stored);
 }
 
 #[test]
@@ -120,6 +175,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => (turns(), interrupts()).prop_map(|(turn, interrupt)| closed(turn, interrupt)),
         1 => turns().prop_map(ended),
         1 => turns().prop_map(failed),
+        2 => turns().prop_map(suspended),
+        2 => turns().prop_map(reopened),
     ]
 }
 
@@ -129,8 +186,15 @@ fn turn_of(event: &Event) -> TurnId {
         | Event::InterruptOpened { turn, .. }
         | Event::InterruptClosed { turn, .. }
         | Event::TurnEnded { turn, .. }
-        | Event::TurnFailed { turn, .. } => *turn,
+        | Event::TurnFailed { turn, .. }
+        | Event::TurnSuspended { turn, .. }
+        | Event::TurnReopened { turn } => *turn,
     }
+}
+
+/// What the turn at hand asks, answerable or not.
+fn asked(session: &Session) -> &[InterruptId] {
+    session.retry().map_or(session.pending(), |retry| &retry.pending)
 }
 
 proptest! {
@@ -156,20 +220,32 @@ proptest! {
             let is_open = matches!(session.status(), Status::Running | Status::Interrupted);
             prop_assert_eq!(session.turn().is_some(), is_open);
 
-            // Only a message opens a turn, and only the open turn's events move a session.
-            match (before.turn(), &event) {
-                (None, Event::MessageReceived { turn }) => prop_assert_eq!(session.turn(), Some(*turn)),
-                (Some(open), event) => prop_assert_eq!(open, turn_of(event)),
+            // Only a message or a retry opens a turn, and only events of the turn at hand move a session.
+            match (before.turn().or(before.retry().map(|retry| retry.turn)), &event) {
+                (_, Event::MessageReceived { turn }) => prop_assert_eq!(session.turn(), Some(*turn)),
+                (Some(at_hand), event) => prop_assert_eq!(at_hand, turn_of(event)),
                 (None, event) => prop_assert!(false, "{event:?} moved a session without a turn"),
             }
             prop_assert!(session.turn().is_none() || session.turn() == Some(turn_of(&event)));
+            let opens = matches!(event, Event::MessageReceived { .. } | Event::TurnReopened { .. });
+            prop_assert_eq!(opens, effects.contains(&Effect::StartTurn(turn_of(&event))));
+            if before.turn().is_none() && session.turn().is_some() {
+                prop_assert!(opens);
+            }
+
+            // A suspended turn is taken up again, or it is abandoned.
+            if let Some(retry) = before.retry().filter(|_| session.retry().is_none()) {
+                let abandoned = effects.contains(&Effect::AbandonTurn(retry.turn));
+                let taken_up = matches!(event, Event::TurnReopened { .. });
+                prop_assert!(abandoned != taken_up);
+            }
 
             // Nobody is forgotten: an interrupt leaves the list by being closed, or is cancelled with its turn.
             let cancelled: Vec<InterruptId> = effects.iter().flat_map(|effect| match effect {
                 Effect::CancelInterrupts(ids) => ids.clone(),
                 _ => Vec::new(),
             }).collect();
-            for gone in before.pending().iter().filter(|id| !pending.contains(id)) {
+            for gone in asked(&before).iter().filter(|id| !asked(&session).contains(id)) {
                 let is_closed = matches!(event, Event::InterruptClosed { interrupt, .. } if interrupt == *gone);
                 prop_assert!(is_closed != cancelled.contains(gone));
             }

@@ -20,6 +20,7 @@ fn every_domain_error() -> Vec<Error> {
         Error::SessionBusy(Status::Running),
         Error::NotInterrupted(Status::Idle),
         Error::NothingToCancel,
+        Error::NothingToRetry,
         Error::OtherAgent(text()),
         Error::QueueFull,
         Error::ShuttingDown,

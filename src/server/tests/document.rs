@@ -48,6 +48,7 @@ async fn every_route_is_documented() {
         "post /sessions/{session_id}/cancel",
         "post /sessions/{session_id}/messages",
         "post /sessions/{session_id}/resume",
+        "post /sessions/{session_id}/retry",
         "put /sessions/{session_id}",
     ];
     assert_eq!(documented.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

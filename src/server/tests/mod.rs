@@ -7,5 +7,6 @@ mod document;
 mod events;
 mod guards;
 mod lists;
+mod retries;
 mod sessions;
 mod support;

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
-use crate::domain::journal::StepIdentity;
+use crate::domain::journal::{Entry, StepIdentity, Wake};
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
 use crate::domain::{InterruptId, TurnId};
 use crate::engine::Engine;
-use crate::engine::dispatch::{Delivery, Dispatch, TurnOrder};
+use crate::engine::dispatch::{Delivery, Dispatch, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::settings::{ApiKey, HttpSettings};
@@ -26,7 +26,7 @@ use crate::store::memory::MemoryStore;
 pub const HOST: &str = "127.0.0.1:8000";
 
 /// Workers that act as the message says: `echo`, `fail`, `panic`, `hang`, `ask NAME...` (one interrupt each, then the
-/// answers as response), `delta`.
+/// answers as response), `mismatch NAME...` (the same, but the replay fails once), `raw`, `delta`.
 pub struct Actors {
     engine: Weak<Engine>,
     turns: std::sync::Mutex<std::collections::HashMap<TurnId, mpsc::UnboundedSender<Delivery>>>,
@@ -49,6 +49,14 @@ impl Dispatch for Actors {
     fn stop(&self, turn: TurnId, _message: &str) {
         self.turns.lock().unwrap().remove(&turn);
     }
+
+    fn park(&self, turn: TurnId) {
+        self.turns.lock().unwrap().remove(&turn);
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true }
+    }
 }
 
 async fn act(engine: Arc<Engine>, order: TurnOrder, deliveries: mpsc::UnboundedReceiver<Delivery>) {
@@ -56,12 +64,21 @@ async fn act(engine: Arc<Engine>, order: TurnOrder, deliveries: mpsc::UnboundedR
     let (what, rest) = content.split_once(' ').unwrap_or((&content, ""));
     let said = match what {
         "hang" => return,
-        "fail" => {
-            let failure = Failure::new("agent_error", "ValueError: it went wrong");
-            engine.turn_failed(order.turn, order.epoch, failure).await.unwrap();
+        "fail" => return fail(&engine, &order, "agent_error", "ValueError: it went wrong").await,
+        // The first worker cannot go on with it, the next one can.
+        "mismatch" if order.journal.len() > 1 && order.epoch <= 3 => {
+            return fail(&engine, &order, "replay_mismatch", "ReplayMismatch: recorded: a, attempted: b").await;
+        }
+        "ask" | "mismatch" => match ask(&engine, &order, rest.split(' '), deliveries).await {
+            Some(said) => said,
+            // Parked, or settled.
+            None => return,
+        },
+        "raw" => {
+            let wake = Wake { after: 0, task: "0".to_owned(), location: Some("agent.py:7".to_owned()) };
+            engine.turn_append(order.turn, order.epoch, vec![Record::Wakes(vec![wake])]).await.unwrap();
             return;
         }
-        "ask" => ask(&engine, &order, rest.split(' '), deliveries).await,
         "delta" => {
             engine.turn_delta(order.turn, "0#1", 1, json!({"content": "hel"}));
             content.clone()
@@ -74,45 +91,64 @@ async fn act(engine: Arc<Engine>, order: TurnOrder, deliveries: mpsc::UnboundedR
     drop(engine.turn_ended(order.turn, order.epoch, response, state).await);
 }
 
+async fn fail(engine: &Arc<Engine>, order: &TurnOrder, code: &str, message: &str) {
+    engine.turn_failed(order.turn, order.epoch, Failure::new(code, message)).await.unwrap();
+}
+
+/// Asks for each name, unless the journal has that, and waits for the answers.
 async fn ask(
     engine: &Arc<Engine>,
     order: &TurnOrder,
     names: impl Iterator<Item = &str>,
     mut deliveries: mpsc::UnboundedReceiver<Delivery>,
-) -> String {
+) -> Option<String> {
     let mut open: Vec<InterruptId> = Vec::new();
-    let mut seen = None;
-    for (number, name) in names.enumerate() {
-        let ask = serde_json::from_value(json!({
-            "type": "tool_approval", "tool_call_id": format!("call-{number}"), "agent": "assistant", "args_digest": "sha256:0",
-            "payload": {"type": "tool_approval", "tool_name": name, "tool_args": {"path": "/tmp/x"}},
-        }))
-        .unwrap();
-        let step = StepIdentity {
-            path: format!("0#{number}"),
-            kind: "interrupt".to_owned(),
-            name: name.to_owned(),
-            location: None,
-            arguments: crate::domain::JsonObject::new(),
-        };
-        let (index, id) = engine.turn_ask(order.turn, order.epoch, step, ask).await.unwrap();
-        seen = Some(index);
-        open.push(id);
-    }
-    engine.turn_waiting(order.turn, order.epoch, seen);
     let mut values = Vec::new();
+    for recorded in &order.journal {
+        match &recorded.entry {
+            Entry::Ask { interrupt_id, .. } => open.push(*interrupt_id),
+            Entry::Answer { interrupt_id, value } => {
+                open.retain(|id| id != interrupt_id);
+                values.push(value.to_string());
+            }
+            _ => {}
+        }
+    }
+    let is_new = order.journal.len() == 1;
+    let mut words = if is_new { names.enumerate().map(asking).collect() } else { Vec::new() };
+    if is_new || !open.is_empty() {
+        words.push(Record::Waiting { seen: None, timers: Vec::new() });
+        let batch = engine.turn_append(order.turn, order.epoch, words).await.unwrap();
+        open.extend(batch.into_iter().filter_map(|outcome| outcome.unwrap()?.interrupt));
+    }
     while !open.is_empty() {
-        let Some(Delivery::Answer { interrupt, value, .. }) = deliveries.recv().await else { break };
+        let Delivery::Answer { interrupt, value, .. } = deliveries.recv().await? else { continue };
         open.retain(|id| *id != interrupt);
         values.push(value.to_string());
     }
-    values.join(",")
+    Some(values.join(","))
+}
+
+fn asking((number, name): (usize, &str)) -> Record {
+    let ask = json!({
+        "type": "tool_approval", "tool_call_id": format!("call-{number}"), "agent": "assistant", "args_digest": "sha256:0",
+        "payload": {"type": "tool_approval", "tool_name": name, "tool_args": {"path": "/tmp/x"}},
+    });
+    let step = StepIdentity {
+        path: format!("0#{number}"),
+        kind: "interrupt".to_owned(),
+        name: name.to_owned(),
+        location: None,
+        arguments: crate::domain::JsonObject::new(),
+    };
+    Record::Ask { step, ask: Box::new(serde_json::from_value(ask).unwrap()) }
 }
 
 /// An engine over a new memory store.
 pub async fn engine(settings: Settings) -> Arc<Engine> {
     let engine = Engine::start(settings, Arc::new(MemoryStore::default())).await.unwrap();
-    engine.attach(Arc::new(Actors { engine: Arc::downgrade(&engine), turns: std::sync::Mutex::default() }));
+    let actors = Actors { engine: Arc::downgrade(&engine), turns: std::sync::Mutex::default() };
+    engine.attach(Arc::new(actors)).await.unwrap();
     engine
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn session_in(number: u128, status: Status) -> Session {
         Status::Idle => Phase::Idle { response: Some(message("done")) },
         Status::Running => Phase::Running { turn },
         Status::Interrupted => Phase::Interrupted { turn, pending: vec![interrupt_id(9), interrupt_id(3)] },
-        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out() },
+        Status::Error => Phase::Error { failure: crate::domain::session::Failure::timed_out(), retry: None },
     };
     Session { phase, ..session(number) }
 }

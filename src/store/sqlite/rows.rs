@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::domain::event::{Event, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
-use crate::domain::session::{Failure, Phase, Session, Status};
+use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
 
@@ -132,15 +132,21 @@ impl PhaseColumns {
             Phase::Running { turn } => columns.turn = Some(turn.0),
             Phase::Interrupted { turn, pending } => {
                 columns.turn = Some(turn.0);
-                columns.pending = Some(pending.iter().flat_map(|id| *id.0.as_bytes()).collect());
+                columns.pending = Some(bytes(pending));
             }
-            Phase::Error { failure } => {
+            Phase::Error { failure, retry } => {
+                columns.turn = retry.as_ref().map(|retry| retry.turn.0);
+                columns.pending = retry.as_ref().map(|retry| bytes(&retry.pending));
                 columns.failure_code = Some(failure.code.clone());
                 columns.failure_message = Some(failure.message.clone());
             }
         }
         Ok(columns)
     }
+}
+
+fn bytes(pending: &[InterruptId]) -> Vec<u8> {
+    pending.iter().flat_map(|id| *id.0.as_bytes()).collect()
 }
 
 /// A row of `sessions/select.sql`: its place in order, and the session.
@@ -169,17 +175,18 @@ fn phase(cells: &mut Cells<'_, '_>) -> Result<Phase, Error> {
     if !rest.is_empty() {
         return Err(cells.malformed("not a list of ids"));
     }
+    let pending = ids.iter().map(|id| InterruptId(Uuid::from_bytes(*id))).collect();
     let response = cells.json_or_none()?;
     let code: Option<String> = cells.plain()?;
     let message: Option<String> = cells.plain()?;
     Ok(match status {
         Status::Idle => Phase::Idle { response },
         Status::Running => Phase::Running { turn: open_turn? },
-        Status::Interrupted => Phase::Interrupted {
-            turn: open_turn?,
-            pending: ids.iter().map(|id| InterruptId(Uuid::from_bytes(*id))).collect(),
+        Status::Interrupted => Phase::Interrupted { turn: open_turn?, pending },
+        Status::Error => Phase::Error {
+            failure: Failure::new(&code.unwrap_or_default(), message.unwrap_or_default()),
+            retry: turn.map(|turn| Retry { turn, pending }),
         },
-        Status::Error => Phase::Error { failure: Failure::new(&code.unwrap_or_default(), message.unwrap_or_default()) },
     })
 }
 

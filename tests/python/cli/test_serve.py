@@ -34,6 +34,7 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "endless duration": (["m:a", "--timeout", "inf"], "--timeout: inf is no duration", "seconds"),
     "not a number": (["m:a", "--interrupt-ttl", "nan"], "--interrupt-ttl: nan is no duration", "seconds"),
     "negative queue": (["m:a", "--queue", "-1"], "--queue: -1 is too small", "at least 0"),
+    "hasty worker timeout": (["m:a", "--worker-timeout", "0.5"], "--worker-timeout: 0.5 is too short", "at least 1"),
     "empty key": (["m:a", "--api-key", ""], "--api-key: must be printable", "openssl"),
     "key file missing": (["m:a", "--api-key-file", "nowhere"], "cannot read nowhere", "holds the key"),
     "two keys": (["m:a", "--api-key", "k", "--api-key-file", "f"], "are both given", "one of them"),
@@ -64,6 +65,8 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (options.host, options.port, options.store) == ("127.0.0.1", 8000, "sqlite:.hitl/hitl.db")
     assert (options.queue, options.max_payload, options.max_value) == (1000, 16_384, 1_048_576)
     assert (options.interrupt_ttl, options.shutdown_timeout, options.isolation) == (0.0, 10.0, "process")
+    assert (options.park_after, options.max_warm) == (60.0, 64)
+    assert (options.worker_timeout, options.max_recoveries, options.keep_journal) == (30.0, 3, 7 * 24 * 3600.0)
     assert options.workers == default_workers() >= 2
 
 
@@ -80,6 +83,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         {"store": "some/where.db"},
         {"port": 0},
         {"queue": 0},
+        {"park_after": 0.0, "max_warm": 0, "max_recoveries": 0, "keep_journal": 0.0},
     ],
 )
 def test_what_can_be_served(options: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+from hitl.testing.local import LocalTurn
+
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop go round until the condition holds; TimeoutError after five seconds."""
@@ -15,3 +17,8 @@ async def rounds(count: int = 50) -> None:
     """Let the loop go round often enough for everything that is ready to have run."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until_waiting(local: LocalTurn, times: int = 1) -> None:
+    """Until the turn has said that often that it awaits nothing but people and timers."""
+    await until(lambda: local.port.waits >= times)

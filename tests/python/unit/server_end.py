@@ -11,6 +11,7 @@ class ServerEnd:
     """Sends and receives raw frames; what it receives must be what the test expects next."""
 
     def __init__(self) -> None:
+        self.entries = 0
         self.socket, self.worker = socket.socketpair()
         self.socket.settimeout(20)
 
@@ -54,12 +55,33 @@ class ServerEnd:
             assert frame[member] == value, frame
         return frame
 
-    def turn(self, turn: str = "t1", content: str = "hello", state: list[Any] | None = None) -> None:
+    def turn(
+        self,
+        turn: str = "t1",
+        content: str = "hello",
+        state: list[Any] | None = None,
+        journal: list[Frame] | None = None,
+    ) -> None:
+        """Give the worker a turn; ``journal`` is what follows its first entry."""
         message = {"role": "user", "content": content}
-        self.send("turn", turn=turn, session_id="s1", message=message, state=state or [], journal=[])
+        entries = [{"at": 0, "entry": "start", "code": "", "python": "3.11"}, *(journal or [])]
+        self.entries = len(entries)
+        state = state or []
+        self.send("turn", turn=turn, epoch=1, session_id="s1", message=message, state=state, journal=entries)
 
     def ack(self, frame: Frame, **members: Any) -> None:
-        self.send("ack", turn=frame["turn"], call=frame["call"], **members)
+        self.send("ack", turn=frame["turn"], call=frame["call"], **self._next_entry(), **members)
+
+    def answer(self, interrupt_id: str, value: Any, turn: str = "t1") -> None:
+        self.send("answer", turn=turn, interrupt_id=interrupt_id, value=value, **self._next_entry())
+
+    def expire(self, interrupt_id: str, turn: str = "t1") -> None:
+        self.send("expired", turn=turn, interrupt_id=interrupt_id, **self._next_entry())
+
+    def _next_entry(self) -> dict[str, int]:
+        """Where the next entry of the journal stands, and its time."""
+        self.entries += 1
+        return {"index": self.entries - 1, "at": 0}
 
     def open_interrupt(self, interrupt_id: str = "i1", **members: Any) -> Frame:
         """Take the next ask and commit it."""

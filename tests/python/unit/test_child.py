@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import hitl
+from hitl.worker.frames import PROTOCOL
 from tests.python.unit.server_end import ServerEnd
 
 ROOT = Path(__file__).parents[3]
@@ -20,7 +21,7 @@ SCRIPT = """
 import sys
 from hitl.worker.child import run_child
 from hitl.worker.loading import load_agent
-run_child(int(sys.argv[1]), load_agent(sys.argv[2]), sys.argv[3])
+run_child(int(sys.argv[1]), load_agent(sys.argv[2]), sys.argv[3], version="code-1")
 """
 
 
@@ -72,7 +73,13 @@ def child() -> Iterator[Callable[..., Child]]:
 def test_it_says_hello_first() -> None:
     with Child("echo") as child:
         child.expect(
-            "hello", protocol=1, pid=child.process.pid, python=platform.python_version(), library=hitl.__version__
+            "hello",
+            protocol=PROTOCOL,
+            pid=child.process.pid,
+            python=platform.python_version(),
+            library=hitl.__version__,
+            code="code-1",
+            replay=True,
         )
 
 
@@ -102,7 +109,7 @@ def test_steps_and_questions_in_order(child: Callable[..., Child]) -> None:
     assert ask["interrupt"]["agent"] == "painter"
     assert ask["call"] != step["call"]
     worker.expect("waiting", turn="t1")
-    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#fff"})
+    worker.answer("i1", value={"hex": "#fff"})
     assert worker.end()["response"]["content"] == "dark #fff"
     assert worker.exit_code() == 0
 
@@ -113,7 +120,7 @@ def test_every_shape_of_agent_can_ask(child: Callable[..., Child], agent: str) -
     worker.turn()
     worker.open_interrupt()
     worker.expect("waiting")
-    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#000"})
+    worker.answer("i1", value={"hex": "#000"})
     assert "#000" in worker.end()["response"]["content"]
     assert worker.exit_code() == 0
 
@@ -124,21 +131,23 @@ def test_the_loser_of_a_race_is_withdrawn(child: Callable[..., Child]) -> None:
     worker.open_interrupt("left")
     worker.open_interrupt("right")
     worker.expect("waiting")
-    worker.send("answer", turn="t1", interrupt_id="right", value="right won")
+    worker.answer("right", value="right won")
     worker.expect("withdraw", turn="t1", interrupt_id="left")
     assert worker.end()["response"]["content"] == "right won"
 
 
 def test_a_question_withdrawn_before_it_is_committed_is_withdrawn_after(child: Callable[..., Child]) -> None:
     worker = child("racer")
-    worker.turn()
+    worker.turn(content="and go on")
     left, right = worker.expect("ask"), worker.expect("ask")
+    worker.expect("waiting")  # in the same batch: the server commits both questions and the pause at once
     worker.ack(left, interrupt_id="left")
-    worker.send("answer", turn="t1", interrupt_id="left", value="left won")
-    end = worker.expect("end")
+    worker.answer("left", value="left won")
+    step = worker.expect("step")
     worker.ack(right, interrupt_id="right")
     worker.expect("withdraw", turn="t1", interrupt_id="right")
-    worker.ack(end)
+    worker.ack(step)
+    assert worker.end()["response"]["content"] == "left won"
     assert worker.exit_code() == 0
 
 
@@ -148,7 +157,7 @@ def test_an_expired_question_gives_its_default(child: Callable[..., Child]) -> N
     ask = worker.open_interrupt()
     assert (ask["interrupt"]["expires_in"], ask["interrupt"]["has_default"]) == (5.0, True)
     worker.expect("waiting")
-    worker.send("expired", turn="t1", interrupt_id="i1")
+    worker.expire("i1")
     assert worker.end()["response"]["content"] == "too late"
 
 
@@ -208,7 +217,9 @@ def test_a_refused_question_raises_in_the_agent(child: Callable[..., Child]) -> 
     worker = child("misbehaving")
     worker.turn(content="refused")
     ask = worker.expect("ask")
+    worker.expect("waiting")
     worker.send("refused", turn="t1", call=ask["call"], code="payload_too_large", message="too large")
+    worker.ack(worker.expect("step"))  # the refusal is what a replay will find
     assert worker.end() == {"error": {"type": "PayloadTooLarge", "message": "too large", "code": "payload_too_large"}}
 
 
@@ -221,18 +232,65 @@ def test_a_refused_end_becomes_the_error_of_the_turn(child: Callable[..., Child]
     assert worker.exit_code() == 0
 
 
-def test_a_turn_that_has_a_journal_is_refused_clearly(child: Callable[..., Child]) -> None:
-    worker = child("echo")
-    worker.send("turn", turn="t1", session_id="s1", message={"role": "user"}, state=[], journal=[{}])
-    assert worker.end()["error"]["code"] == "replay_unsupported"
+def test_a_turn_that_has_a_journal_goes_on_where_that_ends(child: Callable[..., Child]) -> None:
+    first = child("painter")
+    first.turn(content="Which?")
+    step = first.expect("step")
+    first.ack(step)
+    ask = first.open_interrupt("i1")
+    journal = [
+        {"at": 1, "entry": "step", "step": step["step"], "result": step["result"]},
+        {"at": 2, "entry": "ask", "step": ask["step"], "interrupt_id": "i1"},
+        {"at": 3, "entry": "pause", "timers": []},
+    ]
+    second = child("painter")
+    second.turn(content="Which?", journal=journal)
+    second.expect("replayed", warnings=[])
+    second.expect("waiting", seen=3)
+    second.answer("i1", value={"hex": "#fff"})
+    assert second.end()["response"]["content"] == "dark #fff"
+
+
+def test_a_journal_of_another_agent_ends_the_turn_and_says_what_does_not_fit(child: Callable[..., Child]) -> None:
+    worker = child("painter")
+    identity = {"path": "0#1", "kind": "model", "name": "complete", "location": "old.py:3", "arguments": {}}
+    worker.turn(journal=[{"at": 1, "entry": "step", "step": identity, "result": {"value": 1}}])
+    error = worker.end()["error"]
+    assert (error["type"], error["code"]) == ("ReplayMismatch", "replay_mismatch")
+    assert "recorded:" in error["message"]
+    assert "attempted:" in error["message"]
+    assert worker.exit_code() == 0
+
+
+def test_a_parked_turn_leaves_memory_without_another_record(child: Callable[..., Child]) -> None:
+    worker = child("stubborn", "pool")
+    worker.turn("t1")
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.send("park", turn="t1")
+    while (frame := worker.receive()) and frame["frame"] == "log":
+        pass
+    assert frame == {"frame": "parked", "turn": "t1", "left": 0}
+    worker.send("shutdown")
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+
+
+def test_a_ping_is_answered_while_a_turn_waits(child: Callable[..., Child]) -> None:
+    worker = child("stubborn")
+    worker.turn()
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.send("ping")
+    worker.expect("pong")
 
 
 def test_leftovers_are_cancelled_and_a_blocked_thread_does_not_keep_the_process(child: Callable[..., Child]) -> None:
     worker = child("untidy")
     worker.turn()
     worker.open_interrupt("i1")
-    worker.expect("withdraw", interrupt_id="i1")
-    assert worker.end()["response"]["content"] == "done"
+    worker.ack(worker.expect("step"))
+    assert worker.end()["response"]["content"] == "done"  # what is still asked, the end itself cancels
     assert worker.exit_code() == 0
 
 
@@ -282,7 +340,7 @@ def test_ctrl_c_is_the_servers_business(child: Callable[..., Child]) -> None:
     worker.open_interrupt()
     worker.expect("waiting")
     worker.process.send_signal(signal.SIGINT)
-    worker.send("answer", turn="t1", interrupt_id="i1", value={"hex": "#fff"})
+    worker.answer("i1", value={"hex": "#fff"})
     assert worker.end()["response"]["content"] == "dark #fff"
 
 
@@ -292,7 +350,7 @@ def test_ctrl_c_is_the_servers_business(child: Callable[..., Child]) -> None:
         (b"{", "a frame is no JSON"),
         (b"[1]", "a frame is a JSON list, not an object"),
         (b'{"frame": "dance"}', "unknown frame 'dance'"),
-        (b'{"frame": "answer", "turn": "t1"}', "frame 'answer' lacks 'interrupt_id'"),
+        (b'{"frame": "answer", "turn": "t1"}', "frame 'answer' lacks 'index'"),
         (b"\xff", "a frame is no JSON"),
     ],
 )
@@ -338,7 +396,7 @@ def test_a_pool_worker_runs_many_turns_at_once(child: Callable[..., Child]) -> N
             waiting.add(frame["turn"])
     assert asked == {f"t{number}": f"message {number}" for number in range(20)}
     for number in reversed(range(20)):
-        worker.send("answer", turn=f"t{number}", interrupt_id=f"i-t{number}", value={"hex": f"#{number}"})
+        worker.answer(f"i-t{number}", {"hex": f"#{number}"}, turn=f"t{number}")
         assert worker.end(f"t{number}")["response"]["content"] == f"dark #{number}"
     worker.send("shutdown")
     assert worker.exit_code() == 0
@@ -348,6 +406,7 @@ def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> 
     worker = child("misbehaving", "pool")
     worker.turn("t0", "refused")
     ask = worker.expect("ask")
+    worker.expect("waiting")
     for number, content in enumerate(["exit", "exit in a child task", "interrupt the keyboard", "raise"], 1):
         worker.turn(f"t{number}", content)
         while (frame := worker.receive()) and frame["frame"] == "log":
@@ -357,7 +416,11 @@ def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> 
         assert "error" in frame["result"]
         worker.ack(frame)
     worker.ack(ask, interrupt_id="i1")
-    worker.expect("waiting", turn="t0")
+    worker.answer("i1", value=None, turn="t0")
+    while (frame := worker.receive()) and frame["frame"] == "log":
+        pass
+    assert frame is not None
+    assert (frame["frame"], frame["turn"]) == ("end", "t0")
 
 
 def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Callable[..., Child]) -> None:
@@ -366,7 +429,7 @@ def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Calla
     worker.open_interrupt()
     worker.expect("waiting")
     worker.send("shutdown")
-    worker.send("answer", turn="t1", interrupt_id="i1", value="Ada")
+    worker.answer("i1", value="Ada")
     assert worker.end()["response"]["content"] == "Ada"
     assert worker.exit_code() == 0
 
@@ -377,7 +440,7 @@ def test_a_cancelled_turn_of_a_pool_leaves_no_trace(child: Callable[..., Child])
     worker.open_interrupt("i1")
     worker.expect("waiting")
     worker.send("cancel", turn="t1", message="Turn cancelled")
-    worker.send("answer", turn="t1", interrupt_id="i1", value="late")
+    worker.answer("i1", value="late")
     worker.turn("t2")
     worker.open_interrupt("i2", turn="t2")
 

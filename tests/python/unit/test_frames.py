@@ -10,7 +10,7 @@ from hitl.errors import WorkerProtocolError
 from hitl.worker import frames
 from hitl.worker.frames import FrameReader, encode_frame
 
-ANSWER = {"frame": "answer", "turn": "t", "interrupt_id": "i", "value": {"text": "é\n"}}
+ANSWER = {"frame": "answer", "turn": "t", "index": 3, "at": 0, "interrupt_id": "i", "value": {"text": "é\n"}}
 SHUTDOWN = {"frame": "shutdown"}
 
 

@@ -52,7 +52,7 @@ def test_it_serves_a_live_object() -> None:
         server.turn()
         server.open_interrupt()
         server.expect("waiting")
-        server.send("answer", turn="t1", interrupt_id="i1", value="Ada")
+        server.answer("i1", value="Ada")
         assert server.end()["response"]["content"] == "Ada"
 
 

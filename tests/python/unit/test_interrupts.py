@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 from hitl import interrupt
 from hitl.errors import InterruptExpired, InvalidAnswer, PayloadTooLarge
 from hitl.testing.local import PENDING, LocalTurn
-from tests.python.unit.conditions import until
+from tests.python.unit.conditions import until_waiting
 
 
 async def ask(answer: Any, payload: Any = None, **options: Any) -> tuple[Any, Any]:
@@ -77,7 +77,7 @@ async def test_the_record_says_where_in_the_code_it_was_asked() -> None:
     await local.run(agent)
     step = local.port.interrupts[0].step
     assert step["location"] == f"test_interrupts.py:{lines[0]}"
-    assert (step["kind"], step["name"], step["key"], step["path"]) == ("interrupt", "q", "color", "0#1")
+    assert (step["kind"], step["name"], step["key"], step["path"]) == ("interrupt", "q", "color", "~color")
 
 
 CYCLE: dict[str, Any] = {}
@@ -222,7 +222,7 @@ async def test_a_refused_question_raises_the_matching_error() -> None:
 async def test_a_cancelled_waiter_withdraws_its_question() -> None:
     local = LocalTurn(lambda request: PENDING)
     task = local.start(interrupt, {"type": "q"})
-    await until(lambda: local.port.interrupts and local.port.interrupts[0].opened.done())
+    await until_waiting(local)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -251,7 +251,8 @@ async def test_several_at_once_each_get_their_own_answer() -> None:
         return await asyncio.gather(*(interrupt({"type": "q", "n": n}) for n in range(3)))
 
     task = local.start(agent)
-    await until(lambda: sum(asked.opened.done() for asked in local.port.interrupts) == 3)
+    await until_waiting(local)
+    assert len(local.port.interrupts) == 3
     for asked in reversed(local.port.interrupts):
         asked.give(asked.request["payload"]["n"] * 10)
     assert await task == [0, 10, 20]

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from hitl import step
+from hitl import interrupt, step
 from hitl.runtime import current_turn
-from hitl.testing.local import LocalTurn
+from hitl.testing.local import PENDING, LocalTurn
 from hitl.threads import call_blocking
+from tests.python.unit.conditions import rounds, until_waiting
+from tests.python.unit.plain_steps import named
 
 
 async def test_a_task_left_behind_by_a_sync_call_fails_instead_of_waiting_for_a_thread_that_went_on() -> None:
@@ -73,3 +75,110 @@ async def test_a_sync_call_after_the_turns_end_is_an_error_not_a_hang() -> None:
     ended.set()
     await task
     assert results == ["a hitl call was made after its turn had ended"]
+
+
+async def test_a_function_in_a_thread_belongs_to_the_turn() -> None:
+    local = LocalTurn(lambda ask: ask["payload"]["n"] * 2)
+
+    def work() -> tuple[int, int, bool]:
+        first = interrupt.sync({"n": 1})
+        second = step.sync(lambda x: x + 1, first)
+        return first, second, threading.current_thread() is threading.main_thread()
+
+    async def agent() -> Any:
+        await named("before")
+        return await current_turn().run_in_thread(work)
+
+    assert await local.run(agent) == (2, 3, False)
+    assert local.port.paths() == ["0#1", "0#3"]
+    assert local.port.interrupts[0].step["path"] == "0#2"
+
+
+async def test_a_sync_step_runs_in_the_thread_that_called_it() -> None:
+    def work() -> bool:
+        return step.sync(threading.get_ident) == threading.get_ident()
+
+    async def agent() -> bool:
+        return await current_turn().run_in_thread(work)
+
+    assert await LocalTurn().run(agent)
+
+
+async def test_a_sync_step_may_ask_in_its_body() -> None:
+    local = LocalTurn(lambda ask: "blue")
+
+    def body() -> Any:
+        return interrupt.sync({"type": "color"})
+
+    async def agent() -> Any:
+        return await current_turn().run_in_thread(lambda: step.sync(body))
+
+    assert await local.run(agent) == "blue"
+    assert local.port.interrupts[0].step["path"] == "0#1/0#1"
+
+
+async def test_a_thread_is_at_work_until_it_is_blocked_in_a_question() -> None:
+    local = LocalTurn(lambda ask: PENDING)
+    computing = threading.Event()
+    inside = threading.Event()
+
+    def work() -> Any:
+        inside.set()
+        computing.wait(5)
+        return interrupt.sync({"type": "second"})
+
+    async def agent() -> Any:
+        return await asyncio.gather(interrupt({"type": "first"}), current_turn().run_in_thread(work))
+
+    task = local.start(agent)
+    await asyncio.to_thread(inside.wait, 5)
+    await rounds()
+    assert local.port.waits == 0
+    computing.set()
+    await until_waiting(local)
+    for asked in local.port.interrupts:
+        asked.give(asked.request["type"])
+    assert await task == ["first", "second"]
+
+
+async def test_a_sync_twin_on_the_event_loop_names_the_async_one() -> None:
+    async def agent() -> None:
+        interrupt.sync({"type": "q"})
+
+    with pytest.raises(RuntimeError, match=r"^interrupt\.sync\(\) would block the event loop; use: await interrupt"):
+        await LocalTurn().run(agent)
+
+
+async def test_an_error_of_a_thread_is_the_callers() -> None:
+    def fail() -> None:
+        raise StopIteration
+
+    async def agent() -> None:
+        await current_turn().run_in_thread(fail)
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await LocalTurn().run(agent)
+
+
+async def test_a_thread_that_is_blocked_when_its_turn_ends_is_released() -> None:
+    local = LocalTurn(lambda ask: PENDING)
+    ended: list[BaseException] = []
+    released = threading.Event()
+
+    def work() -> None:
+        try:
+            interrupt.sync({"type": "q"})
+        except asyncio.CancelledError as error:
+            ended.append(error)
+        released.set()
+
+    async def agent() -> None:
+        await current_turn().run_in_thread(work)
+
+    task = local.start(agent)
+    await until_waiting(local)
+    for pending in local.turn.tasks:
+        pending.cancel()
+    await asyncio.to_thread(released.wait, 5)
+    assert isinstance(ended[0], asyncio.CancelledError)
+    await task

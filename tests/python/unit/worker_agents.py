@@ -9,7 +9,6 @@ from typing import Any
 import hitl
 from hitl import ChatMessage, interrupt, step
 from hitl.runtime import current_turn
-from tests.python.unit.conditions import until
 
 State = list[ChatMessage]
 
@@ -38,6 +37,8 @@ async def racer(message: ChatMessage, state: State) -> tuple[ChatMessage, State]
     done, rest = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
         task.cancel()
+    if message.content == "and go on":
+        await step(bool)
     return reply(message, state, done.pop().result())
 
 
@@ -94,7 +95,8 @@ async def untidy(message: ChatMessage, state: State) -> tuple[ChatMessage, State
     """Leaves a task with an open question, and a blocked thread, behind."""
     asking = asyncio.create_task(interrupt({"type": "left behind"}))
     threading.Thread(target=threading.Event().wait).start()
-    await until(lambda: asking in current_turn().tasks and getattr(current_turn().port, "_asked", None))
+    await step(bool)
+    assert not asking.done()
     return reply(message, state, "done")
 
 

@@ -1,0 +1,529 @@
+"""The order of a turn: what it is told, one thing at a time, live and in a replay alike.
+
+Results, answers and timers are delivered in the order of the journal. Between two of them the turn runs until nothing
+of it is left to run; the schedule's count of its callbacks tells when. What wakes it from outside the journal (raw I/O)
+waits for such a moment too, and leaves a mark. So a turn that is run again from its journal goes the same way, callback
+by callback; DESIGN.md section 2 has the figures.
+
+Which entry comes next in a replay, and whether the agent asks for what is recorded, is decided by ``_core.Replay``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hitl.errors import HitlError, ReplayMismatch
+from hitl.places import Place, StepScope, place_var
+from hitl.ports import PendingTimer, StepIdentity, TurnPort, Wake
+from hitl.records import Outcome, Records
+from hitl.schedule import OUTSIDE, AwaitedFuture, Counted, install
+from hitl.timers import Timer
+
+if TYPE_CHECKING:
+    from hitl.runtime import Turn
+
+# Callbacks of one turn between two deliveries. Only a loop that polls (`while ...: await asyncio.sleep(0)`) needs more.
+_MOST_CALLBACKS = 1_000_000
+
+# Rounds of the loop that a timer of a free body waits for the body to have nothing left to run.
+_MOST_TRIES = 1000
+
+# How long a replay waits for somebody to ask for the next entry while a task waits for something unknown: it may be a
+# socket. Where every task waits for the journal there is nothing to wait for.
+_GRACE_SECONDS = 2.0
+
+
+class Delivery(NamedTuple):
+    """Something to tell the turn: entry ``entry`` of the journal, recorded at ``at`` (ms since 1970)."""
+
+    entry: int
+    at: int
+    tell: Callable[[], None]
+
+
+class Order:
+    """See the module. Belongs to one turn and one loop, and is not safe to use from other threads."""
+
+    def __init__(
+        self, turn: Turn, port: TurnPort, loop: asyncio.AbstractEventLoop, journal: list[dict[str, Any]], code: str
+    ) -> None:
+        self.turn = turn
+        self.records = Records(port, self)
+        self.schedule = install(loop)
+        self.loop = loop
+        self.count = 0
+        """Callbacks of the turn that are scheduled and have not run."""
+        self.jobs = 0
+        """Calls of the turn in executors."""
+        self.sockets = 0
+        """Sockets that the turn itself, not a step, watches."""
+        self.is_pure = not any(entry["entry"] == "wakes" for entry in journal)
+        """Whether nothing but the journal has woken the turn so far."""
+        self._offset = self.schedule.time() - time.time()
+        self.now = self._clock(journal[0]["at"]) if journal else self.schedule.time()
+        """The turn's clock, on the scale of the loop's: the time of what it was told last."""
+        self._journal = journal
+        self._seen: int | None = len(journal) - 1 if journal else None
+        self._last = 0
+        self._runs = 0
+        self._expected: dict[str, AwaitedFuture] = {}
+        self._timers: dict[str, Timer] = {}
+        self._internal: deque[Counted] = deque()
+        self._wakes: deque[Counted] = deque()
+        self._deliveries: deque[Delivery] = deque()
+        self._is_settling = False
+        self._reported = False
+        self._grace: asyncio.TimerHandle | None = None
+        self._late: list[Callable[[], None]] = []
+        self._gate: dict[str, tuple[StepIdentity | None, Callable[[], None]]] = {}
+        self._replay: Any = None
+        self.began: dict[str, list[int]] = _begun(journal)
+        """When once steps without a result began (ms since 1970), by path."""
+        if len(journal) > 1:
+            from hitl import _core
+
+            self._replay = _core.Replay(journal, code)
+
+    # -- callbacks of the turn, as the schedule sees them -----------------------------------------------------------
+
+    def ran(self) -> None:
+        """A callback has run."""
+        self._runs += 1
+        self.count -= 1
+        if not self.count:
+            self._runs = 0
+            self.settle()
+        elif self._runs == _MOST_CALLBACKS:
+            self.turn.fail(
+                HitlError(
+                    f"the agent ran {_MOST_CALLBACKS:,} callbacks without waiting for anything; a loop around "
+                    "asyncio.sleep(0) must wait for an event, or sleep for longer",
+                    code="endless_polling",
+                )
+            )
+
+    def convert(self, scope: StepScope) -> None:
+        """A free body makes its first hitl call, in the callback that runs at this moment."""
+        scope.ordered = True
+        self.count += scope.pending
+        self.records.marks.extend({"after": after, "task": path} for after, path in scope.fired)
+        if self.schedule.running is not self:
+            self.schedule.running = self
+            self.count += 1
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What is scheduled in this block comes from the turn itself."""
+        self.schedule.running = self
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.schedule.running = None
+            self.ran()
+
+    def soon(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
+        """Run a callback of the turn, as the consequence of one that runs."""
+        self.count += 1
+        self.schedule.call_soon(Counted(self, callback, args, context), context=context)
+
+    def wake(self, counted: Counted) -> None:
+        """Something outside the journal wants to run a callback of the turn."""
+        self._wakes.append(counted)
+        self.settle()
+
+    def arrive(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
+        """A thread that works for the turn has something to say; it leaves no mark, there is one thread at a time."""
+        self._internal.append(Counted(self, callback, args, context))
+        self.settle()
+
+    def eased(self) -> None:
+        """Something that may have kept the turn busy is over."""
+        self.settle()
+
+    def job_done(self, _: object) -> None:
+        """A call in an executor has ended."""
+        self.jobs -= 1
+        self.settle()
+
+    def settle(self) -> None:
+        """If nothing of the turn is left to run: tell it the next thing, or say that it waits.
+
+        Never inside code of the turn, whose callbacks are counted; nor inside that of another turn.
+        """
+        if self.turn.is_over:
+            self.release()
+        if self._is_settling or not self._is_quiet():
+            return
+        if self.schedule.running is not None:
+            self.schedule.call_soon(self.settle, context=OUTSIDE)
+            return
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        self._is_settling = True
+        try:
+            while self._is_quiet():
+                if not self._advance():
+                    break
+        finally:
+            self._is_settling = False
+
+    def _is_quiet(self) -> bool:
+        return not (self.count or self.turn.closed or self.turn.is_over)
+
+    def release(self) -> None:
+        """Run what was held back: the turn is over, or not ours any more, and its tasks must be able to end."""
+        for held in (self._internal, self._wakes):
+            while held:
+                self._run(held.popleft())
+
+    def _advance(self) -> bool:
+        """Whether something was told, and the next may be."""
+        if self._internal:
+            self._run(self._internal.popleft())
+        elif self._replay is not None:
+            return self._advance_replay()
+        elif self._deliveries:
+            self._tell(self._deliveries.popleft())
+            return True
+        elif self._wakes:
+            self._pass(self._wakes.popleft())
+        else:
+            self._report()
+        return False
+
+    def _run(self, counted: Counted) -> None:
+        self._reported = False
+        self.count += 1
+        self.schedule.call_soon(counted, context=counted.context)
+
+    def _tell(self, delivery: Delivery) -> None:
+        self._reported = False
+        self.now = max(self.now, self._clock(delivery.at))
+        self._last = delivery.entry
+        self.schedule.running = self
+        try:
+            delivery.tell()
+        finally:
+            self.schedule.running = None
+
+    def _pass(self, counted: Counted) -> None:
+        place = counted.context.get(place_var)
+        assert place is not None
+        mark: Wake = {"after": self._last, "task": place.path}
+        if self.is_pure and place.step is None:
+            self.is_pure = False
+            mark["location"] = self.turn.where(counted.woken)
+        self.records.marks.append(mark)
+        self.now = max(self.now, self.schedule.time())
+        self._run(counted)
+
+    def _clock(self, at: int) -> float:
+        return min(at / 1000 + self._offset, self.schedule.time())
+
+    # -- replay -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether nothing of the journal is left to tell."""
+        return self._replay is None or bool(self._replay.done)
+
+    def claim(self, step: StepIdentity, once: bool) -> tuple[Any, ...]:
+        """What the journal knows of a step that is asked for now: see ``_core.Replay.ask``. Fails the turn when it
+        does not fit: ``("never",)``."""
+        if self._replay is None:
+            return ("live",)
+        try:
+            claim: tuple[Any, ...] = self._replay.ask(step, once)
+        except ReplayMismatch as mismatch:
+            self.turn.fail(mismatch)
+            return ("never",)
+        if claim[0] == "interrupt":
+            self.records.asked(claim[1], step["path"])
+        return claim
+
+    def when_live(self, path: str, start: Callable[[], None], step: StepIdentity | None = None) -> None:
+        """Do something that is not in the journal: now, or once it has been told to its end, in the order of asking."""
+        if self._replay is None:
+            start()
+        else:
+            self._gate[path] = (step, start)
+
+    def _advance_replay(self) -> bool:
+        verdict = self._replay.next()
+        kind = verdict[0]
+        if kind == "deliver":
+            self._tell(self._recorded(verdict[1], verdict[2]))
+            return True
+        if kind == "end":
+            self._go_live()
+            return True
+        if kind == "wake":
+            counted = self._take_wake(verdict[1])
+            if counted is not None:
+                self._replay.woken()
+                self._run(counted)
+            else:
+                return self._wait()
+        elif self._wakes:
+            self._pass(self._wakes.popleft())
+        else:
+            return self._wait()
+        return False
+
+    def _take_wake(self, task: str) -> Counted | None:
+        timer = self._timers.get(task)
+        if timer is not None:  # of a body that was free when it fired
+            return Counted(self, self._fire, (task,), OUTSIDE)
+        for counted in self._wakes:
+            place = counted.context.get(place_var)
+            if place is not None and place.path == task:
+                self._wakes.remove(counted)
+                self.now = max(self.now, self.schedule.time())
+                return counted
+        return None
+
+    def _recorded(self, index: int, path: str) -> Delivery:
+        entry = self._journal[index]
+        kind = entry["entry"]
+        if kind == "timer":
+            return Delivery(index, entry["at"], partial(self._fire, path))
+        outcome: Outcome
+        if kind == "step":
+            outcome = entry["result"]
+        elif kind == "answer":
+            outcome = {"answer": entry["value"]}
+        else:
+            outcome = {"expired": True}
+        return Delivery(index, entry["at"], partial(self._give, path, outcome))
+
+    def _wait(self) -> bool:
+        """Nobody has asked for the next entry: wait while anything runs that may lead there, else give up."""
+        if self._works():
+            return False
+        if self._may_be_woken():
+            self._grace = self.schedule.call_at(self.schedule.time() + _GRACE_SECONDS, self._give_up, context=OUTSIDE)
+            return False
+        return self._stuck()
+
+    def _give_up(self) -> None:
+        self._grace = None
+        if not self.count and not self.turn.closed and self._replay is not None and self._stuck():
+            self.settle()
+
+    def _stuck(self) -> bool:
+        """Whether what was in the way could be dropped."""
+        if self._wakes:  # of another task than the recorded one
+            self._replay.woken()
+            self._run(self._wakes.popleft())
+            return False
+        mismatch: ReplayMismatch | None = self._replay.stuck(
+            [step for step, _ in self._gate.values() if step is not None]
+        )
+        if mismatch is not None:
+            self.turn.fail(mismatch)
+        return mismatch is None
+
+    def returned(self) -> ReplayMismatch | None:
+        """The agent has returned: what it left unasked in the journal, if that cannot be."""
+        if self._replay is None:
+            return None
+        mismatch: ReplayMismatch | None = self._replay.returned()
+        return mismatch
+
+    def _go_live(self) -> None:
+        replay, self._replay = self._replay, None
+        self.records.port.replayed(list(replay.warnings))
+        if self.turn.closed:  # this was all that was wanted
+            return
+        for interrupt_id in replay.orphans():
+            self.records.port.withdraw(interrupt_id)
+        for timer in list(self._timers.values()):
+            if timer.place.is_ordered:
+                timer.arm_after_replay()
+        late, self._late = self._late, []
+        for answered in late:
+            answered()
+        gate, self._gate = self._gate, {}
+        for _, start in gate.values():
+            start()
+
+    # -- what is received -------------------------------------------------------------------------------------------
+
+    def acknowledged(self, call: int, index: int, at: int, interrupt_id: str | None) -> None:
+        """A record is committed as entry ``index``."""
+        self._saw(index)
+        if not self.turn.closed:
+            self.records.acknowledged(call, index, at, interrupt_id)
+            self.settle()
+
+    def refused(self, call: int, error: HitlError) -> None:
+        """A record was refused: nothing was stored."""
+        if not self.turn.closed:
+            self.records.refused(call, error)
+            self.settle()
+
+    def answered(self, interrupt_id: str, index: int, at: int, outcome: Outcome) -> None:
+        """Entry ``index`` settles an interrupt."""
+        self._saw(index)
+        if self._replay is not None:  # newer than the journal: the agent may not have asked yet
+            self._late.append(partial(self.answered, interrupt_id, index, at, outcome))
+            return
+        path = self.records.settle(interrupt_id)
+        if path is not None:
+            self.deliver(index, at, partial(self._give, path, outcome))
+            self.settle()
+
+    def deliver(self, index: int, at: int, tell: Callable[[], None]) -> None:
+        """Tell the turn of entry ``index`` when its time comes."""
+        self._deliveries.append(Delivery(index, at, tell))
+
+    def give(self, path: str, outcome: Outcome, index: int, at: int) -> None:
+        """Entry ``index`` is the outcome of the step at ``path``."""
+        self.deliver(index, at, partial(self._give, path, outcome))
+
+    def _saw(self, index: int) -> None:
+        self._seen = index if self._seen is None else max(self._seen, index)
+
+    # -- who waits --------------------------------------------------------------------------------------------------
+
+    def expect(self, path: str, number: int) -> AwaitedFuture:
+        """What the asker of a step or question awaits; ``number``: see ``Place.next_number``."""
+        future = AwaitedFuture(number, self.loop)
+        self._expected[path] = future
+        return future
+
+    def is_expected(self, path: str) -> bool:
+        """Whether somebody still waits for that step."""
+        return path in self._expected
+
+    def withdraw(self, path: str) -> None:
+        """Nobody waits for it any more; it is not to begin, and what comes of it is dropped."""
+        self._expected.pop(path, None)
+        gated = self._gate.pop(path, None)
+        if self._replay is not None:
+            self._replay.withdraw(path)
+        elif gated is None and not self.turn.closed:  # the end of a turn cancels what is open by itself
+            self.records.withdraw(path)
+
+    def skip(self, path: str) -> None:
+        """Leave out what a replay would find inside the step at ``path``; whoever asked for it goes on waiting."""
+        if self._replay is not None:
+            self._replay.withdraw(path)
+
+    def abandon(self, error: BaseException) -> None:
+        """Raise ``error`` in whatever waits in a hitl call."""
+        expected, self._expected = self._expected, {}
+        for future in expected.values():
+            if not future.done():
+                future.set_exception(error)
+
+    def _give(self, path: str, outcome: Outcome) -> None:
+        future = self._expected.pop(path, None)
+        if future is not None and not future.done():
+            future.set_result(outcome)
+
+    # -- timers -----------------------------------------------------------------------------------------------------
+
+    def set_timer(
+        self, place: Place, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context
+    ) -> Any:
+        """``loop.call_at`` inside the turn: the handle."""
+        is_ours = self.schedule.running is self
+        if (
+            place.is_ordered and not is_ours
+        ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
+            return self.schedule.call_at(when, callback, *args, context=context)
+        delay = when - (self.now if is_ours else self.schedule.time())
+        if delay <= 0:
+            return self.loop.call_soon(callback, *args, context=context)
+        timer = Timer(self, place, when, delay, callback, args, context)
+        self._timers[timer.path] = timer
+        if place.is_ordered and self._replay is not None:
+            self._replay.arm(timer.path)
+            timer.deadline = self.now + delay
+        else:
+            timer.arm()
+        return timer
+
+    def forget_timer(self, timer: Timer) -> None:
+        """It was cancelled, or has fired in a free body."""
+        if self._timers.pop(timer.path, None) is not None and self._replay is not None and timer.place.is_ordered:
+            self._replay.disarm(timer.path)
+
+    def free_timer_due(self, timer: Timer, scope: StepScope, tries: int) -> bool:
+        """The time of a timer in a free body has come: whether it fires now. Not while something of the body is left to
+        run, so that a re-run can tell before what it fired; but a body that polls cannot hold it up for ever."""
+        if scope.pending and tries < _MOST_TRIES:
+            return False
+        self._timers.pop(timer.path, None)
+        scope.fired.append((self._last, timer.path))
+        return True
+
+    def timer_due(self, timer: Timer) -> None:
+        """Its time has come: it fires once that is in the journal."""
+        self.records.send_timer(timer.path, self._wall(timer.deadline), partial(self._fire, timer.path))
+
+    def _fire(self, path: str) -> None:
+        timer = self._timers.pop(path, None)
+        if self._replay is not None:
+            self._replay.disarm(path)
+        if timer is not None and timer.callback is not None:
+            self.soon(timer.callback, timer.args, timer.context)
+
+    def _wall(self, deadline: float) -> int:
+        return round((deadline - self._offset) * 1000)
+
+    # -- is the turn at work? ---------------------------------------------------------------------------------------
+
+    def _works(self) -> bool:
+        turn = self.turn
+        return bool(turn.threads or self.jobs) or any(scope.is_busy for scope in turn.bodies.values())
+
+    def _may_be_woken(self) -> bool:
+        return self.sockets > 0 or any(self.turn.waits_outside(task) for task in self.turn.ordered_tasks())
+
+    def _report(self) -> None:
+        """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
+        if self._reported or self.records.unacknowledged or self._works():
+            return
+        timers: list[PendingTimer] = [
+            {"path": timer.path, "due": self._wall(timer.deadline)}
+            for timer in self._timers.values()
+            if timer.place.is_ordered
+        ]
+        if not (self._expected or timers):
+            return
+        if (self.sockets or not self.is_pure) and self._may_be_woken():
+            return
+        self.records.flush()
+        self._reported = True
+        self.records.port.waiting(self._seen, timers)
+
+
+def _begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
+    begun: dict[str, list[int]] = {}
+    for entry in journal:
+        if entry["entry"] == "intent":
+            begun.setdefault(entry["step"]["path"], []).append(entry["at"])
+    if begun:
+        for entry in journal:
+            step = entry.get("step")
+            if step is None or entry["entry"] == "intent":
+                continue
+            begun.pop(step["path"], None)
+            outer, slash, inner = step["path"].rpartition("/")
+            while slash:
+                if not inner.startswith("?"):
+                    begun.pop(outer, None)
+                outer, slash, inner = outer.rpartition("/")
+    return begun

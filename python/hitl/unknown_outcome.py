@@ -1,0 +1,52 @@
+"""The question that is asked when a crash hit a once step in flight: nobody can know whether its effect happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from hitl.codec import encode, encode_error
+from hitl.errors import StepError
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "oneOf": [
+        {
+            "properties": {"outcome": {"const": "done"}, "result": {}},
+            "required": ["outcome", "result"],
+            "additionalProperties": False,
+        },
+        {"properties": {"outcome": {"const": "not_done"}}, "required": ["outcome"], "additionalProperties": False},
+        {
+            "properties": {"outcome": {"const": "failed"}, "message": {"type": "string"}},
+            "required": ["outcome", "message"],
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
+def question(
+    name: str, arguments: Mapping[str, Any] | None, began: int, max_payload: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Payload and response schema. ``began``: ms since 1970. Arguments that are no JSON, or too large, are left out."""
+    from hitl import _core
+
+    started = datetime.fromtimestamp(began / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    payload = {"type": "unknown_outcome", "tool_name": name, "tool_args": dict(arguments or {}), "started_at": started}
+    try:
+        checked: dict[str, Any] = json.loads(_core.check_payload(payload, max_payload))
+    except (TypeError, ValueError):
+        checked = {**payload, "tool_args": None}
+    return checked, _SCHEMA
+
+
+def result_of(answer: Any) -> dict[str, Any] | None:
+    """The step's result that an answer stands for; None when the step is to run."""
+    if answer["outcome"] == "done":
+        return {"value": encode(answer["result"])}
+    if answer["outcome"] == "failed":
+        return {"error": encode_error(StepError("StepFailed", answer["message"], "hitl"))}
+    return None

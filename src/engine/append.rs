@@ -1,0 +1,192 @@
+//! What a turn says, into its journal: everything it has said so far in one transaction.
+
+use std::sync::Arc;
+
+use super::dispatch::{Appended, Batch, Record};
+use super::live::{Pause, Standing};
+use super::owed::Owed;
+use super::{Engine, clock};
+use crate::domain::event::Event;
+use crate::domain::interrupt::{Ask, Interrupt, Opening};
+use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
+use crate::domain::session::{self, Session};
+use crate::domain::{Error, InterruptId, Timestamp, TurnId};
+use crate::store::{StoreExt, Transaction};
+
+/// What a batch's transaction came to.
+#[derive(Default)]
+struct Written {
+    batch: Batch,
+    owed: Owed,
+    steps: usize,
+    asked: usize,
+    /// When the first of the interrupts opened expires.
+    expires_at: Option<Timestamp>,
+    pause: Option<Pause>,
+    is_parked: bool,
+    /// The first and the last of its entries.
+    own: Option<(u64, u64)>,
+}
+
+/// A batch on its way into the journal.
+struct Writing<'a> {
+    engine: &'a Engine,
+    tx: &'a mut dyn Transaction,
+    turn: TurnId,
+    epoch: u64,
+    now: Timestamp,
+    session: Session,
+    standing: Standing,
+    /// Where the turn's own entries of this batch stand.
+    own: Vec<u64>,
+    written: Written,
+}
+
+impl Engine {
+    /// See [`super::dispatch::TurnInbox::turn_append`].
+    ///
+    /// # Errors
+    /// Those of the trait's method.
+    pub async fn turn_append(self: &Arc<Self>, turn: TurnId, epoch: u64, records: Vec<Record>) -> Result<Batch, Error> {
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let can_replay = self.runtime()?.replay;
+        let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
+        if is_at_work && standing.pause.is_some() {
+            self.live.go_on(self, turn, epoch);
+        }
+        let engine = Arc::clone(self);
+        let written = self.store.transact(move |tx| {
+            let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
+            let (own, written, now) = (Vec::new(), Written::default(), clock::now());
+            let mut writing = Writing { engine: &engine, tx, turn, epoch, now, session, standing, own, written };
+            for record in records {
+                let outcome = writing.record(record, can_replay);
+                match outcome {
+                    Err(error) if !is_refusal(&error) => return Err(error),
+                    outcome => writing.written.batch.push(outcome),
+                }
+            }
+            writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
+            Ok(writing.written)
+        });
+        let written = written.await?;
+        if let Some((first, last)) = written.own {
+            // What was appended before goes to the turn before it hears of this.
+            self.live.deliver(self, turn, |queue| queue.are_durable_before(first, last));
+        }
+        self.counters.steps(written.steps);
+        self.counters.asked(written.asked);
+        if let Some(at) = written.expires_at {
+            self.alarm.set(at);
+        }
+        self.settle(written.owed);
+        if let Some(pause) = written.pause {
+            if written.is_parked {
+                self.is_parked(turn, epoch, pause.wake_at);
+            } else {
+                self.live.pause(self, turn, epoch, pause);
+            }
+            self.pump();
+        }
+        Ok(written.batch)
+    }
+}
+
+/// Whether the error is of one record alone, which the agent is told.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::PayloadTooLarge { .. } | Error::InvalidPayload(_) | Error::InvalidSchema(_))
+}
+
+impl Writing<'_> {
+    fn record(&mut self, record: Record, can_replay: bool) -> Result<Option<Appended>, Error> {
+        match record {
+            Record::Step { step, result } => {
+                self.written.steps += 1;
+                self.append(&Entry::Step { step, result }).map(Some)
+            }
+            Record::Intent { step } => self.append(&Entry::Intent { step }).map(Some),
+            Record::Timer { path, due } => self.append(&Entry::Timer { path, due }).map(Some),
+            Record::Ask { step, ask } => self.ask(step, *ask).map(Some),
+            Record::Wakes(wakes) => {
+                let impure_at = wakes.first().map(|wake| wake.location.clone().unwrap_or_else(|| wake.task.clone()));
+                self.append(&Entry::Wakes { wakes })?;
+                self.tx.note_turn(self.turn, impure_at, Vec::new())?;
+                Ok(None)
+            }
+            Record::Withdraw { interrupt } => self.withdraw(interrupt).map(|()| None),
+            Record::Waiting { seen, timers } => self.wait(seen, timers, can_replay).map(|()| None),
+        }
+    }
+
+    fn append(&mut self, entry: &Entry) -> Result<Appended, Error> {
+        let index = self.tx.append(self.turn, self.epoch, entry, self.now)?;
+        self.own.push(index);
+        Ok(Appended { index, at: self.now, interrupt: None })
+    }
+
+    fn ask(&mut self, step: StepIdentity, ask: Ask) -> Result<Appended, Error> {
+        let settings = &self.engine.settings;
+        let id = clock::interrupt_id();
+        let opening = Opening {
+            id,
+            session: self.session.id,
+            turn: self.turn,
+            now: self.now,
+            default_ttl: settings.interrupt_ttl,
+            max_payload: settings.max_payload,
+        };
+        // Checked before anything is written: a refused ask leaves nothing behind.
+        let interrupt = Interrupt::open(ask, opening)?;
+        let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
+        self.tx.insert_interrupt(&interrupt)?;
+        self.written.owed.tell(self.tx, &Event::interrupt(&interrupt), self.now)?;
+        self.change(session::Event::InterruptOpened { turn: self.turn, interrupt: id })?;
+        self.written.asked += 1;
+        self.written.expires_at = match (self.written.expires_at, interrupt.expires_at) {
+            (Some(first), Some(at)) => Some(first.min(at)),
+            (first, at) => first.or(at),
+        };
+        Ok(Appended { interrupt: Some(id), ..appended })
+    }
+
+    /// The task that asked was cancelled: the interrupt leaves the list. Nothing happens where it is settled already.
+    fn withdraw(&mut self, id: InterruptId) -> Result<(), Error> {
+        let of_turn = self.tx.interrupt(id)?.filter(|interrupt| interrupt.turn_id == self.turn);
+        let Some(cancelled) = of_turn.and_then(|interrupt| interrupt.cancel(self.now)) else { return Ok(()) };
+        self.append(&Entry::Withdraw { interrupt_id: id })?;
+        self.tx.update_interrupt(&cancelled)?;
+        self.written.owed.tell(self.tx, &Event::interrupt(&cancelled), self.now)?;
+        self.change(session::Event::InterruptClosed { turn: self.turn, interrupt: id })
+    }
+
+    fn change(&mut self, event: session::Event) -> Result<(), Error> {
+        self.session = self.written.owed.change(self.tx, &self.session, event, self.now)?;
+        Ok(())
+    }
+
+    /// The turn awaits nothing but people and timers: it is paused, unless something has come that it has not seen.
+    fn wait(&mut self, seen: Option<u64>, timers: Vec<PendingTimer>, can_replay: bool) -> Result<(), Error> {
+        // What its order brought along it had before it said anything.
+        let seen = seen.max(self.standing.known.checked_sub(1));
+        let later = self.tx.journal_after(self.turn, seen)?;
+        let first = seen.map_or(0, |seen| seen + 1);
+        let overtaken = (first..).zip(&later).any(|(index, recorded)| match recorded.entry {
+            Entry::Answer { .. } | Entry::Expire { .. } => true,
+            Entry::Timer { .. } | Entry::Taken { .. } => !self.own.contains(&index),
+            _ => false,
+        });
+        if overtaken {
+            return Ok(());
+        }
+        let wake_at = timers.iter().map(|timer| timer.due).min();
+        let something_wakes_it = wake_at.is_some() || !self.session.pending().is_empty();
+        let index = self.append(&Entry::Pause { timers })?.index;
+        let pause = Pause { index, wake_at, can_be_parked: can_replay && something_wakes_it };
+        if pause.can_be_parked && self.engine.settings.park_after <= 0.0 {
+            self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms)?;
+            self.written.is_parked = true;
+        }
+        self.written.pause = Some(pause);
+        Ok(())
+    }
+}

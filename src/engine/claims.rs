@@ -1,0 +1,256 @@
+//! Claims: how a turn that has a journal comes to a worker.
+//!
+//! One transaction takes the turn over (whoever had it writes nothing any more), notes with which code, and reads what
+//! the worker needs. From inside that transaction on, answers find the turn ([`super::live`]), so that none is lost
+//! between the claim and the start, and none is given twice: what stands in the order's journal is not delivered again.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::dispatch::{Runtime, TurnOrder};
+use super::live::LiveTurns;
+use super::slots::{Next, Slots};
+use super::{Engine, clock, slots};
+use crate::domain::journal::{Entry, Recorded};
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::store::record::Turn;
+use crate::store::{StoreExt, Transaction};
+
+/// How long until a claim is tried again that the store did not take.
+pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A turn that was claimed; void when it is dropped, as it is when the transaction around it fails.
+#[derive(Debug)]
+pub struct Claim {
+    order: Option<TurnOrder>,
+    worked: Duration,
+    turn: TurnId,
+    epoch: u64,
+    live: Arc<LiveTurns>,
+    slots: Arc<Mutex<Slots>>,
+    freed: Arc<Notify>,
+}
+
+impl Claim {
+    fn new(engine: &Engine, order: TurnOrder, worked: Duration) -> Self {
+        engine.live.claim(order.turn, order.epoch);
+        Self {
+            turn: order.turn,
+            epoch: order.epoch,
+            order: Some(order),
+            worked,
+            live: Arc::clone(&engine.live),
+            slots: Arc::clone(&engine.slots),
+            freed: Arc::clone(&engine.freed),
+        }
+    }
+
+    /// The order; from here on the turn is on its way.
+    pub fn into_order(mut self) -> Option<(TurnOrder, Duration)> {
+        Some((self.order.take()?, self.worked))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.order.is_some() {
+            self.live.unclaim(self.turn, self.epoch);
+            slots::lock(&self.slots).leave(self.turn, self.epoch);
+            // Possibly on the store's own thread, which starts nothing.
+            self.freed.notify_one();
+        }
+    }
+}
+
+/// What is to be done about a turn that was woken, after the commit.
+#[derive(Debug)]
+pub enum Woken {
+    /// It has a place: start it.
+    Now(Claim),
+    /// It waits for a place.
+    First(TurnId),
+    /// Not by this server, or not by this run of it.
+    NotHere,
+}
+
+impl Engine {
+    /// Takes a turn over inside a transaction.
+    pub(super) fn claim(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Claim, Error> {
+        let runtime = self.runtime()?;
+        let epoch = tx.claim_turn(turn.id)?;
+        let mut journal = tx.journal(turn.id)?;
+        if runs_other(&journal, &runtime) {
+            let entry = Entry::Taken { code: runtime.code, python: runtime.python };
+            tx.append(turn.id, epoch, &entry, now)?;
+            journal.push(Recorded { at: now, entry });
+        }
+        let order = TurnOrder {
+            turn: turn.id,
+            epoch,
+            session: turn.session_id,
+            message: Arc::new(turn.message.clone()),
+            state: tx.messages(turn.session_id)?,
+            journal,
+        };
+        Ok(Claim::new(self, order, Duration::from_millis(turn.worked_ms)))
+    }
+
+    /// Writes and claims a new turn inside a transaction.
+    pub(super) fn claim_new(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Claim, Error> {
+        let runtime = self.runtime()?;
+        let epoch = tx.claim_turn(turn.id)?;
+        let entry = Entry::Start { code: runtime.code, python: runtime.python };
+        tx.append(turn.id, epoch, &entry, now)?;
+        let order = TurnOrder {
+            turn: turn.id,
+            epoch,
+            session: turn.session_id,
+            message: Arc::new(turn.message.clone()),
+            state: tx.messages(turn.session_id)?,
+            journal: vec![Recorded { at: now, entry }],
+        };
+        Ok(Claim::new(self, order, Duration::ZERO))
+    }
+
+    /// Wakes a parked or reopened turn of `agent` inside a transaction: it is nobody's and not parked any more, and is
+    /// claimed at once where a place is free. Either way it is found and taken up again if the server dies now.
+    pub(super) fn wake(
+        &self,
+        tx: &mut dyn Transaction,
+        turn: &Turn,
+        agent: &str,
+        now: Timestamp,
+    ) -> Result<Woken, Error> {
+        if agent != self.settings.agent || self.is_stopping() {
+            tx.claim_turn(turn.id)?;
+            return Ok(Woken::NotHere);
+        }
+        if self.slots().take(turn.id) {
+            return match self.claim(tx, turn, now) {
+                Ok(claim) => {
+                    self.slots().claimed(turn.id, claim.epoch);
+                    Ok(Woken::Now(claim))
+                }
+                Err(error) => {
+                    self.slots().not_claimed(turn.id);
+                    Err(error)
+                }
+            };
+        }
+        tx.claim_turn(turn.id)?;
+        Ok(Woken::First(turn.id))
+    }
+
+    /// Does what [`Engine::wake`] decided, after the commit.
+    pub(super) fn rouse(self: &Arc<Self>, woken: Woken) {
+        match woken {
+            Woken::Now(claim) => self.begin(claim),
+            Woken::First(turn) => {
+                self.slots().put_first(turn);
+                self.pump();
+            }
+            Woken::NotHere => {}
+        }
+    }
+
+    /// Starts and delivers what was kept back by claims and deliveries that came to nothing, until the engine stops.
+    pub(super) fn spawn_pump(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = engine.stopped.cancelled() => return,
+                    () = engine.freed.notified() => {
+                        engine.live.deliver_all(&engine);
+                        engine.pump();
+                    }
+                }
+            }
+        });
+    }
+
+    /// Starts whoever has a place now.
+    pub(super) fn pump(self: &Arc<Self>) {
+        while !self.is_stopping() && self.dispatch.get().is_some() {
+            let next = self.slots().next();
+            match next {
+                None => return,
+                Some(Next::Start(order)) => self.start_order(order, Duration::ZERO),
+                Some(Next::Claim(turn)) => {
+                    let engine = Arc::clone(self);
+                    tokio::spawn(async move { engine.claim_and_begin(turn).await });
+                }
+            }
+        }
+    }
+
+    /// Gives a claimed turn, which has a place, to a worker.
+    pub(super) fn begin(self: &Arc<Self>, claim: Claim) {
+        if let Some((order, worked)) = claim.into_order() {
+            self.start_order(order, worked);
+        }
+    }
+
+    fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
+        let (turn, epoch) = (order.turn, order.epoch);
+        // A server that stops leaves it to the next one.
+        if self.is_stopping() || !self.live.begin(self, order, worked) {
+            self.live.unclaim(turn, epoch);
+            self.slots().leave(turn, epoch);
+            self.pump();
+        }
+    }
+
+    /// Claims a turn that has a place, and starts it. As long as the store does not take the claim, it is tried again:
+    /// nobody else would.
+    async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
+        loop {
+            let engine = Arc::clone(&self);
+            let claimed = self.store.transact(move |tx| {
+                let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+                engine.claim(tx, &row, clock::now())
+            });
+            match claimed.await {
+                Ok(claim) => {
+                    self.slots().claimed(turn, claim.epoch);
+                    self.begin(claim);
+                    return;
+                }
+                Err(error) if self.is_stopping() => {
+                    tracing::debug!(%turn, %error, "not claimed any more: the server stops");
+                    return;
+                }
+                Err(error @ Error::StoreUnavailable(_)) => {
+                    tracing::error!(%turn, %error, "a turn could not be claimed; it is tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                // It was cancelled or deleted while it waited.
+                Err(Error::TurnNotOpen) => break,
+                Err(error) => {
+                    tracing::error!(%turn, %error, "a turn could not be claimed");
+                    break;
+                }
+            }
+        }
+        self.slots().not_claimed(turn);
+        self.pump();
+    }
+
+    /// What turns that are started now run in.
+    pub(super) fn runtime(&self) -> Result<Runtime, Error> {
+        let dispatch =
+            self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
+        Ok(dispatch.runtime())
+    }
+}
+
+/// Whether the journal was written last by other code, or on another Python.
+fn runs_other(journal: &[Recorded], runtime: &Runtime) -> bool {
+    let last = journal.iter().rev().find_map(|recorded| match &recorded.entry {
+        Entry::Start { code, python } | Entry::Taken { code, python } => Some((code, python)),
+        _ => None,
+    });
+    last != Some((&runtime.code, &runtime.python))
+}

@@ -1,0 +1,163 @@
+//! What is due: interrupts expire, timers of parked turns fire.
+//!
+//! The store knows what is ahead, so that nothing is forgotten over a restart and nothing is held in memory; one task
+//! sleeps until the first of it. Whether something is still due is decided in the transaction that settles it: there an
+//! answer was first, or comes too late.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::Notify;
+
+use super::answers::{Reached, close};
+use super::claims::STORE_PAUSE;
+use super::dispatch::Delivery;
+use super::owed::Owed;
+use super::{Engine, clock};
+use crate::domain::journal::{Entry, PendingTimer};
+use crate::domain::{Error, InterruptId, Timestamp, TurnId};
+use crate::store::record::{Due, DueWhat};
+use crate::store::{StoreExt, Transaction};
+
+/// How many are settled at once; the store commits them together.
+const AT_ONCE: usize = 256;
+/// The wall clock may jump: never sleep longer than this without looking again.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Until when the task sleeps.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    /// `None` while it is awake.
+    asleep_until: Mutex<Option<Timestamp>>,
+    earlier: Notify,
+}
+
+impl Alarm {
+    /// Something new is due at that time, and on disk.
+    pub fn set(&self, at: Timestamp) {
+        if self.lock().is_none_or(|until| at < until) {
+            self.earlier.notify_one();
+        }
+    }
+
+    fn awake(&self) {
+        *self.lock() = None;
+    }
+
+    async fn sleep(&self, next: Option<Timestamp>) {
+        *self.lock() = Some(next.unwrap_or(Timestamp::from_millis(i64::MAX)));
+        let wait = next.map_or(LONGEST, |next| next.since(clock::now()).min(LONGEST));
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = self.earlier.notified() => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        // A panic elsewhere cannot leave a time half changed.
+        self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Settles what is due as its time comes, until the engine stops.
+    pub(super) fn spawn_due(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let stopped = engine.stopped.clone();
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = engine.settle_for_ever() => {}
+            }
+        });
+    }
+
+    async fn settle_for_ever(self: &Arc<Self>) {
+        loop {
+            self.alarm.awake();
+            match self.settle_due().await {
+                Ok(next) => self.alarm.sleep(next).await,
+                Err(error) => {
+                    tracing::error!(%error, "what is due could not be settled; it is tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Settles what is due, and tells when the next thing is.
+    async fn settle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
+        loop {
+            let next = self.store.query(|reader| reader.next_due()).await?;
+            if next.is_none_or(|next| next > clock::now()) {
+                return Ok(next);
+            }
+            let due = self.store.query(|reader| reader.due(clock::now(), AT_ONCE)).await?;
+            for settled in join_all(due.into_iter().map(|due| self.settle_one(due))).await {
+                settled?;
+            }
+        }
+    }
+
+    async fn settle_one(self: &Arc<Self>, due: Due) -> Result<(), Error> {
+        match due.what {
+            DueWhat::Interrupt(interrupt) => self.expire(interrupt).await,
+            DueWhat::Timers(turn) => self.fire(turn).await,
+        }
+    }
+
+    async fn expire(self: &Arc<Self>, id: InterruptId) -> Result<(), Error> {
+        let engine = Arc::clone(self);
+        let expired = self.store.transact(move |tx| {
+            let now = clock::now();
+            // Somebody answered first: then there is nothing to expire.
+            let Some(expired) = tx.interrupt(id)?.and_then(|interrupt| interrupt.expire(now)) else {
+                return Ok(None);
+            };
+            let session = tx.session(expired.session_id)?.ok_or(Error::SessionNotFound)?;
+            let mut owed = Owed::default();
+            let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut owed, now)?;
+            let delivery = Delivery::Expired { index, at: now, interrupt: id };
+            Ok(Some((engine.reaching(tx, &session, vec![delivery], now)?, owed)))
+        });
+        if let Some((reached, owed)) = expired.await? {
+            self.counters.expired();
+            self.reach(reached);
+            self.settle(owed);
+        }
+        Ok(())
+    }
+
+    /// Appends the timers of a parked turn that are due, and wakes it.
+    async fn fire(self: &Arc<Self>, turn: TurnId) -> Result<(), Error> {
+        let engine = Arc::clone(self);
+        let fired = self.store.transact(move |tx| {
+            let now = clock::now();
+            let Some(row) = tx.turn(turn)?.filter(|row| row.parked && row.ended_at.is_none()) else {
+                // It was answered, or cancelled.
+                return Ok(None);
+            };
+            let session = tx.session(row.session_id)?.ok_or(Error::SessionNotFound)?;
+            let mut timers = pending_timers(tx, turn)?;
+            timers.retain(|timer| timer.due <= now);
+            // In the order of their times; those of one time in that of the worker.
+            timers.sort_by_key(|timer| timer.due);
+            for timer in timers {
+                tx.append_foreign(turn, &Entry::Timer { path: timer.path, due: timer.due }, now)?;
+            }
+            Ok(Some(Reached::Parked(engine.wake(tx, &row, &session.agent, now)?)))
+        });
+        let fired = fired.await?;
+        self.reach(fired);
+        Ok(())
+    }
+}
+
+/// The timers that a paused turn waits for.
+fn pending_timers(tx: &dyn Transaction, turn: TurnId) -> Result<Vec<PendingTimer>, Error> {
+    Ok(match tx.journal(turn)?.pop().map(|last| last.entry) {
+        Some(Entry::Pause { timers }) => timers,
+        _ => Vec::new(),
+    })
+}

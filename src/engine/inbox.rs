@@ -1,0 +1,59 @@
+//! The engine as the supervisor sees it.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+use super::Engine;
+use super::dispatch::{Batch, Lost, Record, TurnInbox};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Failure;
+use crate::domain::{Error, TurnId};
+
+impl TurnInbox for Engine {
+    fn turn_append(
+        self: Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        records: Vec<Record>,
+    ) -> BoxFuture<'static, Result<Batch, Error>> {
+        Box::pin(async move { Engine::turn_append(&self, turn, epoch, records).await })
+    }
+
+    fn turn_replayed(
+        self: Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        warnings: Vec<String>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { Engine::turn_replayed(&self, turn, epoch, warnings).await })
+    }
+
+    fn turn_delta(self: Arc<Self>, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {
+        Engine::turn_delta(&self, turn, step_id, attempt, delta);
+    }
+
+    fn turn_ended(
+        self: Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        response: ChatMessage,
+        state: Vec<ChatMessage>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { Engine::turn_ended(&self, turn, epoch, response, state).await })
+    }
+
+    fn turn_failed(
+        self: Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        failure: Failure,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { Engine::turn_failed(&self, turn, epoch, failure).await })
+    }
+
+    fn turn_lost(self: Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { Engine::turn_lost(&self, turn, epoch, lost).await })
+    }
+}

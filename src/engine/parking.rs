@@ -1,0 +1,109 @@
+//! Parking: paused turns leave memory.
+//!
+//! One transaction under the turn's epoch checks that its pause is the last word of its journal (nothing is undelivered)
+//! and that something will wake it; after the commit its worker drops it. An answer that is committed before finds the
+//! turn not parked and goes to its worker; one that is committed after finds it parked and wakes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Engine;
+use super::claims::STORE_PAUSE;
+use super::live::Candidate;
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::store::{StoreExt, Transaction};
+
+/// How many turns one transaction parks.
+const AT_ONCE: usize = 256;
+
+impl Engine {
+    /// Parks turns as it becomes time to, until the engine stops.
+    pub(super) fn spawn_parking(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let stopped = engine.stopped.clone();
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = engine.park_for_ever() => {}
+            }
+        });
+    }
+
+    async fn park_for_ever(self: &Arc<Self>) {
+        loop {
+            let pause = match self.park_due().await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::error!(%error, "paused turns could not be parked; it is tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                    continue;
+                }
+            };
+            let sleep = async {
+                match pause {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = sleep => {}
+                () = self.live.some_paused() => {}
+                () = self.stopping.cancelled(), if !self.is_stopping() => {}
+            }
+        }
+    }
+
+    /// Parks what is to be parked now: all that is paused when the server stops. How long it is until there is more.
+    pub(super) async fn park_due(self: &Arc<Self>) -> Result<Option<Duration>, Error> {
+        let after = if self.is_stopping() { 0.0 } else { self.settings.park_after };
+        let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
+        loop {
+            let (candidates, next) = self.live.to_park(self.settings.max_warm, after);
+            if candidates.is_empty() {
+                return Ok(next);
+            }
+            for some in candidates.chunks(AT_ONCE) {
+                self.park(some.to_vec()).await?;
+            }
+        }
+    }
+
+    pub(super) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
+        let outcomes = self.store.transact(move |tx| {
+            candidates.into_iter().map(|candidate| Ok((candidate, park_one(tx, &candidate)?))).collect()
+        });
+        let outcomes: Vec<(Candidate, bool)> = outcomes.await?;
+        for (Candidate { turn, epoch, pause, .. }, is_parked) in outcomes {
+            if is_parked {
+                self.is_parked(turn, epoch, pause.wake_at);
+            } else {
+                self.live.keep(turn, epoch);
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn was parked in the store: its worker drops it, and its timers are the store's.
+    pub(super) fn is_parked(&self, turn: TurnId, epoch: u64, wake_at: Option<Timestamp>) {
+        self.counters.parked();
+        self.live.park(self, turn, epoch);
+        if let Some(at) = wake_at {
+            self.alarm.set(at);
+        }
+    }
+}
+
+/// Parks a turn where it still is at its pause and something will wake it; whether it did.
+fn park_one(tx: &mut dyn Transaction, candidate: &Candidate) -> Result<bool, Error> {
+    let Candidate { turn, epoch, session, pause, worked_ms } = *candidate;
+    let is_its_owners = tx.turn(turn)?.is_some_and(|row| row.epoch == epoch && row.ended_at.is_none() && !row.parked);
+    if !is_its_owners || !tx.journal_after(turn, Some(pause.index))?.is_empty() {
+        return Ok(false);
+    }
+    let asks = tx.session(session)?.is_some_and(|session| !session.pending().is_empty());
+    if !asks && pause.wake_at.is_none() {
+        return Ok(false);
+    }
+    tx.park_turn(turn, epoch, pause.wake_at, worked_ms)?;
+    Ok(true)
+}

@@ -1,0 +1,216 @@
+//! Recovery: turns whose worker or server is gone go on by a replay.
+//!
+//! At the start, paused turns are parked without starting anything, and everything else that is open is taken up again
+//! before new work. A turn that loses its worker is claimed at once, so that a worker that is only late writes nothing,
+//! and started again after a pause that grows; after `--max-recoveries` it is suspended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::claims::STORE_PAUSE;
+use super::dispatch::Lost;
+use super::owed::Owed;
+use super::turns::owned_turn;
+use super::{Engine, clock};
+use crate::domain::journal::Entry;
+use crate::domain::session::{Failure, Session};
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::store::record::Turn;
+use crate::store::{Reader, StoreExt, Transaction};
+
+/// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+];
+/// How many turns one transaction settles at the start.
+const AT_ONCE: usize = 512;
+
+/// What becomes of a turn that lost its worker.
+enum Fate {
+    /// It was paused: it is parked.
+    Parked(Option<Timestamp>),
+    /// It is taken up again.
+    Again(Duration),
+    /// It has failed, for good or until it is retried.
+    Failed(Owed),
+}
+
+/// A turn that the last server left open.
+struct Left {
+    turn: Turn,
+    agent: String,
+    /// Where it can be parked: when its earliest timer is due.
+    paused: Option<Option<Timestamp>>,
+}
+
+impl Engine {
+    /// Settles what the last server left open. Nothing is started before this returns.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
+        let can_replay = self.runtime()?.replay;
+        let (ours, others): (Vec<Left>, Vec<Left>) =
+            self.store.query(left_open).await?.into_iter().partition(|left| left.agent == self.settings.agent);
+        // What another agent's turns wait for is waited for all the same; nobody here runs them.
+        let waiting = others.into_iter().filter(|left| left.paused.is_some());
+        let (waiting, rest): (Vec<Left>, Vec<Left>) = if can_replay {
+            let (paused, rest): (Vec<Left>, Vec<Left>) = ours.into_iter().partition(|left| left.paused.is_some());
+            (waiting.chain(paused).collect(), rest)
+        } else {
+            (waiting.collect(), ours)
+        };
+        for some in waiting.chunks(AT_ONCE) {
+            let some: Vec<_> =
+                some.iter().map(|left| (left.turn.id, left.turn.epoch, left.paused, left.turn.worked_ms)).collect();
+            let park = move |tx: &mut dyn Transaction| {
+                some.into_iter().try_for_each(|(turn, epoch, wake_at, worked_ms)| {
+                    tx.park_turn(turn, epoch, wake_at.flatten(), worked_ms)
+                })
+            };
+            self.store.transact(park).await?;
+        }
+        if !waiting.is_empty() || !rest.is_empty() {
+            tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns of the last server go on");
+        }
+        if can_replay {
+            let mut slots = self.slots();
+            rest.iter().for_each(|left| slots.put_first(left.turn.id));
+            return Ok(());
+        }
+        for some in rest.chunks(AT_ONCE) {
+            let turns: Vec<Turn> = some.iter().map(|left| left.turn.clone()).collect();
+            let engine = Arc::clone(self);
+            let failed = self.store.transact(move |tx| {
+                turns
+                    .iter()
+                    .map(|turn| engine.fail_not_replayable(tx, turn, clock::now()))
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            failed.await?.into_iter().for_each(|owed| self.settle(owed));
+        }
+        Ok(())
+    }
+
+    fn fail_not_replayable(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Owed, Error> {
+        let session = tx.session(turn.session_id)?.ok_or(Error::TurnNotOpen)?;
+        self.fail(tx, &session, turn.id, Failure::not_replayable(), now)
+    }
+
+    /// See [`super::dispatch::TurnInbox::turn_lost`].
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
+        self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let counts = match lost {
+            Lost::Violation { message } => {
+                return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;
+            }
+            // The next server takes it up.
+            Lost::Stopping => {
+                self.leave(turn, epoch);
+                return Ok(());
+            }
+            Lost::Exited { .. } | Lost::Silent => true,
+            Lost::Unstored { .. } => false,
+        };
+        let fate = loop {
+            let engine = Arc::clone(self);
+            match self.store.transact(move |tx| engine.decide(tx, turn, epoch, counts)).await {
+                // Nobody else would take the turn up again.
+                Err(Error::StoreUnavailable(reason)) if !self.is_stopping() => {
+                    tracing::error!(%turn, reason, "a turn that lost its worker is settled when the store is back");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                Err(Error::StoreUnavailable(_)) => {
+                    self.leave(turn, epoch);
+                    return Ok(());
+                }
+                fate => break fate,
+            }
+        };
+        match fate {
+            Ok(Fate::Parked(wake_at)) => {
+                self.is_parked(turn, epoch, wake_at);
+                self.pump();
+            }
+            Ok(Fate::Failed(owed)) => {
+                self.counters.turn_ended(false);
+                self.leave(turn, epoch);
+                self.settle(owed);
+            }
+            Ok(Fate::Again(pause)) => {
+                self.counters.recovered();
+                self.leave(turn, epoch);
+                self.take_up_later(turn, pause);
+            }
+            Err(error) => {
+                self.leave(turn, epoch);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides over a turn that lost its worker, inside a transaction.
+    fn decide(&self, tx: &mut dyn Transaction, turn: TurnId, epoch: u64, counts: bool) -> Result<Fate, Error> {
+        let now = clock::now();
+        let row = owned_turn(tx, turn, epoch)?;
+        let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen)?;
+        if !self.runtime()?.replay {
+            return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
+        }
+        if let Some(wake_at) = paused(tx, turn, &session)? {
+            let worked_ms = self.live.standing(turn, epoch).map_or(row.worked_ms, |standing| standing.worked_ms);
+            tx.park_turn(turn, epoch, wake_at, worked_ms)?;
+            return Ok(Fate::Parked(wake_at));
+        }
+        let recoveries = if counts { tx.count_recovery(turn)? } else { row.recoveries.max(1) };
+        if counts && recoveries > self.settings.max_recoveries {
+            return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::worker_exited(), now)?));
+        }
+        tx.claim_turn(turn)?;
+        let place = usize::try_from(recoveries).unwrap_or(usize::MAX).clamp(1, PAUSES.len()) - 1;
+        Ok(Fate::Again(PAUSES[place]))
+    }
+
+    fn take_up_later(self: &Arc<Self>, turn: TurnId, pause: Duration) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = engine.stopping.cancelled() => {}
+                () = tokio::time::sleep(pause) => {
+                    engine.slots().put_first(turn);
+                    engine.pump();
+                }
+            }
+        });
+    }
+}
+
+fn left_open(reader: &dyn Reader) -> Result<Vec<Left>, Error> {
+    let mut left = Vec::new();
+    for turn in reader.unparked_turns()? {
+        if let Some(session) = reader.session(turn.session_id)? {
+            let paused = paused(reader, turn.id, &session)?;
+            left.push(Left { turn, agent: session.agent, paused });
+        }
+    }
+    Ok(left)
+}
+
+/// Where the turn is paused and something will wake it: when its earliest timer is due, if it has one.
+fn paused(reader: &dyn Reader, turn: TurnId, session: &Session) -> Result<Option<Option<Timestamp>>, Error> {
+    Ok(match reader.journal(turn)?.pop().map(|last| last.entry) {
+        Some(Entry::Pause { timers }) => {
+            let wake_at = timers.iter().map(|timer| timer.due).min();
+            (wake_at.is_some() || !session.pending().is_empty()).then_some(wake_at)
+        }
+        _ => None,
+    })
+}

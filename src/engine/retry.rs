@@ -1,0 +1,97 @@
+//! Retries: a suspended turn is taken up again, on request or because the agent's code is another one now.
+
+use std::sync::Arc;
+
+use super::claims::Woken;
+use super::owed::Owed;
+use super::sessions::view;
+use super::view::SessionView;
+use super::{Engine, clock, detached};
+use crate::domain::session::{self, Session};
+use crate::domain::{Error, SessionId, Timestamp};
+use crate::store::{StoreExt, Transaction};
+
+/// How many turns are taken up at once.
+const AT_ONCE: usize = 256;
+
+impl Engine {
+    /// Takes the session's suspended turn up again: the session as it is then.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::NothingToRetry`], [`Error::OtherAgent`], [`Error::ShuttingDown`].
+    pub async fn retry(self: &Arc<Self>, id: SessionId) -> Result<SessionView, Error> {
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let engine = Arc::clone(self);
+        let reopened = self.store.transact(move |tx| {
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            engine.check_agent(&session)?;
+            let (woken, owed) = engine.reopen(tx, &session, clock::now())?;
+            Ok((view(tx, id)?, woken, owed))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let (view, woken, owed) = reopened.await?;
+            engine.reopened(woken, owed);
+            Ok(view)
+        })
+        .await
+    }
+
+    /// Takes up again what was suspended under other code than that of now.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn retry_under_new_code(self: &Arc<Self>) -> Result<(), Error> {
+        let (code, agent) = (self.runtime()?.code, self.settings.agent.clone());
+        let sessions: Vec<SessionId> = self
+            .store
+            .query(move |reader| {
+                let mut sessions = Vec::new();
+                for turn in reader.retriable_turns(&code, usize::MAX)? {
+                    let Some(row) = reader.turn(turn)? else { continue };
+                    let session = reader.session(row.session_id)?.filter(|session| session.agent == agent);
+                    sessions.extend(session.map(|session| session.id));
+                }
+                Ok(sessions)
+            })
+            .await?;
+        if !sessions.is_empty() {
+            tracing::info!(turns = sessions.len(), "failed turns are taken up again: the agent's code has changed");
+        }
+        for some in sessions.chunks(AT_ONCE) {
+            let (engine, some) = (Arc::clone(self), some.to_vec());
+            let reopened = self.store.transact(move |tx| {
+                let now = clock::now();
+                let reopen = |id| {
+                    let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+                    engine.reopen(tx, &session, now)
+                };
+                some.into_iter().map(reopen).collect::<Result<Vec<_>, _>>()
+            });
+            for (woken, owed) in reopened.await? {
+                self.reopened(woken, owed);
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen(&self, tx: &mut dyn Transaction, session: &Session, now: Timestamp) -> Result<(Woken, Owed), Error> {
+        let turn = session.retry().ok_or(Error::NothingToRetry)?.turn;
+        tx.reopen_turn(turn)?;
+        let mut owed = Owed::default();
+        owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
+        let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+        let woken = self.wake(tx, &row, &session.agent, now)?;
+        Ok((woken, owed))
+    }
+
+    fn reopened(self: &Arc<Self>, woken: Woken, owed: Owed) {
+        self.counters.retried();
+        self.rouse(woken);
+        self.settle(owed);
+        // What it asks may have expired while nobody could answer.
+        self.alarm.set(Timestamp::from_millis(0));
+    }
+}

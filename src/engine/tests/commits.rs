@@ -1,0 +1,66 @@
+//! At most one commit per acknowledged request on an idle server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::support::{World, question, runtime, settings, step, waiting};
+use crate::domain::Error;
+use crate::engine::settings::Settings;
+use crate::store::contract::fixture::Fixture;
+use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
+
+/// Counts transactions that write.
+struct Counting {
+    store: Arc<dyn Store>,
+    writes: AtomicUsize,
+}
+
+impl Store for Counting {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.store.write(job)
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read(job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+#[tokio::test]
+async fn each_request_and_each_batch_is_one_commit() {
+    let fixture = Fixture::memory();
+    let store = Arc::new(Counting { store: fixture.store.clone(), writes: AtomicUsize::new(0) });
+    let parking = Settings { park_after: 0.0, ..settings() };
+    let world = World::over(fixture, store.clone(), parking, runtime()).await;
+    let spent = || store.writes.swap(0, Ordering::Relaxed);
+    let session = world.session().await;
+    assert_eq!(spent(), 1, "a new session");
+    world.send(session).await.unwrap();
+    let order = world.order().await;
+    assert_eq!(spent(), 1, "a message, its turn started");
+    let records = vec![step("a"), question(0, None), question(1, None), waiting(None, &[])];
+    let interrupts = super::support::asked(world.append(&order, records).await.unwrap());
+    assert_eq!(spent(), 1, "a step, two questions, the pause and the parking");
+    world.answer(session, interrupts[0], json!(1)).await.unwrap();
+    let order = world.order().await;
+    assert_eq!(spent(), 1, "an answer to a parked turn, which is claimed");
+    world.answer(session, interrupts[1], json!(1)).await.unwrap();
+    world.delivery(order.turn).await;
+    assert_eq!(spent(), 1, "an answer to a turn in memory");
+    world.engine.turn_replayed(order.turn, order.epoch, Vec::new()).await.unwrap();
+    assert_eq!(spent(), 0, "a replay without warnings");
+    let failure = crate::domain::session::Failure::new("replay_mismatch", "x");
+    world.engine.turn_failed(order.turn, order.epoch, failure).await.unwrap();
+    assert_eq!(spent(), 1, "a failure");
+    world.engine.retry(session).await.unwrap();
+    let order = world.order().await;
+    assert_eq!(spent(), 1, "a retry, its turn started");
+    world.end(&order).await.unwrap();
+    assert_eq!(spent(), 1, "an end");
+}

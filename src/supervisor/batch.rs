@@ -1,0 +1,43 @@
+//! What a turn has said in one go.
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::frames::Word;
+use super::seat::{Heard, Seat};
+use crate::engine::dispatch::Record;
+
+/// Records that go to the store together at most, so that no transaction keeps others waiting for long.
+const MOST: usize = 256;
+
+/// See the module.
+pub struct Batch {
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// The call that each is to be acknowledged under.
+    pub calls: Vec<Option<u64>>,
+    /// Whether the turn waits for people and timers after them.
+    pub waits: bool,
+    /// What they take until they are stored.
+    pub rooms: Vec<OwnedSemaphorePermit>,
+}
+
+impl Batch {
+    /// A record, and those that the worker has said right after it.
+    pub fn collect(seat: &mut Seat, call: Option<u64>, record: Record, room: Option<OwnedSemaphorePermit>) -> Self {
+        let mut batch = Self { records: Vec::new(), calls: Vec::new(), waits: false, rooms: Vec::new() };
+        batch.add(call, record, room);
+        while batch.records.len() < MOST {
+            let is_record = |word: &Word| matches!(word, Word::Record { .. });
+            let Some(Heard { word: Word::Record { call, record }, room }) = seat.said_already(is_record) else { break };
+            batch.add(call, record, room);
+        }
+        batch
+    }
+
+    fn add(&mut self, call: Option<u64>, record: Record, room: Option<OwnedSemaphorePermit>) {
+        self.waits = matches!(record, Record::Waiting { .. });
+        self.records.push(record);
+        self.calls.push(call);
+        self.rooms.extend(room);
+    }
+}

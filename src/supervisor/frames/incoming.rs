@@ -1,0 +1,322 @@
+//! What workers say.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Violation;
+use crate::domain::interrupt::Ask;
+use crate::domain::journal::{PendingTimer, StepIdentity, StepResult, Wake};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::Failure;
+use crate::domain::time::as_millis;
+use crate::domain::{InterruptId, Timestamp, TurnId};
+use crate::engine::dispatch::Record;
+
+/// A frame of a worker.
+#[derive(Debug, PartialEq)]
+pub enum FromWorker {
+    /// The first one.
+    Hello(Hello),
+    /// Instead of `hello`: the agent cannot be imported.
+    Failed(Failed),
+    /// What a turn printed.
+    Log(Log),
+    /// The answer to `ping`; that it came is all it says.
+    Pong,
+    /// Something about one turn.
+    Turn(TurnId, Word),
+}
+
+/// `hello`.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`](super::PROTOCOL).
+    pub protocol: u64,
+    /// The worker's process id.
+    pub pid: u32,
+    /// The version of Python.
+    pub python: String,
+    /// The version of hitl.
+    pub library: String,
+    /// The version of the agent's code. Of a worker of another protocol nothing but that protocol is of interest.
+    #[serde(default)]
+    pub code: String,
+    /// Whether the agent can be continued from its journal.
+    #[serde(default = "yes")]
+    pub replay: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `failed`.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct Failed {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+/// `log`.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct Log {
+    /// Which turn, when it is known.
+    pub turn: Option<TurnId>,
+    /// Where it was written to.
+    pub stream: Stream,
+    /// What.
+    pub text: String,
+}
+
+/// Where an agent writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// The wire form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// What a worker says about a turn. `call` is what its acknowledgement repeats.
+#[derive(Debug, PartialEq)]
+pub enum Word {
+    /// `step`, `intent`, `ask` and `timer`, which are acknowledged; `wakes`, `withdraw` and `waiting`, which are not.
+    Record { call: Option<u64>, record: Record },
+    /// `replayed`.
+    Replayed { warnings: Vec<String> },
+    /// `delta`.
+    Delta { step_id: String, attempt: u32, delta: Value },
+    /// `end`.
+    End { call: u64, outcome: Outcome },
+    /// `cancelled` or `parked`; `left` tasks of the turn go on all the same.
+    Dropped { left: u64 },
+    /// A frame whose value is nested too deeply to be read: the agent is told, the worker is not to blame.
+    TooDeep { call: u64 },
+}
+
+/// The `result` of an `end`.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    /// The agent returned.
+    Done { response: Box<ChatMessage>, state: Vec<ChatMessage> },
+    /// The agent raised.
+    Failed(Failure),
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    frame: Cow<'a, str>,
+    #[serde(default)]
+    turn: Option<TurnId>,
+    #[serde(default)]
+    call: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct StepBody {
+    call: u64,
+    step: StepIdentity,
+    result: StepResult,
+}
+
+#[derive(Deserialize)]
+struct IntentBody {
+    call: u64,
+    step: StepIdentity,
+}
+
+#[derive(Deserialize)]
+struct AskBody {
+    call: u64,
+    step: StepIdentity,
+    interrupt: Box<Ask>,
+}
+
+#[derive(Deserialize)]
+struct TimerBody {
+    call: u64,
+    path: String,
+    #[serde(with = "as_millis")]
+    due: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct WakesBody {
+    wakes: Vec<Wake>,
+}
+
+#[derive(Deserialize)]
+struct WithdrawBody {
+    interrupt_id: InterruptId,
+}
+
+#[derive(Deserialize)]
+struct WaitingBody {
+    #[serde(default)]
+    seen: Option<u64>,
+    #[serde(default)]
+    timers: Vec<PendingTimer>,
+}
+
+#[derive(Deserialize)]
+struct ReplayedBody {
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct DeltaBody {
+    step_id: String,
+    attempt: u32,
+    delta: Value,
+}
+
+#[derive(Deserialize)]
+struct DroppedBody {
+    #[serde(default)]
+    left: u64,
+}
+
+#[derive(Deserialize)]
+struct EndBody {
+    call: u64,
+    result: EndResult,
+}
+
+// Not an enum: serde's errors for untagged ones do not say what is missing.
+#[derive(Deserialize)]
+struct EndResult {
+    #[serde(default)]
+    error: Option<EndError>,
+    #[serde(default)]
+    response: Option<Box<ChatMessage>>,
+    #[serde(default)]
+    state: Option<Vec<ChatMessage>>,
+}
+
+#[derive(Deserialize)]
+struct EndError {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+    #[serde(default)]
+    code: Option<String>,
+}
+
+/// Reads the JSON of one frame.
+///
+/// # Errors
+/// [`Violation`] for what is no JSON object, has an unknown name, or lacks a member.
+pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
+    // serde reads structs from arrays as well.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Violation("a frame is no JSON object".to_owned()));
+    }
+    let head: Head<'_> = read(body, "")?;
+    let name = head.frame.as_ref();
+    match name {
+        "hello" => return read(body, name).map(FromWorker::Hello),
+        "failed" => return read(body, name).map(FromWorker::Failed),
+        "log" => return read(body, name).map(FromWorker::Log),
+        "pong" => return Ok(FromWorker::Pong),
+        _ => {}
+    }
+    let Some(word) = word(name, body) else {
+        let shown: String = name.chars().take(40).collect();
+        return Err(Violation(format!("unknown frame {shown:?}")));
+    };
+    let turn = head.turn.ok_or_else(|| Violation(format!("`{name}` frame: missing field `turn`")))?;
+    match (word, head.call) {
+        (Ok(word), _) => Ok(FromWorker::Turn(turn, word)),
+        (Err(Unread::TooDeep), Some(call)) => Ok(FromWorker::Turn(turn, Word::TooDeep { call })),
+        (Err(Unread::TooDeep), None) => Err(Violation(format!("`{name}` frame: nested too deeply"))),
+        (Err(Unread::Wrong(violation)), _) => Err(violation),
+    }
+}
+
+enum Unread {
+    TooDeep,
+    Wrong(Violation),
+}
+
+/// A frame about a turn; `None` when there is none of this name.
+fn word(name: &str, body: &[u8]) -> Option<Result<Word, Unread>> {
+    let acknowledged = |call, record| Word::Record { call: Some(call), record };
+    let told = |record| Word::Record { call: None, record };
+    Some(match name {
+        "step" => read_deep(body, name)
+            .map(|StepBody { call, step, result }| acknowledged(call, Record::Step { step, result })),
+        "intent" => read_deep(body, name).map(|IntentBody { call, step }| acknowledged(call, Record::Intent { step })),
+        "ask" => read_deep(body, name)
+            .map(|AskBody { call, step, interrupt }| acknowledged(call, Record::Ask { step, ask: interrupt })),
+        "timer" => {
+            read_deep(body, name).map(|TimerBody { call, path, due }| acknowledged(call, Record::Timer { path, due }))
+        }
+        "wakes" => read_deep(body, name).map(|WakesBody { wakes }| told(Record::Wakes(wakes))),
+        "withdraw" => read_deep(body, name)
+            .map(|WithdrawBody { interrupt_id }| told(Record::Withdraw { interrupt: interrupt_id })),
+        "waiting" => read_deep(body, name).map(|WaitingBody { seen, timers }| told(Record::Waiting { seen, timers })),
+        "replayed" => read_deep(body, name).map(|ReplayedBody { warnings }| Word::Replayed { warnings }),
+        "delta" => {
+            read_deep(body, name).map(|DeltaBody { step_id, attempt, delta }| Word::Delta { step_id, attempt, delta })
+        }
+        "cancelled" | "parked" => read_deep(body, name).map(|DroppedBody { left }| Word::Dropped { left }),
+        "end" => read_deep(body, name).and_then(|EndBody { call, result }| {
+            outcome(result).map(|outcome| Word::End { call, outcome }).map_err(Unread::Wrong)
+        }),
+        _ => return None,
+    })
+}
+
+fn outcome(result: EndResult) -> Result<Outcome, Violation> {
+    match result {
+        EndResult { error: Some(error), .. } => {
+            let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
+            Ok(Outcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
+        }
+        EndResult { response: Some(response), state: Some(state), .. } => Ok(Outcome::Done { response, state }),
+        _ => Err(Violation("`end` frame: `result` has neither `error` nor both `response` and `state`".to_owned())),
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Violation> {
+    serde_json::from_slice(body).map_err(|error| violation(name, &error))
+}
+
+fn read_deep<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Unread> {
+    serde_json::from_slice(body).map_err(|error| {
+        // serde_json has no other way to tell; a test holds this text.
+        if error.to_string().starts_with("recursion limit exceeded") {
+            Unread::TooDeep
+        } else {
+            Unread::Wrong(violation(name, &error))
+        }
+    })
+}
+
+fn violation(name: &str, error: &serde_json::Error) -> Violation {
+    if error.is_syntax() || error.is_eof() {
+        Violation(format!("a frame is no JSON: {error}"))
+    } else if name.is_empty() {
+        Violation(format!("a frame is wrong: {error}"))
+    } else {
+        Violation(format!("`{name}` frame: {error}"))
+    }
+}

@@ -1,0 +1,33 @@
+//! Frames of the worker protocol (docs/worker-protocol.md) as types, and their bytes.
+
+mod incoming;
+mod outgoing;
+
+pub use incoming::{FromWorker, Hello, Log, Outcome, Stream, Word, parse};
+pub use outgoing::{Lean, ToWorker, encode};
+
+use crate::engine::dispatch::Lost;
+
+/// The version of the protocol.
+pub const PROTOCOL: u64 = 2;
+
+/// The largest frame, in bytes of JSON.
+pub const MAX_FRAME: usize = 64 * 1024 * 1024;
+
+/// Bytes of the length before a frame.
+pub const PREFIX: usize = 4;
+
+/// A worker broke the protocol, in words for the session's `error`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Violation(pub String);
+
+impl Violation {
+    /// What it means for the worker's turns.
+    pub fn lost(&self) -> Lost {
+        Lost::Violation { message: format!("WorkerProtocolError: {}", self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! What the server says.
+
+use bytes::Bytes;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::{MAX_FRAME, PREFIX, Violation};
+use crate::domain::journal::Recorded;
+use crate::domain::message::ChatMessage;
+use crate::domain::time::as_millis;
+use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
+
+/// A frame of the server.
+#[derive(Debug, Serialize)]
+#[serde(tag = "frame", rename_all = "lowercase")]
+pub enum ToWorker<'a> {
+    /// A turn begins, or goes on from its journal.
+    Turn {
+        turn: TurnId,
+        epoch: u64,
+        session_id: SessionId,
+        message: Lean<'a>,
+        state: Vec<Lean<'a>>,
+        journal: &'a [Recorded],
+        max_payload: usize,
+    },
+    /// It is committed.
+    Ack {
+        turn: TurnId,
+        call: u64,
+        index: u64,
+        #[serde(with = "as_millis")]
+        at: Timestamp,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        interrupt_id: Option<InterruptId>,
+    },
+    /// The end of the turn is committed.
+    #[serde(rename = "ack")]
+    Ended { turn: TurnId, call: u64, index: Option<u64> },
+    /// It is not stored.
+    Refused { turn: TurnId, call: u64, code: &'a str, message: &'a str },
+    /// Somebody answered.
+    Answer {
+        turn: TurnId,
+        index: u64,
+        #[serde(with = "as_millis")]
+        at: Timestamp,
+        interrupt_id: InterruptId,
+        value: &'a Value,
+    },
+    /// Nobody answered in time.
+    Expired {
+        turn: TurnId,
+        index: u64,
+        #[serde(with = "as_millis")]
+        at: Timestamp,
+        interrupt_id: InterruptId,
+    },
+    /// The session is settled without the turn.
+    Cancel { turn: TurnId, message: &'a str },
+    /// The turn is not the worker's any more, and goes on elsewhere at some time.
+    Park { turn: TurnId },
+    /// Say something.
+    Ping {},
+    /// End when there is no turn any more.
+    Shutdown {},
+}
+
+/// A message without its null members: most of them are null in most messages, and a state has many messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Lean<'a>(pub &'a ChatMessage);
+
+impl Serialize for Lean<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        // Every member by name: one that is added to the type is missed here by the compiler.
+        let ChatMessage {
+            role,
+            content,
+            reasoning,
+            reasoning_details,
+            tool_calls,
+            tool_call_id,
+            name,
+            base64_image,
+            user_params,
+        } = self.0;
+        map.serialize_entry("role", role)?;
+        entry(&mut map, "content", content.as_ref())?;
+        entry(&mut map, "reasoning", reasoning.as_ref())?;
+        entry(&mut map, "reasoning_details", reasoning_details.as_ref())?;
+        entry(&mut map, "tool_calls", tool_calls.as_ref())?;
+        entry(&mut map, "tool_call_id", tool_call_id.as_ref())?;
+        entry(&mut map, "name", name.as_ref())?;
+        entry(&mut map, "base64_image", base64_image.as_ref())?;
+        entry(&mut map, "user_params", user_params.as_ref())?;
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Option<&impl Serialize>) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, value),
+        None => Ok(()),
+    }
+}
+
+/// The bytes of a frame, its length first.
+///
+/// # Errors
+/// [`Violation`] when it is larger than [`MAX_FRAME`].
+pub fn encode(frame: &ToWorker<'_>) -> Result<Bytes, Violation> {
+    let mut bytes = vec![0; PREFIX];
+    serde_json::to_writer(&mut bytes, frame)
+        .map_err(|error| Violation(format!("a frame cannot be written: {error}")))?;
+    let size = bytes.len() - PREFIX;
+    match u32::try_from(size) {
+        Ok(length) if size <= MAX_FRAME => {
+            bytes[..PREFIX].copy_from_slice(&length.to_be_bytes());
+            Ok(Bytes::from(bytes))
+        }
+        _ => Err(Violation(format!("a frame of {size} bytes is above the limit of {MAX_FRAME}"))),
+    }
+}

@@ -1,0 +1,183 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::journal::{Entry, PendingTimer, Recorded, StepResult, Wake};
+use crate::domain::message::{ChatMessage, Role};
+use crate::domain::session::Failure;
+use crate::domain::{SessionId, Timestamp, TurnId};
+use crate::engine::dispatch::Record;
+
+const TURN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+fn violation(frame: &str) -> String {
+    parse(frame.replace("TURN", TURN).as_bytes()).unwrap_err().0
+}
+
+fn heard(frame: &str) -> Word {
+    match parse(frame.replace("TURN", TURN).as_bytes()).unwrap() {
+        FromWorker::Turn(_, word) => word,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn record(frame: &str) -> (Option<u64>, Record) {
+    match heard(frame) {
+        Word::Record { call, record } => (call, record),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sent(frame: &ToWorker<'_>) -> Value {
+    serde_json::from_slice(&encode(frame).unwrap()[PREFIX..]).unwrap()
+}
+
+#[test]
+fn what_is_no_frame_is_said() {
+    for (frame, said) in [
+        ("[\"hello\"]", "a frame is no JSON object"),
+        ("", "a frame is no JSON object"),
+        ("{\"frame\":\"waiting\",", "a frame is no JSON"),
+        ("{}", "a frame is wrong: missing field `frame`"),
+        (r#"{"frame":"surprise","turn":"TURN"}"#, "unknown frame \"surprise\""),
+        (r#"{"frame":"waiting"}"#, "`waiting` frame: missing field `turn`"),
+        (r#"{"frame":"waiting","turn":"x"}"#, "UUID"),
+        (r#"{"frame":"delta","turn":"TURN","step_id":"0#1","attempt":-1,"delta":{}}"#, "invalid value"),
+        (r#"{"frame":"step","turn":"TURN","call":1,"result":{"value":1}}"#, "missing field `step`"),
+        (r#"{"frame":"timer","turn":"TURN","call":1,"path":"0@1"}"#, "missing field `due`"),
+        (r#"{"frame":"end","turn":"TURN","call":1,"result":{"state":[]}}"#, "neither `error` nor both"),
+        (r#"{"frame":"log","turn":null,"stream":"disk","text":""}"#, "unknown variant `disk`"),
+    ] {
+        assert!(violation(frame).contains(said), "{frame}: {}", violation(frame));
+    }
+}
+
+#[test]
+fn records_are_read() {
+    let due = Timestamp::from_millis(1_795_000_000_123);
+    let timer = || "0@1".to_owned();
+    assert_eq!(
+        record(r#"{"frame":"timer","turn":"TURN","call":7,"path":"0@1","due":1795000000123}"#),
+        (Some(7), Record::Timer { path: timer(), due })
+    );
+    assert_eq!(
+        record(r#"{"frame":"waiting","turn":"TURN","seen":4,"timers":[{"path":"0@1","due":1795000000123}]}"#),
+        (None, Record::Waiting { seen: Some(4), timers: vec![PendingTimer { path: timer(), due }] })
+    );
+    assert_eq!(
+        record(r#"{"frame":"waiting","turn":"TURN","seen":null}"#),
+        (None, Record::Waiting { seen: None, timers: Vec::new() })
+    );
+    assert_eq!(
+        record(r#"{"frame":"wakes","turn":"TURN","wakes":[{"after":2,"task":"0.1","location":null}]}"#),
+        (None, Record::Wakes(vec![Wake { after: 2, task: "0.1".to_owned(), location: None }]))
+    );
+    let intent = r#"{"frame":"intent","turn":"TURN","call":1,"step":{"path":"0#1","kind":"step","name":"f"}}"#;
+    assert!(matches!(record(intent), (Some(1), Record::Intent { step }) if step.name == "f"));
+    assert_eq!(
+        heard(r#"{"frame":"replayed","turn":"TURN","warnings":["w"]}"#),
+        Word::Replayed { warnings: vec!["w".to_owned()] }
+    );
+    for name in ["cancelled", "parked"] {
+        assert_eq!(heard(&format!(r#"{{"frame":"{name}","turn":"TURN","left":2}}"#)), Word::Dropped { left: 2 });
+    }
+    assert_eq!(parse(br#"{"frame":"pong"}"#).unwrap(), FromWorker::Pong);
+}
+
+#[test]
+fn a_null_is_a_value() {
+    let step = r#""step":{"path":"0#1","kind":"step","name":"f"}"#;
+    let heard = record(&format!(r#"{{"frame":"step","turn":"TURN","call":3,{step},"result":{{"value":null}}}}"#));
+    assert!(matches!(heard, (Some(3), Record::Step { result: StepResult::Value(Value::Null), .. })));
+}
+
+#[test]
+fn a_value_that_is_nested_too_deeply_is_told_apart() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let step = r#""step":{"path":"0#1","kind":"step","name":"f"}"#;
+    let word = heard(&format!(r#"{{"frame":"step","turn":"TURN","call":3,{step},"result":{{"value":{deep}}}}}"#));
+    assert_eq!(word, Word::TooDeep { call: 3 });
+}
+
+#[test]
+fn an_error_without_a_message_is_its_type() {
+    let end = |error: &str| heard(&format!(r#"{{"frame":"end","turn":"TURN","call":1,"result":{{"error":{error}}}}}"#));
+    let Word::End { outcome: Outcome::Failed(plain), .. } = end(r#"{"type":"KeyError","message":""}"#) else {
+        panic!("no end")
+    };
+    assert_eq!(plain, Failure::new("agent_error", "KeyError"));
+    let coded = r#"{"type":"ReplayMismatch","message":"no","code":"replay_mismatch"}"#;
+    let Word::End { outcome: Outcome::Failed(coded), .. } = end(coded) else { panic!("no end") };
+    assert_eq!(coded, Failure::new("replay_mismatch", "ReplayMismatch: no"));
+}
+
+#[test]
+fn a_worker_of_another_version_says_at_least_that() {
+    let hello = parse(br#"{"frame":"hello","protocol":1,"pid":1,"python":"3.11.7","library":"0.1.0"}"#).unwrap();
+    assert!(matches!(hello, FromWorker::Hello(Hello { protocol: 1, .. })));
+}
+
+#[test]
+fn a_frame_begins_with_its_length() {
+    let bytes = encode(&ToWorker::Shutdown {}).unwrap();
+    assert_eq!(&bytes[..], b"\0\0\0\x14{\"frame\":\"shutdown\"}");
+}
+
+#[test]
+fn a_turn_comes_with_its_journal_and_without_nulls() {
+    let message = ChatMessage { content: Some("hello".to_owned()), ..ChatMessage::default() };
+    let reply = ChatMessage { role: Role::Assistant, name: Some("a".to_owned()), ..ChatMessage::default() };
+    let journal = [
+        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned() },
+        Entry::Pause { timers: vec![PendingTimer { path: "0@1".to_owned(), due: Timestamp::from_millis(9) }] },
+    ]
+    .map(|entry| Recorded { at: Timestamp::from_millis(5), entry });
+    let turn = TurnId(TURN.parse().unwrap());
+    let frame = ToWorker::Turn {
+        turn,
+        epoch: 3,
+        session_id: SessionId(turn.0),
+        message: Lean(&message),
+        state: vec![Lean(&reply)],
+        journal: &journal,
+        max_payload: 1,
+    };
+    assert_eq!(
+        sent(&frame),
+        json!({
+            "frame": "turn", "turn": TURN, "epoch": 3, "session_id": TURN, "max_payload": 1,
+            "message": {"role": "user", "content": "hello"},
+            "state": [{"role": "assistant", "name": "a"}],
+            "journal": [
+                {"at": 5, "entry": "start", "code": "c", "python": "3.11"},
+                {"at": 5, "entry": "pause", "timers": [{"path": "0@1", "due": 9}]},
+            ],
+        })
+    );
+}
+
+#[test]
+fn acknowledgements_say_where_and_when() {
+    let turn = TurnId(TURN.parse().unwrap());
+    let ack = ToWorker::Ack { turn, call: 4, index: 2, at: Timestamp::from_millis(7), interrupt_id: None };
+    assert_eq!(sent(&ack), json!({"frame": "ack", "turn": TURN, "call": 4, "index": 2, "at": 7}));
+    let ended = ToWorker::Ended { turn, call: 5, index: None };
+    assert_eq!(sent(&ended), json!({"frame": "ack", "turn": TURN, "call": 5, "index": null}));
+}
+
+#[test]
+fn a_turn_that_is_too_large_is_refused() {
+    let message = ChatMessage { content: Some("x".repeat(MAX_FRAME)), ..ChatMessage::default() };
+    let (turn, session_id) = (TurnId(uuid::Uuid::nil()), SessionId(uuid::Uuid::nil()));
+    let frame = ToWorker::Turn {
+        turn,
+        epoch: 1,
+        session_id,
+        message: Lean(&message),
+        state: Vec::new(),
+        journal: &[],
+        max_payload: 1,
+    };
+    assert!(encode(&frame).is_err());
+}

@@ -1,0 +1,56 @@
+//! From an order to a worker that has it.
+
+use std::sync::Arc;
+
+use super::Supervisor;
+use super::frames::{self, Lean, ToWorker};
+use super::pool::{Lease, Refused};
+use super::runtime;
+use super::seat::Seat;
+use crate::domain::session::Failure;
+use crate::engine::dispatch::{Lost, TurnOrder};
+
+/// Why no worker has the turn.
+pub enum Untaken {
+    /// None can run it.
+    Failed(Failure),
+    /// None can be had.
+    Lost(Lost),
+}
+
+/// Waits for a worker and gives it the turn. Dropped before its end, the worker has heard nothing of the turn.
+pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Seat, Lease), Untaken> {
+    let frame = frames::encode(&ToWorker::Turn {
+        turn: order.turn,
+        epoch: order.epoch,
+        session_id: order.session,
+        message: Lean(&order.message),
+        state: order.state.iter().map(Lean).collect(),
+        journal: &order.journal,
+        max_payload: supervisor.limits.max_payload,
+    })
+    .map_err(|violation| {
+        let message = format!("The session is too large for a worker: {violation}");
+        Untaken::Failed(Failure::new("turn_too_large", message))
+    })?;
+    loop {
+        let mut lease = supervisor.lease().await.map_err(|refused| {
+            Untaken::Lost(match refused {
+                Refused::NoWorker => Lost::Exited { message: Failure::worker_exited().message },
+                Refused::Stopping => Lost::Stopping,
+            })
+        })?;
+        let refusal = lease.worker().and_then(|worker| runtime::refusal(&order.journal, worker.python()));
+        if let Some(failure) = refusal {
+            return Err(Untaken::Failed(failure));
+        }
+        let Some(seat) = lease.worker().and_then(|worker| worker.seat(order.turn, order.session)) else {
+            supervisor.discard(lease);
+            continue;
+        };
+        seat.worker().begin(frame, order.session).await;
+        lease.mark_used();
+        supervisor.refill();
+        return Ok((seat, lease));
+    }
+}

@@ -1,0 +1,96 @@
+"""worker/code_version.py: which code an application has imported."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl.agents.shapes import LoadedAgent
+from hitl.worker.code_version import code_version
+from hitl.worker.loading import load_agent
+
+AGENT = "async def agent(message, state):\n    return message, state\n"
+Application = Callable[..., LoadedAgent]
+
+
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
+    """Writes modules into a new directory, imports them there as the only ones, and loads ``app:agent``."""
+    directories = 0
+    before = set(sys.modules)
+
+    def forget() -> None:
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+
+    def make(**sources: str) -> LoadedAgent:
+        nonlocal directories
+        directories += 1
+        directory = tmp_path / str(directories)
+        for name, source in {"app": AGENT, **sources}.items():
+            path = directory / f"{name.replace('__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+        forget()
+        monkeypatch.chdir(directory)
+        monkeypatch.syspath_prepend(str(directory))
+        return load_agent("app:agent")
+
+    yield make
+    forget()
+
+
+def test_it_is_the_same_for_the_same_sources_wherever_they_are(application: Application) -> None:
+    versions = {code_version(application(helper="X = 1\n", app=f"import helper\n{AGENT}")) for _ in range(2)}
+    (version,) = versions
+    assert len(version) == 16
+    assert int(version, 16) >= 0
+
+
+def test_every_imported_module_counts_and_no_other(application: Application) -> None:
+    app = f"import helper\n{AGENT}"
+    first = code_version(application(app=app, helper="X = 1\n", unused="X = 1\n"))
+    assert code_version(application(app=app, helper="X = 1\n", unused="X = 2\n")) == first
+    assert code_version(application(app=app, helper="X = 2\n", unused="X = 1\n")) != first
+    assert code_version(application(app=f"import other\n{AGENT}", other="X = 1\n")) != first
+
+
+def test_packages_do_not_count(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = "venv__lib__site-packages__thing"
+    app = f"import sys; sys.path.insert(0, 'venv/lib/site-packages'); import thing\n{AGENT}"
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    versions = {code_version(application(app=app, **{folder: f"X = {number}\n"})) for number in range(2)}
+    assert len(versions) == 1
+
+
+def test_directories_named_to_the_worker_count(
+    application: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = application(helper="X = 1\n", app=f"import helper\n{AGENT}")
+    inside = code_version(agent)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    outside = code_version(agent)
+    assert outside != inside
+    assert code_version(agent, [str(tmp_path)]) != outside
+
+
+def test_the_author_has_the_last_word(application: Application) -> None:
+    agent = application(app=f"import hitl\n@hitl.agent(version='2026-11')\n{AGENT}")
+    assert code_version(agent) == "2026-11"
+
+
+def test_odd_entries_of_sys_modules_do_no_harm(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lazy:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("do not look at me")
+
+    agent = application()
+    version = code_version(agent)
+    monkeypatch.setitem(sys.modules, "lazy", Lazy())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "nothing", None)  # type: ignore[arg-type]
+    assert code_version(agent) == version

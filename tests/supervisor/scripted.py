@@ -1,0 +1,103 @@
+"""Workers without an agent: they say over the channel what the message tells them to.
+
+Importing this module puts them in the place of those that the zygote would fork.
+"""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import __main__
+
+
+async def agent(message: Any, state: Any) -> Any:
+    raise AssertionError("no turn gets this far")
+
+
+class Script:
+    def __init__(self, channel: int) -> None:
+        self._channel = channel
+        self._calls = 0
+        self._pings: dict[str, int] = {}
+        self._stubborn: set[str] = set()
+
+    def run(self) -> None:
+        self._say(
+            {"frame": "hello", "protocol": 2, "pid": os.getpid(), "python": _python(), "library": "0", "code": "c0de"}
+        )
+        while True:
+            frame = json.loads(self._read(int.from_bytes(self._read(4), "big")))
+            getattr(self, f"_{frame['frame']}", lambda frame: None)(frame)
+
+    def _turn(self, frame: dict[str, Any]) -> None:
+        turn = frame["turn"]
+        action, *arguments = frame["message"]["content"].split()
+        if action == "echo":
+            self._end(turn, " ".join(arguments))
+        elif action == "pid":
+            self._end(turn, str(os.getpid()))
+        else:
+            self._step(turn)
+        if action == "pings":
+            self._pings[turn] = int(arguments[0])
+        if action.endswith("stubborn"):
+            self._stubborn.add(turn)
+        if action.startswith("wait"):
+            self._say({"frame": "waiting", "turn": turn, "seen": 0, "timers": []})
+        if action.endswith("hang"):
+            time.sleep(1e9)
+
+    def _ping(self, frame: dict[str, Any]) -> None:
+        self._say({"frame": "pong"})
+        for turn in list(self._pings):
+            self._pings[turn] -= 1
+            if self._pings[turn] > 1000:
+                self._step(turn)
+            elif self._pings[turn] == 0:
+                del self._pings[turn]
+                self._end(turn, "enough")
+
+    def _park(self, frame: dict[str, Any]) -> None:
+        self._say({"frame": "parked", "turn": frame["turn"], "left": int(frame["turn"] in self._stubborn)})
+
+    def _cancel(self, frame: dict[str, Any]) -> None:
+        self._say({"frame": "cancelled", "turn": frame["turn"], "left": 0})
+
+    def _step(self, turn: str) -> None:
+        step = {"path": f"0#{self._calls}", "kind": "step", "name": "pid", "arguments": {}}
+        self._call({"frame": "step", "turn": turn, "step": step, "result": {"value": str(os.getpid())}})
+
+    def _end(self, turn: str, content: str) -> None:
+        result = {"response": {"role": "assistant", "content": content}, "state": []}
+        self._call({"frame": "end", "turn": turn, "result": result})
+
+    def _call(self, frame: dict[str, Any]) -> None:
+        self._calls += 1
+        self._say({**frame, "call": self._calls})
+
+    def _say(self, frame: dict[str, Any]) -> None:
+        body = json.dumps(frame).encode()
+        os.write(self._channel, len(body).to_bytes(4, "big") + body)
+
+    def _read(self, length: int) -> bytes:
+        data = b""
+        while len(data) < length:
+            piece = os.read(self._channel, length - len(data))
+            if not piece:
+                os._exit(0)
+            data += piece
+        return data
+
+
+def _python() -> str:
+    return ".".join(map(str, sys.version_info[:3]))
+
+
+def _run(channel: int, agent: Any, mode: str, code: str) -> None:
+    os.set_blocking(channel, True)
+    Script(channel).run()
+
+
+__main__.run_child = _run
