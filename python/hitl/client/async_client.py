@@ -57,6 +57,7 @@ class AsyncClient:
     resume = _method(calls.resume)
     resume_many = _method(calls.resume_many)
     cancel = _method(calls.cancel)
+    retry = _method(calls.retry)
     list_interrupts = _method(calls.list_interrupts)
     get_interrupt = _method(calls.get_interrupt)
     answer = _method(calls.answer)

@@ -143,6 +143,14 @@ def cancel(session_id: str) -> Call[Accepted]:
     return Call("POST", session_path(session_id, "cancel"), _read_accepted)
 
 
+def retry(session_id: str) -> Call[Accepted]:
+    """Take the failed turn up again, where it stood: its journal is replayed, and what it asks is open again.
+
+    For errors with the journal kept (`Session.can_be_retried`); `Conflict` where there is nothing to retry.
+    """
+    return Call("POST", session_path(session_id, "retry"), _read_accepted)
+
+
 # --- interrupts ---
 
 
