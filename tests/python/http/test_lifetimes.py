@@ -106,7 +106,9 @@ class TestStopping:
         assert server.wait() == 0
         assert result(serve(store=store).api.session(session_id)) == "finished"
 
-    def test_leaves_turns_that_take_too_long_to_the_next_server(self, serve: Serve, store: str, gate: Gate, isolation: str) -> None:
+    def test_leaves_turns_that_take_too_long_to_the_next_server(
+        self, serve: Serve, store: str, gate: Gate, isolation: str
+    ) -> None:
         server = serve(store=store, shutdown_timeout=0.5, isolation=isolation)
         session_id = server.api.create()
         server.api.play(session_id, "hold", gate.port)
