@@ -27,6 +27,11 @@ async def pair(message: ChatMessage, state: State) -> Result:
     return ChatMessage.assistant_message(content=str(answer)), []
 
 
+async def question_or_trivial(message: ChatMessage, state: State) -> Result:
+    """`trivial` for that word, else a question."""
+    return await (trivial(message, state) if message.content == "trivial" else pair(message, state))
+
+
 async def work(number: int) -> int:
     return number
 

@@ -18,12 +18,22 @@ ROOT = Path(__file__).resolve().parents[1]
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
+class Busy(Exception):
+    """The server has no place for it now; `retry_after` in seconds."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(f"busy for {retry_after:g} s")
+        self.retry_after = retry_after
+
+
 class Http:
     """One connection, kept open. httpx would cost more than what is measured."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
         self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+        self.next_page: str | None = None
+        """Where the list that was read last goes on."""
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON of a successful answer; RuntimeError for every other."""
@@ -32,6 +42,10 @@ class Http:
         self._connection.request(method, path, content, headers)
         response = self._connection.getresponse()
         text = response.read()
+        link = re.match(r'<([^>]*)>; rel="next"', response.headers.get("link") or "")
+        self.next_page = None if link is None else link.group(1)
+        if response.status == 503:
+            raise Busy(float(response.headers.get("retry-after", "1")))
         if response.status >= 300:
             raise RuntimeError(f"{method} {path}: {response.status} {text.decode()}")
         return json.loads(text)
@@ -49,6 +63,20 @@ class Http:
         if session["status"] != expected:
             raise RuntimeError(f"the session is {session['status']}, not {expected}: {session['error']}")
         return session
+
+    def count(self, status: str) -> int:
+        """How many sessions have that status."""
+        return len(self.pages(f"/sessions?status={status}&limit=1000"))
+
+    def pages(self, path: str, most: int | None = None) -> list[Any]:
+        """The items of a list, up to `most` pages."""
+        items: list[Any] = []
+        following: str | None = path
+        while following is not None and (most is None or most > 0):
+            items += self.call("GET", following)
+            following = self.next_page
+            most = None if most is None else most - 1
+        return items
 
     def resume(self, session_id: str, interrupt_id: str) -> None:
         self.call("POST", f"/sessions/{session_id}/resume", {"interrupt_id": interrupt_id, "value": True})
@@ -79,9 +107,28 @@ class Served:
         self.url = found.group(0)
         self.connect().call("GET", "/health")
         self.seconds_to_health = time.perf_counter() - started
+        time.sleep(1)  # idle workers are forked meanwhile
+        self.idle_processes = self.processes()
 
     def connect(self) -> Http:
         return Http(self.url)
+
+    def memory(self) -> int:
+        """Bytes that the server and all its workers hold; a page that several share counts once."""
+        return sum(_proportional_memory(pid) for pid in _family(self._process.pid))
+
+    def own_memory(self) -> int:
+        """Bytes that the server process holds by itself."""
+        return _resident_memory(self._process.pid)
+
+    def processes(self) -> int:
+        """The server, its zygote and its workers."""
+        return len(_family(self._process.pid))
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut of the process."""
+        self._process.kill()
+        self._process.wait()
 
     def cpu_seconds(self) -> float:
         """User and system time of the server and all its workers, those that have ended included."""
@@ -120,3 +167,21 @@ def _cpu_seconds(pid: int) -> float:
     except FileNotFoundError:
         return 0.0  # ended since it was listed: its parent has its time
     return sum(int(ticks) for ticks in fields[11:15]) / _TICK
+
+
+def _resident_memory(pid: int) -> int:
+    return _memory(pid, "Rss")
+
+
+def _proportional_memory(pid: int) -> int:
+    return _memory(pid, "Pss")
+
+
+def _memory(pid: int, kind: str) -> int:
+    """Bytes; 0 for a process that has ended since it was listed (proc(5): smaps_rollup, in kB)."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = re.search(rf"^{kind}: +(\d+) kB", rollup, re.MULTILINE)
+    return 0 if found is None else 1024 * int(found.group(1))

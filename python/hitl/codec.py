@@ -25,7 +25,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-from hitl.errors import StepError
+from hitl.errors import HitlError, StepError
 
 _TAG = "$hitl"
 _INT_LIMIT = 1 << 63
@@ -65,7 +65,10 @@ def encode_error(error: BaseException) -> dict[str, Any]:
         args = encode(list(error.args), "args")
     except (TypeError, ValueError):
         args = None
-    return {"type": cls.__qualname__, "module": cls.__module__, "message": error_message(error), "args": args}
+    encoded = {"type": cls.__qualname__, "module": cls.__module__, "message": error_message(error), "args": args}
+    if isinstance(error, HitlError) and error.code != type(error).code:
+        encoded["code"] = error.code
+    return encoded
 
 
 def decode_error(encoded: dict[str, Any]) -> BaseException:
@@ -81,6 +84,8 @@ def decode_error(encoded: dict[str, Any]) -> BaseException:
         rebuilt = cls(*decode(encoded["args"]))
     except Exception:  # noqa: BLE001 - any constructor may run here, and whatever it raises means: not rebuildable
         return fallback
+    if isinstance(rebuilt, HitlError) and "code" in encoded:
+        rebuilt.code = encoded["code"]
     return rebuilt if error_message(rebuilt) == message else fallback
 
 

@@ -158,6 +158,8 @@ class Order:
 
         Never inside code of the turn, whose callbacks are counted; nor inside that of another turn.
         """
+        if self.turn.is_over:
+            self.release()
         if self._is_settling or not self._is_quiet():
             return
         if self.schedule.running is not None:
@@ -176,6 +178,12 @@ class Order:
 
     def _is_quiet(self) -> bool:
         return not (self.count or self.turn.closed or self.turn.is_over)
+
+    def release(self) -> None:
+        """Run what was held back: the turn is over, or not ours any more, and its tasks must be able to end."""
+        for held in (self._internal, self._wakes):
+            while held:
+                self._run(held.popleft())
 
     def _advance(self) -> bool:
         """Whether something was told, and the next may be."""
@@ -329,6 +337,8 @@ class Order:
         if self._replay is None:
             return None
         mismatch: ReplayMismatch | None = self._replay.returned()
+        if mismatch is None:
+            self.records.port.replayed(list(self._replay.warnings))
         return mismatch
 
     def _go_live(self) -> None:
@@ -387,9 +397,9 @@ class Order:
 
     # -- who waits --------------------------------------------------------------------------------------------------
 
-    def expect(self, place: Place, path: str) -> AwaitedFuture:
-        """What the asker of a step or question awaits."""
-        future = AwaitedFuture(place.next_number(), self.loop)
+    def expect(self, path: str, number: int) -> AwaitedFuture:
+        """What the asker of a step or question awaits; ``number``: see ``Place.next_number``."""
+        future = AwaitedFuture(number, self.loop)
         self._expected[path] = future
         return future
 
@@ -403,7 +413,7 @@ class Order:
         gated = self._gate.pop(path, None)
         if self._replay is not None:
             self._replay.withdraw(path)
-        elif gated is None and not self.turn.closed:  # the end of a turn cancels what is open by itself
+        elif gated is None and not self.turn.has_ended:  # the end of a turn cancels what is open by itself
             self.records.withdraw(path)
 
     def skip(self, path: str) -> None:
@@ -435,11 +445,8 @@ class Order:
         ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
             return self.schedule.call_at(when, callback, *args, context=context)
         delay = when - (self.now if is_ours else self.schedule.time())
-        if place.is_ordered and delay <= 0:
-            counted = Counted(self, callback, args, context)
-            self.count += 1
-            self.schedule.call_soon(counted, context=context)
-            return counted
+        if delay <= 0:
+            return self.loop.call_soon(callback, *args, context=context)
         timer = Timer(self, place, when, delay, callback, args, context)
         self._timers[timer.path] = timer
         if place.is_ordered and self._replay is not None:

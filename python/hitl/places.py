@@ -99,8 +99,9 @@ class Place:
         return f"{self._prefix}{self._task}#{self._steps}"
 
     def keyed_step(self, key: str) -> str:
-        """The path of a step that its author named."""
-        return f"{self._prefix}~{key}"
+        """The path of a step that its author named; a slash would look like a step inside another."""
+        escaped = key.replace("%", "%25").replace("/", "%2F")
+        return f"{self._prefix}~{escaped}"
 
     def next_timer(self) -> str:
         """The path of the next timer set here."""

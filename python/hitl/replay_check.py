@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from hitl.agents.shapes import LoadedAgent
@@ -104,7 +105,7 @@ async def _check(agent: LoadedAgent, waiting: OpenTurn, code: str, patience: flo
     port.turn = turn
     message = ChatMessage.from_dict(waiting.message)
     state = [ChatMessage.from_dict(item) for item in waiting.state]
-    task = turn.start(agent.run(message, state))
+    task = turn.start(partial(agent.run, message, state))
     endings: list[asyncio.Future[Any]] = [task, turn.failure, port.stands]
     await asyncio.wait(endings, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
     verdict.warnings, verdict.unchecked = port.warnings, turn.unchecked

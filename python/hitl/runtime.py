@@ -97,7 +97,7 @@ class Turn:
         self.tasks_made = 0
         self.closed = False
         self.is_over = False
-        """The agent has returned."""
+        """The agent has returned: what it left behind is still there, but records nothing any more."""
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
         self.unchecked: list[str] = []
@@ -118,8 +118,8 @@ class Turn:
         context.run(agent_name.set, None)
         return context
 
-    def start(self, agent: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """The turn's root task."""
+    def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        """The turn's root task, which calls ``agent``."""
         context = self.enter()
         with self.order.inside():
             task = asyncio.Task(self._root(agent), loop=self.loop, context=context, name=f"hitl turn {self.turn_id}")
@@ -128,9 +128,9 @@ class Turn:
         self.adopt(task, place)
         return task
 
-    async def _root(self, agent: Coroutine[Any, Any, T]) -> T:
+    async def _root(self, agent: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await agent
+            return await agent()
         finally:
             self.is_over = True
 
@@ -141,10 +141,18 @@ class Turn:
 
     def _left(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
+        if self._parked and not task.cancelled():
+            task.exception()  # seen: asyncio would log a Parked that nobody awaited
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is recorded any more."""
+        return self.closed or self.is_over
 
     def close(self) -> None:
         """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""
         self.closed = True
+        self.order.release()
 
     def park(self) -> None:
         """Leave memory: whatever waits in a hitl call gets ``Parked``, and nothing is recorded from now on."""
@@ -154,6 +162,7 @@ class Turn:
             awaited = getattr(task, "_fut_waiter", None)
             if not isinstance(awaited, AwaitedFuture | asyncio.Task) and not hasattr(awaited, "_children"):
                 task.cancel()  # a sleeper, or one that waits for a lock
+        self.order.release()
         self.order.abandon(Parked("the turn was parked"))
 
     def fail(self, error: BaseException) -> None:
@@ -179,7 +188,7 @@ class Turn:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
         if self._parked:
             raise Parked("the turn was parked")
-        if self.closed:
+        if self.has_ended:
             raise RuntimeError("a hitl call was made after its turn had ended")
         scope = place.step
         if scope is not None and scope.done:
@@ -251,14 +260,15 @@ class Turn:
         if past is not NOTHING and claim == "live" and not self.order.is_live:
             result: T = past
             return result
-        future = self.order.expect(place, path)
+        number = place.next_number()
+        future = self.order.expect(path, number)
         context = contextvars.copy_context()
         start = partial(self._start_body, scope, step, body, context)
         try:
             if claim in ("body", "intent"):
                 begun = self.order.began.get(path)
                 if begun is not None:
-                    await self._settle_outcome(step, arguments, begun, start)
+                    await self._settle_outcome(step, number, arguments, begun, start)
                 elif not self._run_bodies:
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
@@ -286,7 +296,7 @@ class Turn:
         self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
     ) -> None:
         """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
-        if self.closed or not self.order.is_expected(scope.path):
+        if self.has_ended or not self.order.is_expected(scope.path):
             return
         place = Place(self, scope)
         context.run(place_var.set, place)
@@ -306,11 +316,9 @@ class Turn:
             value, error = task.result()
         except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
             error = cancelled
-        except (Parked, GeneratorExit):
-            return
         except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
             error = raised
-        if self.closed or not self.order.is_expected(scope.path):
+        if self.has_ended or not self.order.is_expected(scope.path):
             self.order.eased()
             return
         scope.error = error
@@ -342,23 +350,30 @@ class Turn:
         raise error
 
     async def _settle_outcome(
-        self, step: StepIdentity, arguments: Mapping[str, Any] | None, begun: list[int], start: Callable[[], None]
+        self,
+        step: StepIdentity,
+        number: int,
+        arguments: Mapping[str, Any] | None,
+        begun: list[int],
+        start: Callable[[], None],
     ) -> None:
         """A crash hit a once step in flight: a person says what came of it, instead of a second run.
 
         The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
         """
-        for number, at in enumerate(begun, 1):
+        self._enter_call()
+        for run, at in enumerate(begun, 1):
             payload, schema = outcome_question(step["name"], arguments, at, self.max_payload)
             question: StepIdentity = {
-                "path": f"{step['path']}/?{number}",
+                "path": f"{step['path']}/?{run}",
                 "key": None,
                 "kind": "interrupt",
                 "name": "unknown_outcome",
                 "location": step["location"],
                 "arguments": {},
             }
-            answer = await self._ask(self._enter_call(), question, payload, response_schema=schema)
+            # With the number of the step itself: the run before the crash asked for nothing else here.
+            answer = await self._ask(number, question, payload, response_schema=schema)
             result = outcome_result(answer)
             if result is not None:
                 self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
@@ -401,7 +416,7 @@ class Turn:
         step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
         with paused():
             return await self._ask(
-                place,
+                place.next_number(),
                 step,
                 payload,
                 message=message,
@@ -417,7 +432,7 @@ class Turn:
 
     async def _ask(
         self,
-        place: Place,
+        number: int,
         step: StepIdentity,
         payload: dict[str, Any],
         *,
@@ -446,7 +461,7 @@ class Turn:
         }
         path = step["path"]
         claim = self.order.claim(step, False)[0]
-        future = self.order.expect(place, path)
+        future = self.order.expect(path, number)
         if claim == "live":
             self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
         try:

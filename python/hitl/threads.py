@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -112,9 +113,21 @@ class ThreadCall:
 
     def _start(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context, place: Place) -> None:
         # Not numbered as a child task: the thread does this for the task that it works for.
-        task = asyncio.Task(contained(make), loop=self._turn.loop, context=context)
+        task = asyncio.Task(contained(partial(self._awaited, make)), loop=self._turn.loop, context=context)
         self._turn.adopt(task, place)
         task.add_done_callback(self._done, context=OUTSIDE)
+
+    async def _awaited(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return await make()
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """The thread works again. Said before the last callback of the task ends, or the turn would seem to rest."""
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.threads += 1
 
     def _done(self, task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
         if task.cancelled():
@@ -124,8 +137,7 @@ class ThreadCall:
             if self._error is None:
                 self._value, self._error = task.result()
         self.over = True
-        if self._holder is not None:
-            self._holder.threads += 1
+        self._go_on()  # where it was cancelled before it began
         self._jobs.put(None)
 
     async def call(self, function: Callable[[], T]) -> T:

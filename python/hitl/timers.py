@@ -61,7 +61,7 @@ class Timer:
         if self.callback is None:
             return
         scope = self.place.step
-        if self.place.turn.closed:
+        if self.place.turn.has_ended:
             self.callback(*self.args)
         elif scope is None or scope.ordered:
             self.order.timer_due(self)

@@ -12,8 +12,10 @@ use tokio::sync::Notify;
 use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
 use super::slots::{Next, Slots};
+use super::turns::owned_turn;
 use super::{Engine, clock, slots};
 use crate::domain::journal::{Entry, Recorded};
+use crate::domain::session::Failure;
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::store::record::Turn;
 use crate::store::{StoreExt, Transaction};
@@ -195,6 +197,9 @@ impl Engine {
 
     fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
         let (turn, epoch) = (order.turn, order.epoch);
+        if order.journal.len() > 1 && self.runtime().is_ok_and(|runtime| !runtime.replay) {
+            return self.refuse_replay(order);
+        }
         // A server that stops leaves it to the next one.
         if self.is_stopping() || !self.live.begin(self, order, worked) {
             self.live.unclaim(turn, epoch);
@@ -203,36 +208,69 @@ impl Engine {
         }
     }
 
-    /// Claims a turn that has a place, and starts it. As long as the store does not take the claim, it is tried again:
-    /// nobody else would.
-    async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
+    /// The turn was parked under code that could be replayed, and the agent says replay=False now.
+    fn refuse_replay(self: &Arc<Self>, order: TurnOrder) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let (turn, epoch) = (order.turn, order.epoch);
+            let failed = engine.persist(turn, || {
+                let engine = Arc::clone(&engine);
+                move |tx: &mut dyn Transaction| {
+                    let row = owned_turn(tx, turn, epoch)?;
+                    let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen)?;
+                    engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())
+                }
+            });
+            match failed.await {
+                Ok(owed) => {
+                    engine.counters.turn_ended(false);
+                    engine.settle(owed);
+                }
+                Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
+            }
+            engine.live.unclaim(turn, epoch);
+            engine.slots().leave(turn, epoch);
+            engine.pump();
+        });
+    }
+
+    /// Runs a job that nobody else will if the store does not take it now: until it does, or the server stops.
+    pub(super) async fn persist<T, J>(&self, turn: TurnId, job: impl Fn() -> J) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        J: FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+    {
         loop {
+            match self.store.transact(job()).await {
+                Err(error @ Error::StoreUnavailable(_)) if !self.is_stopping() => {
+                    tracing::error!(%turn, %error, "a turn waits for the store; it is tried again");
+                    tokio::select! {
+                        () = self.stopping.cancelled() => {}
+                        () = tokio::time::sleep(STORE_PAUSE) => {}
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Claims a turn that has a place, and starts it.
+    async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
+        let claimed = self.persist(turn, || {
             let engine = Arc::clone(&self);
-            let claimed = self.store.transact(move |tx| {
+            move |tx: &mut dyn Transaction| {
                 let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
                 engine.claim(tx, &row, clock::now())
-            });
-            match claimed.await {
-                Ok(claim) => {
-                    self.slots().claimed(turn, claim.epoch);
-                    self.begin(claim);
-                    return;
-                }
-                Err(error) if self.is_stopping() => {
-                    tracing::debug!(%turn, %error, "not claimed any more: the server stops");
-                    return;
-                }
-                Err(error @ Error::StoreUnavailable(_)) => {
-                    tracing::error!(%turn, %error, "a turn could not be claimed; it is tried again");
-                    tokio::time::sleep(STORE_PAUSE).await;
-                }
-                // It was cancelled or deleted while it waited.
-                Err(Error::TurnNotOpen) => break,
-                Err(error) => {
-                    tracing::error!(%turn, %error, "a turn could not be claimed");
-                    break;
-                }
             }
+        });
+        match claimed.await {
+            Ok(claim) => {
+                self.slots().claimed(turn, claim.epoch);
+                return self.begin(claim);
+            }
+            // It was cancelled or deleted while it waited.
+            Err(Error::TurnNotOpen) => {}
+            Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
         self.slots().not_claimed(turn);
         self.pump();

@@ -13,10 +13,11 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::Engine;
+use super::claims::STORE_PAUSE;
 use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
 use crate::domain::session::Failure;
-use crate::domain::{SessionId, Timestamp, TurnId};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 
 /// A turn at a worker.
 #[derive(Debug)]
@@ -411,10 +412,16 @@ impl Engine {
         if let Some(live) = self.live.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             live.timer = None;
         }
-        match self.turn_failed(turn, epoch, Failure::timed_out()).await {
-            Ok(()) => self.stop_worker(turn, "Agent timed out"),
-            Err(error) => tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended"),
+        while let Err(error) = self.turn_failed(turn, epoch, Failure::timed_out()).await {
+            if !matches!(error, Error::StoreUnavailable(_)) || self.is_stopping() {
+                // It came to its end at the same moment.
+                tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");
+                return;
+            }
+            tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended; it is tried again");
+            tokio::time::sleep(STORE_PAUSE).await;
         }
+        self.stop_worker(turn, "Agent timed out");
     }
 
     /// Tells the worker of a settled turn to stop.

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claims::STORE_PAUSE;
 use super::dispatch::Lost;
 use super::owed::Owed;
 use super::turns::owned_turn;
@@ -119,22 +118,11 @@ impl Engine {
             Lost::Exited { .. } | Lost::Silent => true,
             Lost::Unstored { .. } => false,
         };
-        let fate = loop {
+        let fate = self.persist(turn, || {
             let engine = Arc::clone(self);
-            match self.store.transact(move |tx| engine.decide(tx, turn, epoch, counts)).await {
-                // Nobody else would take the turn up again.
-                Err(Error::StoreUnavailable(reason)) if !self.is_stopping() => {
-                    tracing::error!(%turn, reason, "a turn that lost its worker is settled when the store is back");
-                    tokio::time::sleep(STORE_PAUSE).await;
-                }
-                Err(Error::StoreUnavailable(_)) => {
-                    self.leave(turn, epoch);
-                    return Ok(());
-                }
-                fate => break fate,
-            }
-        };
-        match fate {
+            move |tx: &mut dyn Transaction| engine.decide(tx, turn, epoch, counts)
+        });
+        match fate.await {
             Ok(Fate::Parked(wake_at)) => {
                 self.is_parked(turn, epoch, wake_at);
                 self.pump();
@@ -149,6 +137,8 @@ impl Engine {
                 self.leave(turn, epoch);
                 self.take_up_later(turn, pause);
             }
+            // The server stops: the next one takes it up.
+            Err(Error::StoreUnavailable(_)) => self.leave(turn, epoch),
             Err(error) => {
                 self.leave(turn, epoch);
                 return Err(error);

@@ -157,9 +157,9 @@ impl Engine {
             let mut owed = Owed::default();
             tx.append_foreign(turn, &Entry::Cancel {}, now)?;
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
-            let session = owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
+            owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
             tx.end_turn(turn, now)?;
-            Ok((turn, SessionView { session, interrupts: Vec::new(), replay: None }, owed))
+            Ok((turn, view(tx, id)?, owed))
         });
         let engine = Arc::clone(self);
         detached(async move {
@@ -235,7 +235,6 @@ impl Engine {
 pub(super) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
     let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
     let interrupts = if session.status() == Status::Interrupted { reader.pending(id)? } else { Vec::new() };
-    let turn = session.turn().or(session.retry().map(|retry| retry.turn));
-    let turn = turn.map(|turn| reader.turn(turn)).transpose()?.flatten();
-    Ok(SessionView { session, interrupts, replay: turn.and_then(ReplayNotes::of) })
+    let replay = reader.last_turn(id)?.and_then(ReplayNotes::of);
+    Ok(SessionView { session, interrupts, replay })
 }

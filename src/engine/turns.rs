@@ -64,7 +64,8 @@ impl Engine {
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
                 end(tx, &session, turn, event, now)
             })
-            .await?;
+            .await;
+        let owed = self.or_leave(turn, epoch, owed)?;
         self.counters.turn_ended(true);
         self.leave(turn, epoch);
         self.settle(owed);
@@ -87,7 +88,8 @@ impl Engine {
                 owned_turn(tx, turn, epoch)?;
                 engine.fail(tx, &session, turn, failure, now)
             })
-            .await?;
+            .await;
+        let owed = self.or_leave(turn, epoch, owed)?;
         self.counters.turn_ended(false);
         self.leave(turn, epoch);
         self.settle(owed);
@@ -114,6 +116,20 @@ impl Engine {
         owed.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;
         Ok(owed)
+    }
+
+    /// What came of a word of the turn at `epoch`. Where the store says that the turn is another's, or over, it is over for
+    /// this process too.
+    pub(super) fn or_leave<T>(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if matches!(outcome, Err(Error::StaleEpoch | Error::TurnNotOpen)) {
+            self.leave(turn, epoch);
+        }
+        outcome
     }
 
     /// The turn at `epoch` is over for this process.

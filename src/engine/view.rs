@@ -18,7 +18,7 @@ pub struct SessionView {
     pub session: Session,
     /// Its pending interrupts in order of arrival; empty unless it is interrupted.
     pub interrupts: Vec<Interrupt>,
-    /// What is to be said about replays of its turn, if anything is.
+    /// What is to be said about replays of its newest turn, if anything is.
     pub replay: Option<ReplayNotes>,
 }
 

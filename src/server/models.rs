@@ -29,7 +29,7 @@ pub struct SessionResponse {
     /// A stable word for `error`.
     #[schema(required)]
     pub error_code: Option<String>,
-    /// What is to be said about replays of its turn; left out where there is nothing to say.
+    /// What is to be said about replays of its newest turn; left out where there is nothing to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub replay: Option<ReplayResponse>,

@@ -8,6 +8,7 @@
 #[cfg(test)]
 pub(crate) mod contract;
 pub mod memory;
+pub mod mutation;
 pub mod open;
 pub mod query;
 pub mod record;
@@ -141,6 +142,9 @@ pub trait Reader {
 
     /// One turn.
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error>;
+
+    /// The newest turn of a session, over or not.
+    fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error>;
 
     /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
     fn unparked_turns(&self) -> Result<Vec<Turn>, Error>;

@@ -17,6 +17,7 @@ use super::batch::Batch;
 use super::frames::{Outcome, ToWorker, Word};
 use super::seat::{Heard, Next, Seat};
 use super::take::{Untaken, take};
+use super::worker::Worker;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::dispatch::{Delivery, Lost, TurnInbox, TurnOrder};
@@ -116,9 +117,13 @@ impl Turn {
         };
         match taken {
             Some(Ok((mut seat, lease))) => {
-                self.serve(&mut seat).await;
+                let lost = self.serve(&mut seat).await;
                 drop(seat);
                 drop(lease);
+                self.freed.cancel();
+                if let Some(lost) = lost {
+                    self.lose(lost).await;
+                }
             }
             Some(Err(Untaken::Failed(failure))) => self.fail(failure).await,
             Some(Err(Untaken::Lost(lost))) => self.lose(lost).await,
@@ -127,7 +132,8 @@ impl Turn {
         self.freed.cancel();
     }
 
-    async fn serve(&mut self, seat: &mut Seat) {
+    /// Stays with the turn until its worker has no more of it. The engine still has to be told of a loss then.
+    async fn serve(&mut self, seat: &mut Seat) -> Option<Lost> {
         self.deliver_held(seat, None);
         loop {
             let after = tokio::select! {
@@ -140,16 +146,19 @@ impl Turn {
                 next = seat.next() => match next {
                     Some(Next::Word(heard)) => self.handle(seat, heard).await,
                     Some(Next::Silent) => self.give_up().await,
-                    None => return self.worker_lost(seat).await,
+                    None => return self.worker_lost(seat.worker()).await,
                 },
             };
             match (after, self.leave.take()) {
-                (After::Ended, _) => return,
+                (After::Ended, _) => return None,
                 (After::Unstored(message), None) => {
                     self.vacate(seat, &Leave::Parked).await;
-                    return self.lose(Lost::Unstored { message }).await;
+                    return Some(Lost::Unstored { message });
                 }
-                (_, Some(leave)) | (After::Leave(leave), None) => return self.vacate(seat, &leave).await,
+                (_, Some(leave)) | (After::Leave(leave), None) => {
+                    self.vacate(seat, &leave).await;
+                    return None;
+                }
                 (After::GoOn, None) => {}
             }
         }
@@ -235,8 +244,8 @@ impl Turn {
     /// What an error means for the turn as a whole; `None` where it only means that nothing was stored.
     fn refused(&self, error: Error) -> Option<After> {
         match error {
-            Error::TurnNotOpen => Some(After::Leave(Leave::Settled(error.to_string()))),
-            Error::StaleEpoch => {
+            Error::TurnNotOpen if !self.given_up => Some(After::Leave(Leave::Settled(error.to_string()))),
+            Error::TurnNotOpen | Error::StaleEpoch => {
                 tracing::info!(session = %self.session, "a worker was late with what it said: its turn is elsewhere");
                 Some(After::Leave(Leave::Parked))
             }
@@ -342,20 +351,19 @@ impl Turn {
         }
     }
 
-    async fn worker_lost(&mut self, seat: &Seat) {
+    async fn worker_lost(&self, worker: &Worker) -> Option<Lost> {
         if self.given_up {
-            return;
+            return None;
         }
-        let worker = seat.worker();
         if self.supervisor.is_stopping() {
-            return self.lose(Lost::Stopping).await;
+            return Some(Lost::Stopping);
         }
         let exit = timeout(EXIT_NEWS, worker.ended()).await.map_or("still running".to_owned(), |exit| exit.to_string());
         if self.supervisor.is_stopping() {
-            return self.lose(Lost::Stopping).await;
+            return Some(Lost::Stopping);
         }
         tracing::error!(session = %self.session, exit, "a worker was lost under its turn");
-        self.lose(worker.gone().lost()).await;
+        Some(worker.gone().lost())
     }
 
     /// The turn is taken over although its worker lives.

@@ -6,6 +6,7 @@
 mod bad_workers;
 mod batches;
 mod fake;
+mod inbox;
 mod lifetimes;
 mod parking;
 mod replays;
@@ -14,3 +15,4 @@ mod silence;
 mod starting;
 mod support;
 mod turns;
+mod zombies;

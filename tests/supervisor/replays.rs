@@ -33,8 +33,7 @@ async fn a_parked_turn_goes_on_with_its_answer() {
         world.answer(&turn, interrupt, json!("blue"));
         world.start_again(&turn, "pid_and_ask");
         let (said, content) = rest(turn).await;
-        // The step was not done again.
-        assert_eq!(said, [Said::Replayed(Vec::new())]);
+        assert!(!said.iter().any(|word| matches!(word, Said::Step(..) | Said::Ask(..))), "{said:?}");
         assert_eq!(content, format!("{pid} blue"));
         world.shut_down().await;
     }

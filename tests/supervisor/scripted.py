@@ -22,6 +22,8 @@ class Script:
         self._calls = 0
         self._pings: dict[str, int] = {}
         self._stubborn: set[str] = set()
+        self._zombies: set[str] = set()
+        """Turns that have a step for each ping."""
 
     def run(self) -> None:
         self._say(
@@ -40,6 +42,8 @@ class Script:
             self._end(turn, str(os.getpid()))
         else:
             self._step(turn)
+        if action == "zombie" and len(frame["journal"]) == 1:
+            self._zombies.add(turn)
         if action == "pings":
             self._pings[turn] = int(arguments[0])
         if action.endswith("stubborn"):
@@ -51,11 +55,11 @@ class Script:
 
     def _ping(self, frame: dict[str, Any]) -> None:
         self._say({"frame": "pong"})
+        for turn in self._zombies:
+            self._step(turn)
         for turn in list(self._pings):
             self._pings[turn] -= 1
-            if self._pings[turn] > 1000:
-                self._step(turn)
-            elif self._pings[turn] == 0:
+            if self._pings[turn] == 0:
                 del self._pings[turn]
                 self._end(turn, "enough")
 

@@ -138,12 +138,24 @@ class LocalPort:
             self.interrupts.append(asked)
             return self._refused(refusal)
         call = self._opened(asked)
+        self._answer_with(asked, value)
+        return call
+
+    def reopen(self, asked: LocalInterrupt) -> None:
+        """A question of a recorded journal that is still open: whoever answers is asked again."""
+        self.interrupts.append(asked)
+        if self.answers is not None:
+            try:
+                self._answer_with(asked, self.answers(asked.request))
+            except InterruptExpired:
+                asked.expire()
+
+    def _answer_with(self, asked: LocalInterrupt, value: Any) -> None:
         if inspect.isawaitable(value):
             task = asyncio.Task(self._answer(asked, value), loop=asyncio.get_running_loop(), context=OUTSIDE.copy())
             self._answering.append(task)
         elif value is not PENDING:
             asked.give(value)
-        return call
 
     async def _answer(self, asked: LocalInterrupt, value: Awaitable[Any]) -> None:
         try:
@@ -214,7 +226,6 @@ class LocalTurn:
         self.port = LocalPort(answers)
         if journal:
             self.port.journal.extend(json.loads(json.dumps(journal)))
-            self._reopen(journal)
         else:
             self.port.append({"entry": "start", "code": code, "python": "3.11"})
         self.turn = Turn(
@@ -229,6 +240,8 @@ class LocalTurn:
         )
         self.port.order = self.turn.order
         self._context = self.turn.enter()
+        if journal:
+            self._reopen(journal)
 
     def _reopen(self, journal: Journal) -> None:
         """The questions of a recorded journal that nobody has settled."""
@@ -236,7 +249,7 @@ class LocalTurn:
         for entry in journal:
             if entry["entry"] == "ask" and entry["interrupt_id"] not in settled:
                 request: Any = {"type": entry["step"]["name"]}
-                self.port.interrupts.append(LocalInterrupt(entry["interrupt_id"], entry["step"], request, self.port))
+                self.port.reopen(LocalInterrupt(entry["interrupt_id"], entry["step"], request, self.port))
 
     def start(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> asyncio.Task[T]:
         """A task inside the turn, at its root."""

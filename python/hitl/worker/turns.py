@@ -12,7 +12,7 @@ from typing import Any
 import hitl
 from hitl.agents.shapes import LoadedAgent
 from hitl.codec import error_message
-from hitl.errors import HitlError, Parked, WorkerProtocolError
+from hitl.errors import HitlError, WorkerProtocolError
 from hitl.messages import ChatMessage
 from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.schedule import OUTSIDE
@@ -139,7 +139,7 @@ class _RunningTurn:
             epoch=frame.get("epoch", 1),
             code=code,
         )
-        self._agent_task = self._turn.start(self._outcome())
+        self._agent_task = self._turn.start(self._outcome)
         self.task = asyncio.get_running_loop().create_task(self._run(), context=OUTSIDE.copy())
         self._turn.order.settle()
 
@@ -205,8 +205,6 @@ class _RunningTurn:
             state = [ChatMessage.from_dict(item) for item in frame["state"]]
             response, state = await self._agent.run(message, state)
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
-        except Parked:
-            raise
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
                 traceback.print_exception(error)

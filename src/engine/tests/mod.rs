@@ -21,9 +21,11 @@ macro_rules! for_each_store {
 use for_each_store;
 
 mod commits;
+mod compaction;
 mod due;
 mod journal;
 mod losses;
+mod outages;
 mod parking;
 mod races;
 mod restarts;

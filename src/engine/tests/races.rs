@@ -12,6 +12,7 @@ use crate::domain::interrupt::InterruptStatus;
 use crate::domain::session::Status;
 use crate::engine::clock;
 use crate::engine::settings::Settings;
+use crate::engine::view::Answer;
 use crate::store::contract::fixture::Fixture;
 
 const ROUNDS: usize = 100;
@@ -160,6 +161,43 @@ async fn a_parked_turn_that_is_answered_as_its_timer_fires_starts_once() {
         });
         for round in rounds.collect::<Vec<_>>() {
             round.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_a_hundred_different_answers_at_once_one_wins_and_is_named() {
+    const AT_ONCE: usize = 100;
+    for (fixture, rounds) in [(Fixture::memory(), 50), (Fixture::sqlite(), 10)] {
+        let world = Arc::new(World::new(fixture, Settings { park_after: 0.0, ..settings() }).await);
+        for round in 0..rounds {
+            // In memory, and parked.
+            let (order, interrupt) = {
+                let order = world.begin().await;
+                let parks = if round % 2 == 0 { vec![waiting(None, &[])] } else { Vec::new() };
+                let records = [question(0, None)].into_iter().chain(parks).collect();
+                let interrupt = asked(world.append(&order, records).await.unwrap())[0];
+                (order, interrupt)
+            };
+            let answers = (0..AT_ONCE).map(|number| {
+                let (world, session) = (Arc::clone(&world), order.session);
+                tokio::spawn(async move {
+                    let answer =
+                        Answer { interrupt_id: interrupt.to_string(), value: json!(number), place: Vec::new() };
+                    (number, world.engine.resume(session, vec![answer], Some(format!("key {number}")), None).await)
+                })
+            });
+            let outcomes = join_all(answers).await.into_iter().map(Result::unwrap);
+            let (won, lost): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| outcome.is_ok());
+            let [(winner, _)] = won.as_slice() else { panic!("{won:?}") };
+            assert_eq!(lost.len(), AT_ONCE - 1);
+            for (_, outcome) in lost {
+                let Err(Error::AlreadyResolved { resolved_by, .. }) = outcome else { panic!("{outcome:?}") };
+                assert_eq!(resolved_by, Some(format!("key {winner}")));
+            }
+            assert_eq!(world.interrupt(interrupt).await.value, Some(json!(winner)));
+            let order = if round % 2 == 0 { world.order_of(order.session).await } else { order };
+            world.end(&order).await.unwrap();
         }
     }
 }

@@ -19,6 +19,7 @@ super::for_each_store!(
     recovered_turns_go_oldest_first_and_before_new_ones,
     the_servers_own_ends_are_not_counted,
     turns_that_cannot_be_replayed_fail,
+    a_parked_turn_of_an_agent_that_cannot_be_replayed_any_more_fails_when_it_is_answered,
     a_settled_turn_stays_settled,
     the_time_at_work_is_counted_over_parkings,
     a_turn_whose_time_is_over_ends_soon_after_it_is_woken,
@@ -141,6 +142,19 @@ async fn turns_that_cannot_be_replayed_fail(fixture: Fixture) {
         assert_eq!(failure.code, "not_replayable");
     }
     assert!(world.hands.look(|told| told.orders.is_empty()));
+}
+
+async fn a_parked_turn_of_an_agent_that_cannot_be_replayed_any_more_fails_when_it_is_answered(fixture: Fixture) {
+    let world = World::new(fixture, Settings { park_after: 0.0, ..settings() }).await;
+    let (asking, interrupts) = world.asking(1).await;
+    let world = world.crash_into(settings(), Runtime { replay: false, ..runtime() }).await;
+    world.answer(asking.session, interrupts[0], json!(1)).await.unwrap();
+    let failed = world.until_status(asking.session, Status::Error).await;
+    assert!(matches!(failed.phase, Phase::Error { failure, retry: None } if failure.code == "not_replayable"));
+    assert!(world.hands.look(|told| told.orders.is_empty()));
+    let next = world.begin().await;
+    world.end(&next).await.unwrap();
+    assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
 }
 
 async fn a_settled_turn_stays_settled(fixture: Fixture) {

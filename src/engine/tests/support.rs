@@ -144,6 +144,13 @@ impl World {
         self.engine.create_session(Vec::new()).await.unwrap().session.id
     }
 
+    /// A session that was made while the store took it.
+    pub async fn idle(&self) -> SessionId {
+        let order = self.begin().await;
+        self.end(&order).await.unwrap();
+        order.session
+    }
+
     pub async fn send(&self, session: SessionId) -> Result<(), Error> {
         self.engine.send_message(session, message("go"), None, None).await
     }

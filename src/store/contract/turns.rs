@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepResult, Wake};
+use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
 use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
@@ -12,6 +12,7 @@ use crate::store::record::Turn;
 super::for_each_store!(
     a_turn_reads_back_with_its_webhook,
     a_turn_needs_its_session_and_an_id_of_its_own,
+    the_last_turn_of_a_session_is_its_newest,
     open_turns_are_listed_oldest_first,
     each_claim_has_a_higher_epoch,
     entries_are_numbered_from_zero_and_read_back_in_order,
@@ -49,6 +50,25 @@ async fn a_turn_needs_its_session_and_an_id_of_its_own(it: Fixture) {
     assert!(matches!(refused, Error::Internal(_)), "{refused}");
 }
 
+async fn the_last_turn_of_a_session_is_its_newest(it: Fixture) {
+    it.write(|transaction| {
+        for number in [1, 2, 3] {
+            transaction.insert_session(&session(number), &[])?;
+        }
+        // Ids are not in the order of arrival.
+        for (of, number) in [(1, 9), (2, 5), (1, 4)] {
+            transaction.insert_turn(&turn(session_id(of), number))?;
+        }
+        transaction.end_turn(turn_id(4), at(50))
+    })
+    .await;
+    let last = |of| it.read(move |reader| Ok(reader.last_turn(session_id(of))?.map(|turn| turn.id)));
+    assert_eq!(last(1).await, Some(turn_id(4)));
+    assert_eq!(last(2).await, Some(turn_id(5)));
+    assert_eq!(last(3).await, None);
+    assert_eq!(last(4).await, None);
+}
+
 async fn open_turns_are_listed_oldest_first(it: Fixture) {
     it.write(|transaction| {
         for number in [1, 2, 3] {
@@ -83,7 +103,7 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         Entry::Intent { step: step_identity.clone() },
         step("pay", json!({"amount": 0.1, "large": 9_007_199_254_740_993_u64, "text": "ü"})),
         Entry::Step { step: step_identity.clone(), result: StepResult::Error(json!({"type": "ValueError"})) },
-        Entry::Ask { step: step_identity, interrupt_id: interrupt_id(1) },
+        Entry::Ask { step: step_identity.clone(), interrupt_id: interrupt_id(1) },
         Entry::Answer { interrupt_id: interrupt_id(1), value: json!(null) },
         Entry::Expire { interrupt_id: interrupt_id(2) },
         Entry::Withdraw { interrupt_id: interrupt_id(3) },
@@ -92,6 +112,15 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
             wakes: vec![Wake { after: 3, task: "0.1".to_owned(), location: Some("agent.py:7".to_owned()) }],
         },
         Entry::Pause { timers: vec![PendingTimer { path: "0@2".to_owned(), due: at(900) }] },
+        Entry::Pause { timers: Vec::new() },
+        Entry::Step {
+            step: StepIdentity {
+                location: None,
+                arguments: object(json!({"to": "00".repeat(16), "amount": "11".repeat(16)})),
+                ..step_identity
+            },
+            result: StepResult::Value(json!(null)),
+        },
         Entry::Cancel {},
         Entry::End { ending: Ending::Failed("ValueError: no".to_owned()) },
         Entry::End { ending: Ending::Done },

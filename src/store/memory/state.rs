@@ -202,6 +202,11 @@ impl Reader for State {
         Ok(self.turns.get(id).map(|row| row.turn.clone()))
     }
 
+    fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
+        let turn = self.turns.values().rev().find(|row| row.turn.session_id == session);
+        Ok(turn.map(|row| row.turn.clone()))
+    }
+
     fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
         let open = self.turns.values().filter(|row| row.turn.ended_at.is_none() && !row.turn.parked);
         Ok(open.map(|row| row.turn.clone()).collect())

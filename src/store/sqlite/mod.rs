@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod connection;
+mod entries;
 mod file;
 mod lock;
 mod log;

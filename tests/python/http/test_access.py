@@ -26,6 +26,7 @@ ENDPOINTS = [
     ("POST", "/sessions/x/messages"),
     ("POST", "/sessions/x/resume"),
     ("POST", "/sessions/x/cancel"),
+    ("POST", "/sessions/x/retry"),
     ("GET", "/sessions/x/events"),
     ("GET", "/events"),
     ("GET", "/interrupts"),

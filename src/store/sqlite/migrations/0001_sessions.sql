@@ -81,10 +81,20 @@ CREATE INDEX turns_waking ON turns (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX turns_suspended ON turns (session) WHERE suspended_code IS NOT NULL;
 
 CREATE TABLE journal (
-    turn  INTEGER NOT NULL REFERENCES turns (seq) ON DELETE CASCADE,
-    idx   INTEGER NOT NULL,
-    at    INTEGER NOT NULL,
-    entry TEXT NOT NULL,
+    turn      INTEGER NOT NULL REFERENCES turns (seq) ON DELETE CASCADE,
+    idx       INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    -- which kind: step, ask, answer and so on
+    entry     TEXT NOT NULL,
+    -- of a step, except path, which a timer has too
+    path      TEXT,
+    kind      TEXT,
+    name      TEXT,
+    location  TEXT,
+    arguments TEXT,
+    interrupt BLOB,
+    -- what else there is to it, such as the result of a step
+    body      TEXT,
     PRIMARY KEY (turn, idx)
 ) STRICT, WITHOUT ROWID;
 

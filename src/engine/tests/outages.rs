@@ -1,0 +1,107 @@
+//! The store is away for a while: nothing acknowledged is lost, nothing is stuck when it is back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::support::{World, journal_of, runtime, settings};
+use crate::domain::Error;
+use crate::domain::session::Status;
+use crate::engine::settings::Settings;
+use crate::store::contract::fixture::Fixture;
+use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
+
+/// Runs every job, and rolls it back where it is told to be full.
+struct Fickle {
+    store: Arc<dyn Store>,
+    full: AtomicBool,
+    refused: AtomicUsize,
+}
+
+impl Fickle {
+    fn new(store: &Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store: Arc::clone(store), full: AtomicBool::new(false), refused: AtomicUsize::new(0) })
+    }
+
+    fn fill(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+}
+
+impl Store for Fickle {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        if !self.full.load(Ordering::Relaxed) {
+            return self.store.write(job);
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.store.write(Box::new(|tx| {
+            job(tx)?;
+            Err(Error::StoreUnavailable("disk full".to_owned()))
+        }))
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read(job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+async fn world(settings: Settings) -> (World, Arc<Fickle>) {
+    let fixture = Fixture::sqlite();
+    let store = Fickle::new(&fixture.store);
+    (World::over(fixture, Arc::clone(&store) as _, settings, runtime()).await, store)
+}
+
+fn is_unavailable<T>(outcome: Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::StoreUnavailable(_)))
+}
+
+#[tokio::test]
+async fn an_answer_that_was_not_stored_wakes_nobody_and_holds_no_place() {
+    let (world, store) = world(Settings { park_after: 0.0, workers: 1, ..settings() }).await;
+    let (asking, interrupts) = world.asking(1).await;
+    let idle = world.idle().await;
+    store.fill(true);
+    assert!(is_unavailable(world.answer(asking.session, interrupts[0], json!(1)).await));
+    assert!(is_unavailable(world.send(idle).await));
+    store.fill(false);
+    assert!(world.hands.look(|told| told.orders.is_empty()));
+    assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
+    assert_eq!(world.status(asking.session).await, Status::Interrupted);
+    world.answer(asking.session, interrupts[0], json!(1)).await.unwrap();
+    assert_eq!(journal_of(&world.order().await), "start ask pause answer");
+}
+
+#[tokio::test]
+async fn an_answer_that_was_not_stored_keeps_none_of_the_others_waiting() {
+    let (world, store) = world(settings()).await;
+    let (asking, interrupts) = world.asking(2).await;
+    store.fill(true);
+    assert!(is_unavailable(world.answer(asking.session, interrupts[0], json!(1)).await));
+    store.fill(false);
+    world.answer(asking.session, interrupts[1], json!(2)).await.unwrap();
+    assert_eq!(world.delivery(asking.turn).await.index(), 4);
+    world.answer(asking.session, interrupts[0], json!(1)).await.unwrap();
+    assert_eq!(world.delivery(asking.turn).await.index(), 5);
+}
+
+#[tokio::test]
+async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back() {
+    let (world, store) = world(settings()).await;
+    let order = world.begin().await;
+    store.fill(true);
+    let losing = tokio::spawn({
+        let engine = world.engine.clone();
+        async move { engine.turn_lost(order.turn, order.epoch, crate::engine::dispatch::Lost::Silent).await }
+    });
+    while store.refused.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    store.fill(false);
+    losing.await.unwrap().unwrap();
+    world.order().await;
+}

@@ -1,0 +1,1 @@
+WHERE session = (SELECT seq FROM sessions WHERE id = ?1) ORDER BY seq DESC LIMIT 1

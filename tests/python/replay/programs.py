@@ -1,0 +1,104 @@
+"""Generated agents. A program is a tree of plain lists, so that another process, or another Python, can run it too.
+
+A node is ``[kind, number, ...]``; the number tells nodes apart, ``agents.py`` says what follows it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Node = list[Any]
+
+_LEAVES = ["step", "step", "step", "ask", "ask", "sleep", "clock", "thread", "fail", "once", "keyed", "yield", "count"]
+_BRANCHES = [
+    "seq",
+    "gather",
+    "gather",
+    "group",
+    "wait all",
+    "wait error",
+    "race",
+    "race",
+    "as completed",
+    "timeout",
+    "wait for",
+    "cancel",
+    "shield",
+    "queue",
+    "lock",
+    "event",
+    "finally",
+    "leave",
+    "callback",
+    "iterate",
+    "names",
+    "tool",
+    "tool",
+    "sync tool",
+]
+KINDS = frozenset(_LEAVES + _BRANCHES)
+"""What nodes do."""
+
+# What a thread can do by itself.
+_SYNC_LEAVES = ["step", "ask", "clock", "fail", "once"]
+# Seconds. Most steps are over at once: what is looked for are orders, and those come from ties as well.
+_LATENCIES = [0, 0, 0, 0.001, 0.002, 0.004]
+_DEADLINES = [0, 0.001, 0.002, 0.004, 0.01]
+
+
+class _Generator:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.count = 0
+
+    def node(self, depth: int) -> Node:
+        leaf = depth == 0 or self.random.random() < 0.2
+        return self._make(self.random.choice(_LEAVES if leaf else _BRANCHES), depth - 1)
+
+    def leaf(self, kinds: list[str]) -> Node:
+        return self._make(self.random.choice(kinds), 0)
+
+    def _make(self, kind: str, depth: int) -> Node:
+        draw = self.random
+        self.count += 1
+        node: Node = [kind, self.count]
+        if kind in ("step", "thread", "once", "keyed", "sleep"):
+            return [*node, draw.choice(_LATENCIES)]
+        if kind == "ask":
+            return [*node, draw.choice(["at once", "soon", "late", "expires"])]
+        if kind in ("clock", "fail", "yield", "count"):
+            return node
+        if kind in ("timeout", "wait for", "shield", "callback"):
+            return [*node, draw.choice(_DEADLINES), self.node(depth)]
+        if kind == "gather":
+            return [*node, draw.random() < 0.5, self._several(depth, 2, 4)]
+        if kind == "sync tool":
+            return [*node, [self.leaf(_SYNC_LEAVES) for _ in range(draw.randint(1, 3))]]
+        if kind in ("seq", "tool", "finally", "leave", "cancel", "event"):
+            return [*node, self._several(depth, 1, 3)]
+        return [*node, self._several(depth, 2, 3)]
+
+    def _several(self, depth: int, least: int, most: int) -> list[Node]:
+        return [self.node(depth) for _ in range(self.random.randint(least, most))]
+
+
+def generate(seed: int) -> Node:
+    """The program of that seed: always the same."""
+    generator = _Generator(seed)
+    if seed % 10 == 9:  # a sync agent: the whole of it runs in a thread
+        return ["sync tool", 0, [generator.leaf(_SYNC_LEAVES) for _ in range(generator.random.randint(1, 5))]]
+    return ["seq", 0, [generator.node(2 + seed % 2) for _ in range(generator.random.randint(1, 3))]]
+
+
+def size(program: Node) -> int:
+    """How many nodes it has."""
+    return 1 + sum(size(part) for part in children(program))
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes right below it."""
+    last = node[-1]
+    if node[0] in ("timeout", "wait for", "shield", "callback"):
+        return [last]
+    return last if isinstance(last, list) else []
