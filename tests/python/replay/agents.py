@@ -112,7 +112,7 @@ class Agent:
         return value
 
     async def _do_keyed(self, node: Node) -> Any:
-        value = await hitl.step(key=f"key-{node[1] % 3}")(self.body)(node[1], node[2])
+        value = await hitl.step(key=node[3])(self.body)(node[1], node[2])
         self.note("keyed", node[1], value)
         return value
 

@@ -63,8 +63,10 @@ class _Generator:
         draw = self.random
         self.count += 1
         node: Node = [kind, self.count]
-        if kind in ("step", "thread", "once", "keyed", "sleep"):
+        if kind in ("step", "thread", "once", "sleep"):
             return [*node, draw.choice(_LATENCIES)]
+        if kind == "keyed":
+            return [*node, draw.choice(_LATENCIES), f"key-{self.count % 3}"]
         if kind == "ask":
             return [*node, draw.choice(["at once", "soon", "late", "expires"])]
         if kind in ("clock", "fail", "yield", "count"):
