@@ -139,6 +139,20 @@ class AgentLoadError(HitlError):
         return self.message
 
 
+class StoreError(HitlError):
+    """A store that cannot be opened or read. ``code`` tells the cause, ``hint`` what to do about it."""
+
+    code = "store_error"
+
+    def __init__(self, message: str, hint: str | None = None, code: str | None = None) -> None:
+        super().__init__(message, hint, code, code=code)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class WorkerProtocolError(HitlError):
     """A frame between the server and a worker that breaks the worker protocol."""
 
