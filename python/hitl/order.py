@@ -19,7 +19,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hitl.errors import HitlError, ReplayMismatch
+from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import PendingTimer, StepIdentity, TurnPort, Wake
 from hitl.records import Outcome, Records
@@ -89,7 +89,12 @@ class Order:
         if len(journal) > 1:
             from hitl import _core
 
-            self._replay = _core.Replay(journal, code)
+            try:
+                self._replay = _core.Replay(journal, code)
+            except ValueError as error:
+                raise UnreadableJournal(
+                    f"this release cannot read the journal of the turn: {error}; it was recorded by another one"
+                ) from error
 
     # -- callbacks of the turn, as the schedule sees them -----------------------------------------------------------
 
@@ -221,7 +226,7 @@ class Order:
         mark: Wake = {"after": self._last, "task": place.path}
         if self.is_pure and place.step is None:
             self.is_pure = False
-            mark["location"] = self.turn.where(counted.woken)
+            mark["location"] = self.turn.where(place.path)
         self.records.marks.append(mark)
         self.now = max(self.now, self.schedule.time())
         self._run(counted)
@@ -337,6 +342,8 @@ class Order:
         if self._replay is None:
             return None
         mismatch: ReplayMismatch | None = self._replay.returned()
+        if self._works():  # a thread that the agent left behind is on its way to what is recorded of it
+            mismatch = None
         if mismatch is None:
             self.records.port.replayed(list(self._replay.warnings))
         return mismatch

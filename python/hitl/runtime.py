@@ -318,13 +318,11 @@ class Turn:
             error = cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
             error = raised
-        if self.has_ended or not self.order.is_expected(scope.path):
-            self.order.eased()
-            return
-        scope.error = error
-        self.order.when_live(
-            scope.path, partial(self.order.records.send_step, step, self._outcome(scope, value, error))
-        )
+        if not self.has_ended and self.order.is_expected(scope.path):
+            scope.error = error
+            result = self._outcome(scope, value, error)
+            self.order.when_live(scope.path, partial(self.order.records.send_step, step, result))
+        self.order.eased()
 
     def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
         if error is None:
@@ -523,9 +521,10 @@ class Turn:
             return any(self._is_outside(child) for child in children if not child.done())
         return True
 
-    def where(self, task: Any) -> str | None:
+    def where(self, path: str) -> str | None:
         """``file.py:12`` where a task waits: the innermost line of its own code that is not a library's."""
-        coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+        task = next((task for task, place in self.tasks.items() if place.path == path), None)
+        coroutine: Any = None if task is None else task.get_coro()
         found: str | None = None
         while coroutine is not None:
             frame = getattr(coroutine, "cr_frame", None)

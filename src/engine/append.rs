@@ -72,7 +72,7 @@ impl Engine {
             faults::at(Point::EngineAppendWritten);
             Ok(writing.written)
         });
-        let written = self.or_leave(turn, epoch, written.await)?;
+        let written = written.await?;
         faults::at(Point::EngineAppendCommitted);
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.

@@ -68,6 +68,7 @@ class Process:
         return code
 
     def kill(self) -> None:
+        """End it and see to its end, also where it has ended by itself."""
         self._process.kill()
         self.wait()
 

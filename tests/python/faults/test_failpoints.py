@@ -96,8 +96,7 @@ class Run:
                 server.signal(signal.SIGTERM)
                 server.wait()
             has_died = died()
-            if server.returncode is None:
-                server.kill()
+            server.kill()
             if has_died:
                 return
         raise AssertionError(f"nothing died at {place}: {server.returncode}\n" + "\n".join(server.lines))

@@ -219,8 +219,8 @@ class World:
         return [child for zygote in children(self.server.pid) for child in children(zygote)]
 
     def close(self) -> None:
-        if self.processes and self.server.returncode is None:
-            self.server.kill()
+        for process in self.processes:
+            process.kill()
 
     def reckon(self) -> None:
         """Stop the server. Every acknowledged thing is there, nothing was done twice."""

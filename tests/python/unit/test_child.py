@@ -127,12 +127,23 @@ def test_every_shape_of_agent_can_ask(child: Callable[..., Child], agent: str) -
 
 def test_the_loser_of_a_race_is_withdrawn(child: Callable[..., Child]) -> None:
     worker = child("racer")
-    worker.turn()
+    worker.turn(content="and go on")
     worker.open_interrupt("left")
     worker.open_interrupt("right")
     worker.expect("waiting")
     worker.answer("right", value="right won")
     worker.expect("withdraw", turn="t1", interrupt_id="left")
+    worker.ack(worker.expect("step"))
+    assert worker.end()["response"]["content"] == "right won"
+
+
+def test_what_is_open_when_the_agent_returns_is_not_withdrawn_the_end_cancels_it(child: Callable[..., Child]) -> None:
+    worker = child("racer")
+    worker.turn()
+    worker.open_interrupt("left")
+    worker.open_interrupt("right")
+    worker.expect("waiting")
+    worker.answer("right", value="right won")
     assert worker.end()["response"]["content"] == "right won"
 
 
