@@ -2,7 +2,7 @@
 //!
 //! All of it is empty without the feature `failpoints`, which no release has (a build without debug assertions refuses
 //! it). With it, `HITL_FAILPOINT=<place>@<n>` aborts the process the n-th time that it comes by that place, and
-//! `HITL_MUTATION=<mutation>` leaves out one rule, so that a test can show that its absence is noticed.
+//! `HITL_MUTATION=<no rule>` leaves out one rule, so that a test can show that its absence is noticed.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("failpoints are for tests, never for a release");
@@ -15,6 +15,7 @@ macro_rules! named {
         #[allow(missing_docs, reason = "the names say it")]
         pub enum $type { $($variant,)* }
 
+        #[cfg_attr(not(feature = "failpoints"), allow(dead_code, reason = "nobody asks"))]
         impl $type {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
@@ -107,13 +108,13 @@ named! {
 
 named! {
     /// A rule that can be left out.
-    Mutation {
+    Rule {
         // Commits are acknowledged before they are on the disk.
-        NoSync = "no_sync",
+        Sync = "no_sync",
         // An owner that was replaced still writes.
-        NoEpoch = "no_epoch",
+        Epoch = "no_epoch",
         // An answer replaces one that was there before.
-        NoFirstWriter = "no_first_writer",
+        FirstWriter = "no_first_writer",
     }
 }
 
@@ -132,12 +133,12 @@ pub fn at(place: Point) {
     let _ = place;
 }
 
-impl Mutation {
+impl Rule {
     /// Whether a test has left this rule out.
     #[inline(always)]
-    pub fn is_on(self) -> bool {
+    pub fn is_left_out(self) -> bool {
         #[cfg(feature = "failpoints")]
-        return armed::is_on(self);
+        return armed::is_left_out(self);
         #[cfg(not(feature = "failpoints"))]
         false
     }
@@ -157,7 +158,7 @@ mod armed {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::{Mutation, Point};
+    use super::{Point, Rule};
 
     /// The place at which to die, and how often it is passed before that.
     static WANTED: LazyLock<Option<(Point, u64)>> = LazyLock::new(|| {
@@ -168,9 +169,9 @@ mod armed {
     });
     static HITS: AtomicU64 = AtomicU64::new(0);
 
-    static LEFT_OUT: LazyLock<Option<Mutation>> = LazyLock::new(|| {
+    static LEFT_OUT: LazyLock<Option<Rule>> = LazyLock::new(|| {
         let name = std::env::var("HITL_MUTATION").ok()?;
-        Mutation::ALL.iter().copied().find(|mutation| mutation.name() == name)
+        Rule::ALL.iter().copied().find(|rule| rule.name() == name)
     });
 
     pub fn at(place: Point) {
@@ -182,8 +183,8 @@ mod armed {
         }
     }
 
-    pub fn is_on(mutation: Mutation) -> bool {
-        *LEFT_OUT == Some(mutation)
+    pub fn is_left_out(rule: Rule) -> bool {
+        *LEFT_OUT == Some(rule)
     }
 }
 

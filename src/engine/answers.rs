@@ -20,7 +20,7 @@ use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
 use crate::domain::session::{self, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
-use crate::faults::{self, Mutation, Point};
+use crate::faults::{self, Point, Rule};
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
@@ -112,7 +112,7 @@ impl Engine {
         let mut seen = HashSet::new();
         for answer in answers {
             let mut interrupt = find(tx, &session, &answer.interrupt_id)?;
-            if Mutation::NoFirstWriter.is_on() {
+            if Rule::FirstWriter.is_left_out() {
                 interrupt.status = InterruptStatus::Pending;
             }
             // By what the ids mean: a UUID can be written in several ways.

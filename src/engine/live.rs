@@ -18,7 +18,7 @@ use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
-use crate::faults::{self, Mutation, Point};
+use crate::faults::{self, Point, Rule};
 
 /// A turn at a worker.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ impl LiveTurns {
 
     /// The turn at `epoch`, if it is at a worker.
     pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<Standing> {
-        let is_at = |live: &&LiveTurn| live.epoch == epoch || Mutation::NoEpoch.is_on();
+        let is_at = |live: &&LiveTurn| live.epoch == epoch || Rule::Epoch.is_left_out();
         self.lock().at_workers.get(&turn).filter(is_at).map(|live| Standing {
             session: live.session,
             known: live.known,

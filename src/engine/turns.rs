@@ -12,7 +12,7 @@ use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
-use crate::faults::{self, Mutation, Point};
+use crate::faults::{self, Point, Rule};
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
@@ -138,7 +138,7 @@ impl Engine {
 /// [`Error::TurnNotOpen`], and [`Error::StaleEpoch`] where the turn is another owner's.
 pub(super) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<crate::store::record::Turn, Error> {
     let row = tx.turn(turn)?.filter(|row| row.ended_at.is_none()).ok_or(Error::TurnNotOpen)?;
-    let is_owner = row.epoch == epoch || Mutation::NoEpoch.is_on();
+    let is_owner = row.epoch == epoch || Rule::Epoch.is_left_out();
     if is_owner { Ok(row) } else { Err(Error::StaleEpoch) }
 }
 

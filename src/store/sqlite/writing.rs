@@ -12,7 +12,7 @@ use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
-use crate::faults::{self, Mutation, Point};
+use crate::faults::{self, Point, Rule};
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
@@ -43,7 +43,7 @@ impl Handle<'_> {
     /// Where the open turn `id` is, for its owner at `epoch` only.
     fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<i64, Error> {
         let (turn, current) = self.open_turn(id)?;
-        if epoch == current || Mutation::NoEpoch.is_on() { Ok(turn) } else { Err(Error::StaleEpoch) }
+        if epoch == current || Rule::Epoch.is_left_out() { Ok(turn) } else { Err(Error::StaleEpoch) }
     }
 
     /// Runs a change of one turn: refused when it changed none.

@@ -14,7 +14,7 @@ import pytest
 from hitl import _core
 from tests.python.faults import worker_points
 from tests.python.faults.programs import Maker
-from tests.python.faults.world import Client, Gone, World, full
+from tests.python.faults.world import Client, Gone, Session, World, full
 
 AGENT = "tests.python.faults.dying_agent:agent"
 AGENTS, ROUNDS, HITS = full((1, 1, 2), (4, 5, 6))
@@ -77,9 +77,7 @@ class Run:
         for hit in (self._chance.randint(1, HITS), 1):
             environment, died = self._arm(place, hit)
             server = self._world.start(environment, **OPTIONS.get(place, COLD))
-            sessions = [
-                self._world.session(self._maker.mix(), cancels=place in CANCELS) for _ in range(AGENTS)
-            ]
+            sessions = [self._world.session(self._maker.mix(), cancels=place in CANCELS) for _ in range(AGENTS)]
             client = self._world.client()
             client.given_up.set()
             with closing(client):
@@ -87,7 +85,7 @@ class Run:
                     if server.url() is None:
                         server.wait()
                     else:
-                        self._go_on(client, lambda: all(session.done for session in sessions), died)
+                        self._go_on(client, sessions, died)
                         if place in CHECKPOINTS:
                             self._write_much(client)
                 except Gone:
@@ -105,7 +103,7 @@ class Run:
         """A last server, and nothing of what was acknowledged on the way is missing."""
         self._world.begin(**COLD)
         with closing(self._world.client()) as client:
-            self._go_on(client, lambda: all(session.done for session in self._world.sessions), lambda: False)
+            self._go_on(client, self._world.sessions, lambda: False)
         self._world.reckon()
 
     def _arm(self, place: str, hit: int) -> tuple[dict[str, str], Callable[[], bool]]:
@@ -119,10 +117,10 @@ class Run:
             lambda: self._world.server.returncode == -signal.SIGABRT,
         )
 
-    def _go_on(self, client: Client, enough: Callable[[], bool], died: Callable[[], bool]) -> None:
-        """Be the person of all sessions, those left by earlier servers included, in no particular order."""
+    def _go_on(self, client: Client, wanted: list[Session], died: Callable[[], bool]) -> None:
+        """Be the person of all sessions, in no particular order, until those wanted are done."""
         deadline = time.monotonic() + 60
-        while not enough():
+        while not all(session.done for session in wanted):
             open_sessions = [session for session in self._world.sessions if not session.done]
             for session in self._chance.sample(open_sessions, len(open_sessions)):
                 session.advance(client, wait=0.05)

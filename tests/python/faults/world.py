@@ -1,4 +1,4 @@
-"""What tests that kill servers have in common: clients that try again until they are told, and the reckoning at the end."""
+"""What tests that kill servers have in common: clients that try again until they are told, the reckoning at the end."""
 
 from __future__ import annotations
 
@@ -283,4 +283,3 @@ def children(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found |= {int(child) for child in (thread / "children").read_text().split()}
     return sorted(found)
-
