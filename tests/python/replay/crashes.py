@@ -48,8 +48,12 @@ async def run(program: Node, luck: random.Random, journal: Journal | None = None
     _note_deliveries(local.turn.order, agent.trace)
     replayed = local.port.replayed
 
+    def stands() -> None:
+        if journal is not None and result.replayed is None:
+            result.replayed = {scope: list(notes) for scope, notes in agent.trace.items()}
+
     def went_live(warnings: list[str]) -> None:
-        result.replayed = {scope: list(notes) for scope, notes in agent.trace.items()}
+        stands()
         result.warnings = warnings
         replayed(warnings)
 
@@ -58,8 +62,7 @@ async def run(program: Node, luck: random.Random, journal: Journal | None = None
     async def main() -> None:
         await (agent.run_sync_agent if program[0] == "sync tool" else agent.run)(program)
         agent.trace[""].append([_RETURNED])
-        if journal is not None and result.replayed is None:  # what it was told last made it return
-            went_live([])
+        stands()  # what it was told last made it return
 
     try:
         async with asyncio.timeout(_SECONDS):
