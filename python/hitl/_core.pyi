@@ -9,6 +9,7 @@ __all__ = [
     "DEBUG_BUILD",
     "Replay",
     "Server",
+    "StoredSessions",
     "__version__",
     "check_payload",
     "check_questions",
@@ -154,3 +155,27 @@ class Server:
 
     def wait(self) -> None:
         """Blocks until the server does not serve any more."""
+
+@final
+class StoredSessions:
+    """The sessions of a store, read while somebody else may own it."""
+
+    def __new__(cls, address: str) -> StoredSessions:
+        """`address`: that of `--store`. Raises `StoreError`."""
+
+    def page(
+        self, status: str | None = None, limit: int = 100, cursor: int | None = None
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins."""
+
+    def open_turns(
+        self, agent: str, python: str, status: str, limit: int, cursor: int | None
+    ) -> tuple[list[tuple[bytes, tuple[str, str] | None]], dict[str, int], int | None]:
+        """The turns of a page of sessions that are open, or failed and can be taken up again: `(turns, others, next)`.
+
+        `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker
+        with this version of Python would refuse it. `others`: how many there are of each other agent.
+        """
+
+    def close(self) -> None:
+        """Lets go of the file."""

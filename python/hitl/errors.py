@@ -101,6 +101,12 @@ class ReplayMismatch(HitlError):
     code = "replay_mismatch"
 
 
+class UnreadableJournal(HitlError):
+    """A journal that this release does not understand; nothing of the turn ran."""
+
+    code = "journal_unreadable"
+
+
 class StepError(HitlError):
     """An error of a step whose own class cannot be rebuilt here.
 
@@ -126,6 +132,20 @@ class AgentLoadError(HitlError):
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class StoreError(HitlError):
+    """A store that cannot be opened or read. ``code`` tells the cause, ``hint`` what to do about it."""
+
+    code = "store_error"
+
+    def __init__(self, message: str, hint: str | None = None, code: str | None = None) -> None:
+        super().__init__(message, hint, code, code=code)
         self.message = message
         self.hint = hint
 

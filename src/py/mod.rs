@@ -6,6 +6,7 @@ mod logging;
 mod read;
 mod replay;
 mod server;
+mod store;
 
 use pyo3::prelude::*;
 
@@ -17,5 +18,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     logging::register(module)?;
     replay::register(module)?;
     server::register(module)?;
+    store::register(module)?;
     checks::register(module)
 }

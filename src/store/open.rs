@@ -1,6 +1,6 @@
 //! From a store's address (`--store`) to a store, or to an error that says what to do.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Store;
@@ -88,13 +88,26 @@ pub enum OpenError {
         /// What is missing.
         missing: PathBuf,
     },
-    /// Another server has it.
+    /// There is nothing to be read.
+    #[error("there is no store at {}", .0.display())]
+    Missing(PathBuf),
+    /// The file was written by an older hitl, and whoever only reads may not change it.
+    #[error("{} has schema version {found}, this version of hitl reads {known}", .path.display())]
+    Older {
+        /// Where.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// The version that this build reads.
+        known: i64,
+    },
+    /// Somebody else has it.
     #[error("{} is in use by {}", .path.display(), owner_text(*.owner))]
     Locked {
         /// Where.
         path: PathBuf,
-        /// The owner's process id, where it could be read.
-        owner: Option<u32>,
+        /// Who, where that could be read.
+        owner: Option<Owner>,
     },
     /// Anything else that the system or SQLite says.
     #[error("{} cannot be opened: {reason}", .path.display())]
@@ -104,6 +117,15 @@ pub enum OpenError {
         /// What they say.
         reason: String,
     },
+}
+
+/// Who has a store file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The process.
+    pub pid: u32,
+    /// Whether it is a server, which has the file for itself; otherwise it runs agents without one.
+    pub is_server: bool,
 }
 
 impl OpenError {
@@ -118,6 +140,8 @@ impl OpenError {
             Self::NoPermission(_) => "store_no_permission",
             Self::IsDirectory(_) => "store_is_directory",
             Self::ParentMissing { .. } => "store_parent_missing",
+            Self::Missing(_) => "store_missing",
+            Self::Older { .. } => "store_older",
             Self::Locked { .. } => "store_locked",
             Self::Failed { .. } => "store_failed",
         }
@@ -133,31 +157,56 @@ impl OpenError {
             Self::NoPermission(_) => "the user that runs the server must own the file and its directory",
             Self::IsDirectory(_) => "name a file inside it, such as sqlite:DIRECTORY/hitl.db",
             Self::ParentMissing { .. } => "make that directory first, or check the path for a typing error",
-            Self::Locked { .. } => "stop that server first, or give this one a file of its own",
+            Self::Missing(_) => "check the path; hitl serve makes the file when it starts",
+            Self::Older { .. } => "start this version's server on it once, which brings it up to date",
+            Self::Locked { owner: Some(Owner { is_server: false, .. }), .. } => {
+                "wait until that process has ended, or name another file"
+            }
+            Self::Locked { .. } => "stop that server first, or name another file",
             Self::Failed { .. } => "check the disk and the path",
         }
     }
 }
 
-fn owner_text(owner: Option<u32>) -> String {
+fn owner_text(owner: Option<Owner>) -> String {
     match owner {
-        Some(pid) if pid == std::process::id() => format!("this process ({pid})"),
-        Some(pid) => format!("another server (process {pid})"),
-        None => "another server".to_owned(),
+        Some(Owner { pid, .. }) if pid == std::process::id() => format!("this process ({pid})"),
+        Some(Owner { pid, is_server: true }) => format!("another server (process {pid})"),
+        Some(Owner { pid, is_server: false }) => format!("process {pid}, which runs an agent without a server"),
+        None => "another process".to_owned(),
     }
 }
 
-/// Opens the store at `address`: `sqlite:PATH`, a path, or `memory`.
+/// Opens the store at `address` (`sqlite:PATH`, a path, or `memory`) for one server alone.
 ///
 /// # Errors
 /// [`OpenError`]; nothing has been created then.
 pub fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
     match Address::parse(address)? {
         Address::Memory => Ok(Arc::new(MemoryStore::default())),
-        Address::Sqlite(path) => open_sqlite(&path),
+        Address::Sqlite(path) => Ok(Arc::new(SqliteStore::open(&path)?)),
     }
 }
 
-fn open_sqlite(path: &Path) -> Result<Arc<dyn Store>, OpenError> {
-    Ok(Arc::new(SqliteStore::open(path)?))
+/// Opens the store at `address` for a process that runs agents without a server, beside others like it.
+///
+/// # Errors
+/// [`OpenError`]; [`OpenError::Locked`] while a server has it.
+pub fn shared(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    match Address::parse(address)? {
+        Address::Memory => Ok(Arc::new(MemoryStore::default())),
+        Address::Sqlite(path) => Ok(Arc::new(SqliteStore::open_shared(&path)?)),
+    }
+}
+
+/// Opens the existing store at `address` for reading, whoever has it. Nothing of it is changed; a write is
+/// [`Error::StoreUnavailable`](crate::domain::Error::StoreUnavailable).
+///
+/// # Errors
+/// [`OpenError`]; [`OpenError::Missing`] where there is none.
+pub fn read_only(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    match Address::parse(address)? {
+        Address::Memory => Err(OpenError::InvalidAddress("memory holds nothing that is there to be read".to_owned())),
+        Address::Sqlite(path) => Ok(Arc::new(SqliteStore::open_read_only(&path)?)),
+    }
 }

@@ -8,12 +8,12 @@
 mod batch;
 mod channel;
 mod control;
-mod frames;
+pub(crate) mod frames;
 mod heartbeat;
 mod log;
 mod pool;
 mod process;
-mod runtime;
+pub(crate) mod runtime;
 mod seat;
 pub mod settings;
 mod spawner;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Supervisor;
-use super::frames::{self, Lean, ToWorker};
+use super::frames::{self, ToWorker};
 use super::pool::{Lease, Refused};
 use super::runtime;
 use super::seat::Seat;
@@ -20,16 +20,7 @@ pub enum Untaken {
 
 /// Waits for a worker and gives it the turn. Dropped before its end, the worker has heard nothing of the turn.
 pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Seat, Lease), Untaken> {
-    let frame = frames::encode(&ToWorker::Turn {
-        turn: order.turn,
-        epoch: order.epoch,
-        session_id: order.session,
-        message: Lean(&order.message),
-        state: order.state.iter().map(Lean).collect(),
-        journal: &order.journal,
-        max_payload: supervisor.limits.max_payload,
-    })
-    .map_err(|violation| {
+    let frame = frames::encode(&ToWorker::turn(&order, supervisor.limits.max_payload)).map_err(|violation| {
         let message = format!("The session is too large for a worker: {violation}");
         Untaken::Failed(Failure::new("turn_too_large", message))
     })?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hitl.cli.output import usage_error
+from hitl.cli.text import one_line
 
 if TYPE_CHECKING:
     from hitl.client import Client
@@ -33,6 +35,12 @@ def server_url(text: str) -> str:
     if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
         usage_error(f"{text!r} is not the URL of a server", f"for example {DEFAULT_URL}")
     return url.rstrip("/")
+
+
+def retry_command(session_id: str, url: str) -> str:
+    """What takes up a session's failed turn again, to be copied."""
+    where = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"
+    return f"hitl sessions retry {shlex.quote(one_line(session_id))}{where}"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from hitl.cli import exit_codes
-from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, SessionId, Url, connect
+from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, SessionId, Url, connect, retry_command, server_url
 from hitl.cli.output import (
     console,
     print_fields,
@@ -21,6 +21,7 @@ from hitl.cli.output import (
     usage_error,
     wants_json,
 )
+from hitl.cli.stored import page_of, stored_sessions
 from hitl.cli.text import exact_json, one_line, plain
 
 if TYPE_CHECKING:
@@ -60,15 +61,23 @@ def create(
 def list_(
     status: Annotated[StatusFilter | None, typer.Option("--status", help="Only sessions with this status.")] = None,
     limit: Annotated[int, typer.Option("--limit", help="How many at most; 0 is all.", min=0)] = 100,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", help="Read this file, sqlite:PATH, and ask no server.", show_default=False),
+    ] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
 ) -> None:
-    """List sessions, oldest first."""
+    """List sessions, oldest first: those of a server, or of a store's file, whose server may be running."""
     from hitl.cli.pages import collect
 
-    with connect(url, api_key) as client:
-        found = collect(lambda size, cursor: client.list_sessions(status=status, limit=size, cursor=cursor), limit)
+    if store is None:
+        with connect(url, api_key) as client:
+            found = collect(lambda size, cursor: client.list_sessions(status=status, limit=size, cursor=cursor), limit)
+    else:
+        with stored_sessions(store) as sessions:
+            found = collect(lambda size, cursor: page_of(sessions, status, size, cursor), limit)
     if wants_json(json):
         print_json([session.raw for session in found])
         return
@@ -91,7 +100,7 @@ def get(
     """Show a session: its status, its last response, and what it waits for."""
     with connect(url, api_key) as client:
         session = client.wait(session_id, timeout) if wait else client.get_session(session_id)
-    _print_session(session, json)
+    _print_session(session, json, server_url(url))
 
 
 @app.command("messages")
@@ -131,7 +140,7 @@ def send(
             _print_accepted(accepted.raw, accepted.status, json)
             return
         session = client.ask(session_id, text, timeout)
-    _print_session(session, json)
+    _print_session(session, json, server_url(url))
     if session.status == "error":
         raise typer.Exit(exit_codes.RUNTIME)
 
@@ -146,7 +155,10 @@ def cancel(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None
 
 @app.command("retry")
 def retry(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
-    """Take up the failed turn of a session again, where its journal was kept."""
+    """Take a session's failed turn up again, where it stood.
+
+    After an error that kept the turn's journal, such as replay_mismatch or worker_exited.
+    """
     with connect(url, api_key) as client:
         accepted = client.retry(session_id)
     _print_accepted(accepted.raw, accepted.status, json)
@@ -170,7 +182,7 @@ def _print_accepted(raw: Any, status: str, json: bool) -> None:
         console().print(status_text(status))
 
 
-def _print_session(session: Session, json: bool) -> None:
+def _print_session(session: Session, json: bool, url: str) -> None:
     if wants_json(json):
         print_json(session.raw)
         return
@@ -182,6 +194,14 @@ def _print_session(session: Session, json: bool) -> None:
         fields.append(("response", plain(session.response.content or "")))
     if session.error is not None:
         fields.append(("error", Text(plain(session.error), style="red")))
+    if session.error_code is not None:
+        fields.append(("error code", one_line(session.error_code)))
+    if session.can_be_retried:
+        fields.append(("retry", retry_command(session.session_id, url)))
+    if session.replay is not None:
+        if session.replay.impure_at is not None:
+            fields.append(("not journaled", f"I/O outside of steps, first at {one_line(session.replay.impure_at)}"))
+        fields.extend(("warning", Text(plain(warning), style="yellow")) for warning in session.replay.warnings)
     fields.extend(
         ("interrupt", f"{one_line(interrupt.interrupt_id)}  {exact_json(interrupt.payload)}")
         for interrupt in session.interrupts

@@ -144,7 +144,10 @@ def cancel(session_id: str) -> Call[Accepted]:
 
 
 def retry(session_id: str) -> Call[Accepted]:
-    """Take up the turn of a session in `error` again, whose journal was kept. `Conflict` when there is none."""
+    """Take the failed turn up again, where it stood: its journal is replayed, and what it asks is open again.
+
+    For errors with the journal kept (`Session.can_be_retried`); `Conflict` where there is nothing to retry.
+    """
     return Call("POST", session_path(session_id, "retry"), _read_accepted)
 
 

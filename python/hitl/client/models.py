@@ -96,9 +96,34 @@ class Interrupt:
         return self.payload.get("tool_args")
 
 
+RETRIABLE_ERRORS = frozenset({"replay_mismatch", "python_unsupported", "unknown_step_kind", "worker_exited"})
+"""Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is to be said about replays of a session's turn.
+
+    pure: whether everything that the turn did is in its journal.
+    impure_at: `file.py:12`, where it first did something that is not, such as I/O outside of a step.
+    warnings: where a replay differed harmlessly from what was recorded.
+    """
+
+    pure: bool = True
+    impure_at: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Json) -> Replay:
+        return cls(data["pure"], data.get("impure_at"), tuple(data.get("warnings") or ()))
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation. `interrupts` holds what is pending, in order of arrival; empty unless interrupted."""
+    """One conversation. `interrupts` holds what is pending, in order of arrival; empty unless interrupted.
+
+    replay: what is to be said about replays of its turn; None where there is nothing to say.
+    """
 
     session_id: str
     status: SessionStatus
@@ -106,6 +131,7 @@ class Session:
     error: str | None
     error_code: str | None
     interrupts: tuple[Interrupt, ...]
+    replay: Replay | None
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
@@ -118,8 +144,14 @@ class Session:
             error=data.get("error"),
             error_code=data.get("error_code"),
             interrupts=tuple(Interrupt.from_json(entry) for entry in data.get("interrupts") or ()),
+            replay=None if data.get("replay") is None else Replay.from_json(data["replay"]),
             raw=data,
         )
+
+    @property
+    def can_be_retried(self) -> bool:
+        """Whether its turn failed with the journal kept: `retry` takes it up where it stood."""
+        return self.status == "error" and self.error_code in RETRIABLE_ERRORS
 
 
 @dataclass(frozen=True, slots=True)

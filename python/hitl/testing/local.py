@@ -19,6 +19,7 @@ from hitl.agents.shapes import as_agent
 from hitl.errors import HitlError, InterruptExpired
 from hitl.messages import ChatMessage
 from hitl.order import Order
+from hitl.places import place_var
 from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, Wake
 from hitl.rebound import rebind
 from hitl.runtime import Turn
@@ -240,6 +241,9 @@ class LocalTurn:
         )
         self.port.order = self.turn.order
         self._context = self.turn.enter()
+        place = self._context[place_var]
+        assert place is not None
+        self._place = place
         if journal:
             self._reopen(journal)
 
@@ -262,7 +266,9 @@ class LocalTurn:
                 self.turn.is_over = True
 
         with self.turn.order.inside():
-            return asyncio.Task(main(), loop=self.turn.loop, context=self._context)
+            task = asyncio.Task(main(), loop=self.turn.loop, context=self._context)
+        self.turn.adopt(task, self._place)
+        return task
 
     async def run(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
         """Run an async function inside the turn and return what it returns; what makes the turn fail is raised."""
@@ -270,8 +276,7 @@ class LocalTurn:
         endings: list[asyncio.Future[Any]] = [task, self.turn.failure]
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         if self.turn.failure.done():
-            self.turn.close()
-            task.cancel()
+            await self.end()
             raise self.turn.failure.result()
         mismatch = self.turn.order.returned()
         if mismatch is not None:

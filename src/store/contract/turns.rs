@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepResult, Wake};
+use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
 use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
@@ -103,7 +103,7 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         Entry::Intent { step: step_identity.clone() },
         step("pay", json!({"amount": 0.1, "large": 9_007_199_254_740_993_u64, "text": "ü"})),
         Entry::Step { step: step_identity.clone(), result: StepResult::Error(json!({"type": "ValueError"})) },
-        Entry::Ask { step: step_identity, interrupt_id: interrupt_id(1) },
+        Entry::Ask { step: step_identity.clone(), interrupt_id: interrupt_id(1) },
         Entry::Answer { interrupt_id: interrupt_id(1), value: json!(null) },
         Entry::Expire { interrupt_id: interrupt_id(2) },
         Entry::Withdraw { interrupt_id: interrupt_id(3) },
@@ -112,6 +112,15 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
             wakes: vec![Wake { after: 3, task: "0.1".to_owned(), location: Some("agent.py:7".to_owned()) }],
         },
         Entry::Pause { timers: vec![PendingTimer { path: "0@2".to_owned(), due: at(900) }] },
+        Entry::Pause { timers: Vec::new() },
+        Entry::Step {
+            step: StepIdentity {
+                location: None,
+                arguments: object(json!({"to": "00".repeat(16), "amount": "11".repeat(16)})),
+                ..step_identity
+            },
+            result: StepResult::Value(json!(null)),
+        },
         Entry::Cancel {},
         Entry::End { ending: Ending::Failed("ValueError: no".to_owned()) },
         Entry::End { ending: Ending::Done },

@@ -90,7 +90,7 @@ fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool
 }
 
 /// Copies what can be copied without waiting for anybody.
-fn passive(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn passive(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 

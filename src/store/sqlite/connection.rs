@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::domain::Error;
+use crate::store::mutation::Mutation;
 
 /// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,6 +29,9 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
             format!("this file system cannot hold a write-ahead log (journal mode is {mode})").into(),
         ));
     }
+    if Mutation::NoSync.is_on() {
+        connection.execute_batch("PRAGMA synchronous = OFF")?;
+    }
     connection.execute_batch(
         "PRAGMA foreign_keys = ON;
          PRAGMA wal_autocheckpoint = 0;
@@ -37,9 +41,17 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Opens the existing file at `path` for reading only; a write through it is an error.
+/// Opens the existing file at `path` for reading beside a writer of this process; a write through it is an error.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = open(path)?;
+    as_reader(open(path)?)
+}
+
+/// Opens the existing file at `path` for reading, whoever else has it.
+pub(super) fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
+    as_reader(open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
+}
+
+fn as_reader(connection: Connection) -> rusqlite::Result<Connection> {
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
     // The first read maps the shared index, for which it may need disk space; later ones do not.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -48,9 +60,12 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens the existing file at `path` without changing how it works.
 pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
-    // A reader also opens for writing: it takes its place in the shared index of the write-ahead log.
-    let connection =
-        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    // A reader of a writing process opens for writing too: the last of its connections tidies up the log.
+    open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+fn open_with(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;

@@ -1,13 +1,13 @@
-//! The file: made with care, refused with a reason, owned by one server.
+//! The file: made with care, refused with a reason.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use rustix::fs::{FlockOperation, flock};
 
+use super::lock::{Access, Lock};
 use super::migrations::{self, APPLICATION_ID, NEWEST};
 use super::{connection, log};
 use crate::store::open::OpenError;
@@ -20,31 +20,24 @@ pub(super) struct StoreFile {
 
 impl StoreFile {
     /// Opens or makes the file at `path`. What was created is removed again where that fails.
-    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
-        let path = std::path::absolute(path).map_err(|error| failed(path, &error))?;
+    pub(super) fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
+        let path = absolute(path)?;
         let mut made = Made::default();
-        let opened = Self::open_or_make(&path, &mut made);
+        let opened = check_place(&path, &mut made)
+            .and_then(|()| Lock::take(&path, access))
+            .and_then(|lock| Self::open_locked(lock, &mut made));
         if opened.is_err() {
-            made.undo();
+            made.undo_directory();
         }
         opened
     }
 
-    fn open_or_make(path: &Path, made: &mut Made) -> Result<Self, OpenError> {
-        let exists = check_place(path, made)?;
-        let lock = Lock::take(path)?;
-        if !exists {
-            make_file(path, made)?;
-        }
-        log::write_again(path).map_err(|error| failed(path, &error))?;
-        let mut connection = connection::open(path).map_err(|error| refused(path, &error))?;
-        let version = check_contents(path, &connection)?;
-        // Before the first table is made, so that nobody ever finds one without a write-ahead log.
-        drop(connection);
-        connection = connection::open_writer(path).map_err(|error| refused(path, &error))?;
-        if version < NEWEST {
-            migrations::run(&mut connection, version).map_err(|error| refused(path, &error))?;
-        }
+    fn open_locked(mut lock: Lock, made: &mut Made) -> Result<Self, OpenError> {
+        let path = lock.path().to_owned();
+        let opened = if lock.is_alone() { open_alone(&path, made) } else { open_beside_others(&path) };
+        // While nobody else can have the file yet.
+        let connection = opened.inspect_err(|_| made.undo_files())?;
+        lock.settle()?;
         Ok(Self { connection, lock })
     }
 
@@ -58,21 +51,62 @@ impl StoreFile {
     }
 }
 
-/// Whether the file exists; makes its directory if that is all that is missing.
-fn check_place(path: &Path, made: &mut Made) -> Result<bool, OpenError> {
+/// Opens or makes the file, which nobody else has.
+fn open_alone(path: &Path, made: &mut Made) -> Result<Connection, OpenError> {
+    if !path.exists() {
+        make_file(path, made)?;
+    }
+    log::write_again(path).map_err(|error| failed(path, &error))?;
+    let mut connection = connection::open(path).map_err(|error| refused(path, &error))?;
+    let version = check_contents(path, &connection)?;
+    // Before the first table is made, so that nobody ever finds one without a write-ahead log.
+    drop(connection);
+    connection = connection::open_writer(path).map_err(|error| refused(path, &error))?;
+    if version < NEWEST {
+        migrations::run(&mut connection, version).map_err(|error| refused(path, &error))?;
+    }
+    Ok(connection)
+}
+
+/// Opens the file that other processes of this build have open, and so have brought up to date.
+fn open_beside_others(path: &Path) -> Result<Connection, OpenError> {
+    check_readable(path)?;
+    connection::open_writer(path).map_err(|error| refused(path, &error))
+}
+
+/// Whether the existing file at `path` can be read as it is, whoever has it.
+pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Err(OpenError::IsDirectory(path.to_owned())),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(OpenError::Missing(path.to_owned())),
+        Err(error) => return Err(failed(path, &error)),
+    }
+    let connection = connection::open_for_reading(path).map_err(|error| refused(path, &error))?;
+    match check_contents(path, &connection)? {
+        NEWEST => Ok(()),
+        found => Err(OpenError::Older { path: path.to_owned(), found, known: NEWEST }),
+    }
+}
+
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
+    std::path::absolute(path).map_err(|error| failed(path, &error))
+}
+
+/// Whether the file is one, or can be made; makes its directory if that is all that is missing.
+fn check_place(path: &Path, made: &mut Made) -> Result<(), OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::IsDirectory(path.to_owned())),
         Ok(_) => {
             // SQLite would open a file that it may not write, and fail at the first write.
-            OpenOptions::new().read(true).write(true).open(path).map_err(|error| failed(path, &error))?;
-            Ok(true)
+            OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(|error| failed(path, &error))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let directory = path.parent().unwrap_or(Path::new("/"));
             if !directory.is_dir() {
                 make_directory(path, directory, made)?;
             }
-            Ok(false)
+            Ok(())
         }
         Err(error) => Err(failed(path, &error)),
     }
@@ -84,10 +118,13 @@ fn make_directory(path: &Path, directory: &Path, made: &mut Made) -> Result<(), 
     if !above.is_dir() {
         return Err(OpenError::ParentMissing { path: path.to_owned(), missing: above.to_owned() });
     }
-    DirBuilder::new().mode(0o700).create(directory).map_err(|error| failed(directory, &error))?;
+    match DirBuilder::new().mode(0o700).create(directory) {
+        // Another process was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        made => made.map_err(|error| failed(directory, &error))?,
+    }
     made.directory = Some(directory.to_owned());
     let ignore = directory.join(".gitignore");
-    made.files.push(ignore.clone());
     std::fs::write(&ignore, "*\n").map_err(|error| failed(&ignore, &error))?;
     sync_directory(above)
 }
@@ -160,82 +197,21 @@ struct Made {
 }
 
 impl Made {
-    /// Removes it. What cannot be removed stays; the error that led here is the one to tell.
-    fn undo(&self) {
-        for file in &self.files {
+    /// Removes the files. What cannot be removed stays; the error that led here is the one to tell.
+    fn undo_files(&mut self) {
+        for file in self.files.drain(..) {
             drop(std::fs::remove_file(file));
         }
+    }
+
+    /// Removes the directory, unless somebody has put something into it.
+    fn undo_directory(&self) {
         if let Some(directory) = &self.directory {
-            drop(std::fs::remove_dir(directory));
+            let is_ours = |entry: std::io::Result<DirEntry>| entry.is_ok_and(|entry| entry.file_name() == ".gitignore");
+            if std::fs::read_dir(directory).is_ok_and(|mut entries| entries.all(is_ours)) {
+                drop(std::fs::remove_file(directory.join(".gitignore")));
+                drop(std::fs::remove_dir(directory));
+            }
         }
     }
-}
-
-/// The right to the store at a path, as long as it lives: a lock on `<path>.lock`, which names the owner's process.
-///
-/// The system gives the lock back when the process dies, however it dies.
-pub(super) struct Lock {
-    path: PathBuf,
-    lock_path: PathBuf,
-    /// Held open, because the lock goes with it.
-    _file: File,
-}
-
-impl Lock {
-    fn take(path: &Path) -> Result<Self, OpenError> {
-        let lock_path = with_suffix(path, ".lock");
-        loop {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&lock_path)
-                .map_err(|error| failed(&lock_path, &error))?;
-            if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                if error == rustix::io::Errno::WOULDBLOCK {
-                    return Err(OpenError::Locked { path: path.to_owned(), owner: owner(&mut file) });
-                }
-                return Err(failed(&lock_path, &error.into()));
-            }
-            if !is_at(&file, &lock_path) {
-                // Its last owner removed it between our two calls; a lock on a file without a name keeps nobody out.
-                continue;
-            }
-            let named = file
-                .set_len(0)
-                .and_then(|()| file.seek(SeekFrom::Start(0)))
-                .and_then(|_| writeln!(file, "{}", std::process::id()));
-            let lock = Self { path: path.to_owned(), lock_path, _file: file };
-            return named.map(|()| lock).map_err(|error| failed(path, &error));
-        }
-    }
-
-    /// The absolute path of the store.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // While the lock is still held, so that no other owner's file is removed.
-        drop(std::fs::remove_file(&self.lock_path));
-    }
-}
-
-/// Whether `file` is the one that has the name `path`.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
-        _ => false,
-    }
-}
-
-/// Which process holds the lock, as it says itself.
-fn owner(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
 }

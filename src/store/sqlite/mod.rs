@@ -1,4 +1,4 @@
-//! The default store: one SQLite file that one server owns.
+//! The default store: one SQLite file that one server owns, or that several processes without a server share.
 //!
 //! One thread writes, and commits whatever has queued up meanwhile together ([`writer`]); two threads read
 //! ([`readers`]); a fourth moves the write-ahead log into the file behind everybody's back ([`checkpoint`]). All of
@@ -6,7 +6,9 @@
 
 mod checkpoint;
 mod connection;
+mod entries;
 mod file;
+mod lock;
 mod log;
 mod migrations;
 mod readers;
@@ -22,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{oneshot, watch};
 
+use self::lock::Access;
 use self::writer::Limits;
 use super::open::OpenError;
 use super::{BoxFuture, ReadJob, Store, WriteJob};
@@ -64,17 +67,40 @@ impl SqliteStore {
     /// # Errors
     /// What is wrong with the file; nothing is created then.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::open_with(path, Limits::default())
+        Self::open_with(path, Access::Server, Limits::default())
     }
 
-    fn open_with(path: &Path, limits: Limits) -> Result<Self, OpenError> {
-        let file = file::StoreFile::open(path)?;
+    /// As [`SqliteStore::open`], beside other processes that open it in this way and no server.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or which server has it; nothing is created then.
+    pub fn open_shared(path: &Path) -> Result<Self, OpenError> {
+        Self::open_with(path, Access::Shared, Limits::default())
+    }
+
+    /// Opens the existing store in the file at `path` for reading, whoever has it.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn open_read_only(path: &Path) -> Result<Self, OpenError> {
+        let path: Arc<Path> = file::absolute(path)?.into();
+        file::check_readable(&path)?;
+        let (writes, queued_writes) = mpsc::channel();
+        let (reads, queued_reads) = mpsc::channel();
+        let (closing, closed) = watch::channel(None);
+        let readers = readers::start(&path, connection::open_for_reading, queued_reads)?;
+        writer::refuse(readers, queued_writes, closing).map_err(|error| file::failed(&path, &error))?;
+        Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
+    }
+
+    fn open_with(path: &Path, access: Access, limits: Limits) -> Result<Self, OpenError> {
+        let file = file::StoreFile::open(path, access)?;
         let path: Arc<Path> = file.path().into();
         let failed = |error: std::io::Error| file::failed(&path, &error);
         let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
-        let readers = readers::start(&path, queued_reads)?;
+        let readers = readers::start(&path, connection::open_reader, queued_reads)?;
         let checkpoints = checkpoint::Checkpoints::start(&path, limits.log_pages).map_err(failed)?;
         writer::start(file, limits, readers, checkpoints, queued_writes, closing).map_err(failed)?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })

@@ -18,13 +18,21 @@ use crate::store::{ReadJob, guard};
 /// Enough that one long list does not hold up everybody else.
 const READERS: usize = 2;
 
+/// How a reading thread opens its connection.
+pub(super) type Open = fn(&Path) -> rusqlite::Result<Connection>;
+
 /// Starts the reading threads; they end when `queue` is closed and empty.
-pub(super) fn start(path: &Arc<Path>, queue: Receiver<Queued<ReadJob>>) -> Result<Vec<JoinHandle<()>>, OpenError> {
+pub(super) fn start(
+    path: &Arc<Path>,
+    open: Open,
+    queue: Receiver<Queued<ReadJob>>,
+) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let queue = Arc::new(Mutex::new(queue));
     (0..READERS)
         .map(|number| {
-            let connection = connection::open_reader(path).map_err(|error| file::refused(path, &error))?;
-            let mut reader = ReadThread { path: path.clone(), queue: queue.clone(), connection: Some(connection) };
+            let connection = open(path).map_err(|error| file::refused(path, &error))?;
+            let mut reader =
+                ReadThread { path: path.clone(), open, queue: queue.clone(), connection: Some(connection) };
             Builder::new()
                 .name(format!("hitl-store-read-{number}"))
                 .spawn(move || reader.run())
@@ -35,6 +43,7 @@ pub(super) fn start(path: &Arc<Path>, queue: Receiver<Queued<ReadJob>>) -> Resul
 
 struct ReadThread {
     path: Arc<Path>,
+    open: Open,
     queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
     /// `None` after a fault, until the next job.
     connection: Option<Connection>,
@@ -56,7 +65,7 @@ impl ReadThread {
     fn read(&mut self, job: ReadJob) -> Outcome {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connection::open_reader(&self.path).map_err(|error| connection::unavailable(&error))?,
+            None => (self.open)(&self.path).map_err(|error| connection::unavailable(&error))?,
         };
         connection::run(&connection, "BEGIN").map_err(|error| connection::unavailable(&error))?;
         let handle = Handle::new(&connection);

@@ -5,7 +5,7 @@ use rusqlite::{Params, params, params_from_iter};
 
 use super::connection::Handle;
 use super::rows::{self, Cells};
-use super::sql;
+use super::{entries, sql};
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{Event, NumberedEvent, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
@@ -131,7 +131,7 @@ impl Reader for Handle<'_> {
 
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
         let params = params![turn.0.as_bytes(), index.map_or(-1, rows::integer)];
-        self.all("journal", sql!("journal/of_turn"), params, rows::recorded)
+        self.all("journal", sql!("journal/of_turn"), params, entries::recorded)
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {

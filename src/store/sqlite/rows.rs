@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use crate::domain::event::{Event, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
-use crate::domain::journal::Recorded;
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
@@ -58,7 +57,7 @@ impl<'a, 'r> Cells<'a, 'r> {
         serde_json::from_str(&text).map_err(|error| self.malformed(error))
     }
 
-    fn json_or_none<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Error> {
+    pub(super) fn json_or_none<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Error> {
         match self.plain::<Option<String>>()? {
             None => Ok(None),
             Some(text) => serde_json::from_str(&text).map(Some).map_err(|error| self.malformed(error)),
@@ -66,7 +65,7 @@ impl<'a, 'r> Cells<'a, 'r> {
     }
 
     /// The cell that was taken last is not what it should be.
-    fn malformed(&self, why: impl Display) -> Error {
+    pub(super) fn malformed(&self, why: impl Display) -> Error {
         let index = self.next.saturating_sub(1);
         let column = self.row.as_ref().column_name(index).unwrap_or("?");
         Error::Internal(format!("the store holds a malformed row: {}.{column}: {why}", self.table))
@@ -209,11 +208,6 @@ pub(super) fn turn(cells: &mut Cells<'_, '_>) -> Result<Turn, Error> {
         warnings: cells.json_or_none()?.unwrap_or_default(),
         suspended_code: cells.plain()?,
     })
-}
-
-/// A row of `journal/of_turn.sql`.
-pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
-    Ok(Recorded { at: cells.time()?, entry: cells.json()? })
 }
 
 /// A row of `interrupts/select.sql`: its place in order, and the record.

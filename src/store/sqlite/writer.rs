@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use super::checkpoint::{self, Checkpoints};
 use super::connection::{self, Handle};
 use super::file::StoreFile;
+use super::lock::Access;
 use super::{Outcome, Queued, log};
 use crate::domain::Error;
 use crate::store::{WriteJob, guard};
@@ -49,7 +50,8 @@ pub(super) fn start(
 ) -> std::io::Result<()> {
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
-    let mut writer = Writer { path: lock.path().to_owned(), limits, connection: Some(connection), checkpoints };
+    let (path, access) = (lock.path().to_owned(), lock.access());
+    let mut writer = Writer { path, access, limits, connection: Some(connection), checkpoints };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -61,8 +63,35 @@ pub(super) fn start(
     Ok(())
 }
 
+/// Starts a thread in the place of a writer, for a store that is only read: it refuses every job.
+pub(super) fn refuse(
+    readers: Vec<JoinHandle<()>>,
+    queue: Receiver<Queued<WriteJob>>,
+    closing: watch::Sender<Option<Outcome>>,
+) -> std::io::Result<()> {
+    Builder::new().name("hitl-store-refuse".to_owned()).spawn(move || {
+        while let Ok(Queued { reply, .. }) = queue.recv() {
+            drop(reply.send(Err(Error::StoreUnavailable("the store is open for reading only".to_owned()))));
+        }
+        closing.send_replace(Some(join(readers)));
+    })?;
+    Ok(())
+}
+
+/// Waits until the threads have ended.
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> Outcome {
+    let mut outcome = Ok(());
+    for thread in threads {
+        if thread.join().is_err() {
+            outcome = Err(Error::Internal("a thread of the store panicked".to_owned()));
+        }
+    }
+    outcome
+}
+
 struct Writer {
     path: PathBuf,
+    access: Access,
     limits: Limits,
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
@@ -103,12 +132,18 @@ impl Writer {
     }
 
     /// Opens the file anew after a fault. Only once everything in the write-ahead log has been copied into the file and
-    /// synced, is what the file says what is on the disk.
+    /// synced, is what the file says what is on the disk. Where others write too, they keep the log in use, and with it
+    /// the index that does not know of what failed.
     fn recover(&self) -> rusqlite::Result<Connection> {
-        log::write_again(&self.path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        if self.access == Access::Server {
+            log::write_again(&self.path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        }
         let mut connection = connection::open_writer(&self.path)?;
         self.checkpoints.watch(&mut connection)?;
-        checkpoint::truncate(&connection)?;
+        match self.access {
+            Access::Server => checkpoint::truncate(&connection)?,
+            Access::Shared => checkpoint::passive(&connection)?,
+        }
         Ok(connection)
     }
 
@@ -122,12 +157,7 @@ impl Writer {
     }
 
     fn close(mut self, readers: Vec<JoinHandle<()>>) -> Outcome {
-        let mut outcome = Ok(());
-        for thread in readers.into_iter().chain(self.checkpoints.stop()) {
-            if thread.join().is_err() {
-                outcome = Err(Error::Internal("a thread of the store panicked".to_owned()));
-            }
-        }
+        let outcome = join(readers.into_iter().chain(self.checkpoints.stop()));
         let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
         // The last connection to close empties the write-ahead log and removes it. If another process is just reading,
         // the log stays; what is in it is as durable there.

@@ -12,6 +12,7 @@ use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::store::mutation::Mutation;
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
@@ -33,12 +34,6 @@ impl Handle<'_> {
         Ok(())
     }
 
-    fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let params = params![turn, now.millis(), rows::json(entry)?];
-        self.one("journal", sql!("journal/append"), params, |cells| cells.number())?
-            .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))
-    }
-
     /// Where the open turn `id` is, and its epoch.
     fn open_turn(&self, id: TurnId) -> Result<(i64, u64), Error> {
         self.one("turns", sql!("turns/open_epoch"), [id.0.as_bytes()], |cells| Ok((cells.plain()?, cells.number()?)))?
@@ -48,7 +43,7 @@ impl Handle<'_> {
     /// Where the open turn `id` is, for its owner at `epoch` only.
     fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<i64, Error> {
         let (turn, current) = self.open_turn(id)?;
-        if epoch == current { Ok(turn) } else { Err(Error::StaleEpoch) }
+        if epoch == current || Mutation::NoEpoch.is_on() { Ok(turn) } else { Err(Error::StaleEpoch) }
     }
 
     /// Runs a change of one turn: refused when it changed none.

@@ -4,7 +4,9 @@ mod incoming;
 mod outgoing;
 
 pub use incoming::{FromWorker, Hello, Log, Outcome, Stream, Word, parse};
-pub use outgoing::{Lean, ToWorker, encode};
+#[cfg(test)]
+pub use outgoing::Lean;
+pub use outgoing::{ToWorker, encode};
 
 use crate::engine::dispatch::Lost;
 

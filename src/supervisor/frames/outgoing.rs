@@ -10,6 +10,7 @@ use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
+use crate::engine::dispatch::TurnOrder;
 
 /// A frame of the server.
 #[derive(Debug, Serialize)]
@@ -65,6 +66,21 @@ pub enum ToWorker<'a> {
     Ping {},
     /// End when there is no turn any more.
     Shutdown {},
+}
+
+impl<'a> ToWorker<'a> {
+    /// What a worker is given of a turn.
+    pub fn turn(order: &'a TurnOrder, max_payload: usize) -> Self {
+        Self::Turn {
+            turn: order.turn,
+            epoch: order.epoch,
+            session_id: order.session,
+            message: Lean(&order.message),
+            state: order.state.iter().map(Lean).collect(),
+            journal: &order.journal,
+            max_payload,
+        }
+    }
 }
 
 /// A message without its null members: most of them are null in most messages, and a state has many messages.

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.python.cli.conftest import Run
-from tests.python.cli.terminal import CTRL_C, Terminal
-from tests.python.client.fake_server import Answer, FakeServer, problem
+from tests.python.cli.terminal import CTRL_C, CTRL_D, Terminal
+from tests.python.client.fake_server import Answer, FakeServer, FakeSession, problem
 
 Open = Callable[..., Terminal]
 
@@ -69,6 +69,43 @@ def test_waiting_for_a_turn_that_fails_exits_with_1(hitl: Run, server: FakeServe
     sent = hitl("sessions", "send", "--wait", session_id, "fail", HITL_URL=server.url)
     assert sent.returncode == 1
     assert json.loads(sent.stdout)["error"] == "ValueError: no such luck"
+
+
+FAILED = {
+    "session_id": "s",
+    "status": "error",
+    "error": "ReplayMismatch: the agent asks for something else",
+    "error_code": "replay_mismatch",
+    "replay": {"pure": False, "impure_at": "agent.py:12", "warnings": ["a prompt differs"]},
+}
+
+
+def test_a_failed_turn_is_taken_up_again(hitl: Run, server: FakeServer) -> None:
+    refusal = problem(409, "Nothing to retry", "nothing_to_retry")
+    server.override("POST", "/sessions/s/retry", Answer(202, {"session_id": "s", "status": "running"}), refusal)
+    retried = hitl("sessions", "retry", "s", HITL_URL=server.url)
+    assert (retried.returncode, json.loads(retried.stdout)["status"]) == (0, "running")
+    again = hitl("sessions", "retry", "s", HITL_URL=server.url)
+    assert again.returncode == 5
+    assert again.stderr.startswith("error: Nothing to retry")
+
+
+def test_a_session_shows_why_it_failed_and_how_to_go_on(terminal: Open, server: FakeServer) -> None:
+    server.override("GET", "/sessions/s", Answer(body=FAILED))
+    window = terminal("sessions", "get", "s", HITL_URL=server.url)
+    assert window.finish() == 0
+    for shown in ("replay_mismatch", f"hitl sessions retry s --url {server.url}", "agent.py:12", "a prompt differs"):
+        assert shown in window.seen
+
+
+def test_a_chat_that_comes_back_to_a_failed_turn_says_how_to_go_on(terminal: Open, server: FakeServer) -> None:
+    server.sessions["s"] = FakeSession("s")
+    server.override("GET", "/sessions/s", Answer(body=FAILED))
+    window = terminal("chat", server.url, "--session", "s")
+    window.expect("ReplayMismatch: the agent asks for something else")
+    window.expect(f"hitl sessions retry s --url {server.url}")
+    window.send(CTRL_D)
+    assert window.finish() == 0
 
 
 def test_lists_are_collected_over_pages(hitl: Run, server: FakeServer) -> None:

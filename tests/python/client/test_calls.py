@@ -21,6 +21,7 @@ from hitl.client import (
     Invalid,
     MethodNotAllowed,
     NotFound,
+    Replay,
     ServerFault,
     Unauthorized,
     Unavailable,
@@ -121,6 +122,39 @@ async def test_a_failed_turn_is_a_result_and_no_exception(connect: Connect) -> N
         session = await client.create_session()
         session = await client.ask(session.session_id, "fail")
         assert (session.status, session.error) == ("error", "ValueError: no such luck")
+
+
+async def test_a_failed_turn_is_taken_up_again(connect: Connect, server: FakeServer) -> None:
+    accepted = {"session_id": "s", "status": "running"}
+    refusal = problem(409, "Nothing to retry", "nothing_to_retry")
+    server.override("POST", "/sessions/s/retry", Answer(202, accepted, {"location": "/sessions/s"}), refusal)
+    async with connect() as client:
+        assert (await client.retry("s")).status == "running"
+        with pytest.raises(Conflict) as refused:
+            await client.retry("s")
+    assert refused.value.code == "nothing_to_retry"
+    assert [request.body for request in server.requests] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "can_be_retried"),
+    [("error", "replay_mismatch", True), ("error", "agent_error", False), ("running", None, False)],
+)
+async def test_a_session_tells_whether_its_turn_can_be_retried(
+    connect: Connect, server: FakeServer, status: str, code: str | None, can_be_retried: bool
+) -> None:
+    server.override("GET", "/sessions/s", Answer(body={"session_id": "s", "status": status, "error_code": code}))
+    async with connect() as client:
+        session = await client.get_session("s")
+    assert (session.error_code, session.can_be_retried, session.replay) == (code, can_be_retried, None)
+
+
+async def test_a_session_tells_what_there_is_to_say_about_replays(connect: Connect, server: FakeServer) -> None:
+    replay = {"pure": False, "impure_at": "agent.py:12", "warnings": ["a prompt differs"]}
+    server.override("GET", "/sessions/s", Answer(body={"session_id": "s", "status": "running", "replay": replay}))
+    async with connect() as client:
+        session = await client.get_session("s")
+    assert session.replay == Replay(pure=False, impure_at="agent.py:12", warnings=("a prompt differs",))
 
 
 async def test_lists_come_in_pages(connect: Connect) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 
-from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, tool
+import hitl
+from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, step, tool
 from hitl.client import Client, Invalid
 from hitl.testing import HitlServer, Human, ScriptedChatClient, TurnFailed, UnexpectedInterrupt
 
 if TYPE_CHECKING:
     State = list[ChatMessage]
+    Agent = Callable[[ChatMessage, State], Awaitable[tuple[ChatMessage, State]]]
 
 QUESTION = {
     "question": "How would you like to organize the files?",
@@ -135,6 +140,69 @@ class TestFailures:
         human.on_type("tool_approval").answer({"approved": "yes"})
         with pytest.raises(Invalid):
             hitl_server(deleting_agent(Path("/nowhere"))[0]).send("go")
+
+
+class TestReplays:
+    """`hitl_replay`: an agent that does not do the same again fails here, and not in production."""
+
+    @staticmethod
+    def gambler(chance: Callable[[], Awaitable[float]]) -> Agent:
+        async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            odds = await chance()
+            await step(round, odds, 9)
+            answer = await interrupt({"type": "bet", "odds": odds})
+            reply = ChatMessage.assistant_message(content=f"{answer} at {odds}")
+            return reply, [*state, message, reply]
+
+        return agent
+
+    def test_chance_between_steps_is_caught(self, hitl_replay: HitlServer, human: Human) -> None:
+        async def chance() -> float:
+            return random.random()
+
+        human.on_type("bet").answer("yes")
+        with pytest.raises(TurnFailed, match="ReplayMismatch") as caught:
+            hitl_replay(self.gambler(chance)).send("go")
+        session = caught.value.session
+        assert (session.error_code, session.can_be_retried) == ("replay_mismatch", True)
+        for part in ("recorded: ", "attempted: ", '"round"', "arguments that differ:", "hint: "):
+            assert part in str(caught.value)
+
+    def test_without_the_fixture_it_is_not(self, hitl_server: HitlServer, human: Human) -> None:
+        async def chance() -> float:
+            return random.random()
+
+        human.on_type("bet").answer("yes")
+        assert hitl_server(self.gambler(chance)).send("go").content.startswith("yes at 0.")
+
+    def test_chance_as_a_step_is_the_same_again(self, hitl_replay: HitlServer, human: Human) -> None:
+        human.on_type("bet").answer("yes")
+        content = hitl_replay(self.gambler(hitl.random)).send("go").content
+        assert content == f"yes at {human.seen[0].payload['odds']}"
+
+    def test_every_answer_goes_through_one(self, hitl_replay: HitlServer, human: Human) -> None:
+        began = []
+
+        async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            began.append(message.content)
+            answers = [await interrupt({"type": "question", "n": number}) for number in range(3)]
+            reply = ChatMessage.assistant_message(content=str(answers))
+            return reply, [*state, message, reply]
+
+        human.on_type("question").answer(7)
+        assert hitl_replay(agent).send("go").content == "[7, 7, 7]"
+        assert began == ["go"] * 4
+
+    def test_real_workers_replay_too(self, hitl_replay: HitlServer, human: Human) -> None:
+        human.on_type("question").answer(7)
+        server = hitl_replay("tests.python.support.agents:playbook")
+        questions = [{"type": "question", "n": number} for number in range(3)]
+        assert server.send(f"ask_in_turn {json.dumps(questions)}").content == "[7, 7, 7]"
+        assert "\nhitl_turns_parked_total 3\n" in httpx2.get(f"{server.url}/metrics", trust_env=False).text
+
+    def test_a_test_may_say_otherwise(self, hitl_replay: HitlServer) -> None:
+        assert hitl_replay.options == {"park_after": 0}
+        assert hitl_replay(echo, park_after=60).send("hi").content == "0: hi"
 
 
 class TestServers:

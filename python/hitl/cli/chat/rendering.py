@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from hitl.cli.connection import DEFAULT_URL, retry_command
 from hitl.cli.output import console
 from hitl.cli.text import Stream, exact, exact_json, one_line, plain
 
@@ -25,8 +26,10 @@ class Screen:
     def __init__(self) -> None:
         self._out = console()
         self._reply = Reply()
+        self._url = DEFAULT_URL
 
     def greet(self, url: str, session: Session) -> None:
+        self._url = url
         self._line(Text(f"Session {one_line(session.session_id)} at {url}", style="dim"))
         self._line(Text("Ctrl-D leaves, the session stays.", style="dim"))
 
@@ -50,6 +53,8 @@ class Screen:
             self._break_line()
         if session.status == "error":
             self._line(Text.assemble(("error", "bold red"), ": ", plain(session.error or "unknown")))
+            if session.can_be_retried:
+                self._way_on(session.session_id)
         self._reply = Reply()
 
     def interrupt(self, interrupt: Interrupt, position: int, count: int) -> None:
@@ -75,6 +80,10 @@ class Screen:
         self._line(Text("Come back with:"))
         # On a line of its own and unwrapped, so that it can be copied.
         self._out.print(Text(f"  {command}", style="bold"), soft_wrap=True)
+
+    def _way_on(self, session_id: str) -> None:
+        self._line(Text("The turn can be taken up again where it stood; a new message abandons it:"))
+        self._out.print(Text(f"  {retry_command(session_id, self._url)}", style="bold"), soft_wrap=True)
 
     def _finish_reply(self, content: str) -> None:
         whole = plain(content)

@@ -11,6 +11,7 @@ use super::*;
 use crate::domain::Error;
 use crate::domain::journal::Entry;
 use crate::store::contract::fixture::*;
+use crate::store::sqlite::lock::Access;
 use crate::store::sqlite::writer::Limits;
 use crate::store::{Store, StoreExt, Transaction};
 
@@ -41,7 +42,7 @@ async fn jobs_that_queue_up_share_a_commit_and_its_failure() {
     let (_directory, path) = place();
     // However slow the machine: whatever has queued up while the first job runs joins its commit.
     let limits = Limits { time: Duration::from_secs(3600), ..Limits::default() };
-    let store = SqliteStore::open_with(&path, limits).unwrap();
+    let store = SqliteStore::open_with(&path, Access::Server, limits).unwrap();
     store_turn(&store).await;
     make_commits_of_events_fail(&path);
 

@@ -3,6 +3,7 @@
 pub(super) mod disk;
 mod faults;
 mod kills;
+mod modes;
 mod opening;
 mod rows;
 mod size;

@@ -56,8 +56,19 @@ async fn so_it_is_in_every_other_table() {
     assert!(text.contains("interrupts.payload"), "{text}");
     let text = spoiled("UPDATE interrupts SET status = ''", |reader| reader.interrupt(interrupt_id(1))).await;
     assert!(text.contains("interrupts.status"), "{text}");
-    let text = spoiled("UPDATE journal SET entry = '{\"entry\":\"new\"}'", |reader| reader.journal(turn_id(1))).await;
-    assert!(text.contains("journal.entry"), "{text}");
+    let journal = |reader: &dyn Reader| reader.journal(turn_id(1));
+    for (sql, column) in [
+        ("UPDATE journal SET entry = 'new'", "journal.entry"),
+        ("UPDATE journal SET body = NULL", "journal.body"),
+        ("UPDATE journal SET body = '{'", "journal.body"),
+        ("UPDATE journal SET arguments = '[]'", "journal.arguments"),
+        ("UPDATE journal SET interrupt = x'01'", "journal.interrupt"),
+        ("UPDATE journal SET name = NULL", "the step is missing"),
+        ("UPDATE journal SET entry = 'ask'", "the interrupt is missing"),
+    ] {
+        let text = spoiled(sql, journal).await;
+        assert!(text.contains(column), "{sql}: {text}");
+    }
     let text = spoiled("UPDATE messages SET message = '7'", |reader| reader.messages(session_id(1))).await;
     assert!(text.contains("messages.message"), "{text}");
     let text = spoiled("UPDATE turns SET epoch = -1", |reader| reader.unparked_turns()).await;

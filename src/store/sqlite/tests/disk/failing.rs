@@ -8,6 +8,7 @@ use super::image::Chance;
 use super::powercut::{cut_everywhere, is_full, numbers, write};
 use super::shim::{Call, Change, Disk, Fault};
 use crate::domain::Error;
+use crate::store::sqlite::lock::Access;
 use crate::store::sqlite::writer::Limits;
 use crate::store::{Store, StoreExt};
 
@@ -19,7 +20,7 @@ const FAULTS: [(Call, i32); 4] = [
 ];
 
 fn small(path: &Path) -> SqliteStore {
-    SqliteStore::open_with(path, Limits { log_pages: 20, ..Limits::default() }).unwrap()
+    SqliteStore::open_with(path, Access::Server, Limits { log_pages: 20, ..Limits::default() }).unwrap()
 }
 
 /// Writes `count` numbers at once, the first of which is `first`: those that were acknowledged. Every refusal says that

@@ -10,6 +10,7 @@ use crate::domain::journal::{Entry, StepResult};
 use crate::store::contract::fixture::*;
 use crate::store::sqlite::connection::Handle;
 use crate::store::sqlite::file::StoreFile;
+use crate::store::sqlite::lock::Access;
 use crate::store::sqlite::writer::Limits;
 use crate::store::{Reader, Store, StoreExt, Transaction};
 
@@ -60,7 +61,7 @@ async fn changes(seed: u64) -> Vec<(String, Change)> {
     let mut chance = Chance::new(seed);
     // Copies of the log into the file, which otherwise take megabytes, belong to every workload.
     let limits = Limits { log_pages: 20, ..Limits::default() };
-    let store = SqliteStore::open_with(&path, limits).unwrap();
+    let store = SqliteStore::open_with(&path, Access::Server, limits).unwrap();
     let mut next = 0;
     for _ in 0..4 + chance.below(8) {
         let first = next;
@@ -82,7 +83,7 @@ async fn changes(seed: u64) -> Vec<(String, Change)> {
 
 /// Opens what a power cut has left as a server would, and looks.
 fn check(directory: &Path, acknowledged: &[u64]) {
-    let file = StoreFile::open(&directory.join("hitl.db")).unwrap();
+    let file = StoreFile::open(&directory.join("hitl.db"), Access::Server).unwrap();
     let (connection, _lock) = file.into_parts();
     let checked: String = connection.query_row("PRAGMA quick_check", [], |row| row.get(0)).unwrap();
     assert_eq!(checked, "ok");

@@ -1,0 +1,152 @@
+//! A store's file, for commands that read it beside its owner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3_async_runtimes::tokio::get_runtime;
+
+use crate::domain::payload::MAX_PAYLOAD;
+use crate::domain::session::{Session, Status};
+use crate::domain::{Error, TurnId};
+use crate::engine::dispatch::TurnOrder;
+use crate::server::models::SessionSummary;
+use crate::store::open::{self, OpenError};
+use crate::store::query::{Page, SessionQuery};
+use crate::store::{Reader, Store, StoreExt};
+use crate::supervisor::frames::ToWorker;
+use crate::supervisor::runtime;
+
+/// Adds the class to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<StoredSessions>()
+}
+
+/// The sessions of a store, read while somebody else may own it.
+#[pyclass(frozen, module = "hitl._core")]
+struct StoredSessions(Arc<dyn Store>);
+
+#[pymethods]
+impl StoredSessions {
+    /// `address`: that of `--store`. Raises `StoreError`.
+    #[new]
+    fn new(py: Python<'_>, address: &str) -> PyResult<Self> {
+        let opened = py.detach(|| open::read_only(address));
+        opened.map(Self).map_err(|error| open_error(py, &error))
+    }
+
+    /// A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins.
+    #[pyo3(signature = (status = None, limit = 100, cursor = None))]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        status: Option<&str>,
+        limit: usize,
+        cursor: Option<u64>,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
+        let query = SessionQuery { status: status.map(read_status).transpose()?, limit, cursor };
+        let Page { items, next } = self.read(py, move |reader| reader.sessions(&query))?;
+        let summaries: Vec<SessionSummary> = items.into_iter().map(SessionSummary::from).collect();
+        Ok((pythonize::pythonize(py, &summaries)?, next))
+    }
+
+    /// The turns of a page of sessions that are open, or failed and can be taken up again: `(turns, others, next)`.
+    ///
+    /// `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker
+    /// with this version of Python would refuse it. `others`: how many there are of each other agent.
+    fn open_turns<'py>(
+        &self,
+        py: Python<'py>,
+        agent: String,
+        python: &str,
+        status: &str,
+        limit: usize,
+        cursor: Option<u64>,
+    ) -> PyResult<OpenTurns<'py>> {
+        let query = SessionQuery { status: Some(read_status(status)?), limit, cursor };
+        let (orders, others, next) = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
+        let turns = orders.iter().map(|order| {
+            let frame = serde_json::to_vec(&ToWorker::turn(order, MAX_PAYLOAD))
+                .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
+            let refusal = runtime::refusal(&order.journal, python).map(|failure| (failure.code, failure.message));
+            Ok((PyBytes::new(py, &frame), refusal))
+        });
+        Ok((turns.collect::<PyResult<_>>()?, others, next))
+    }
+
+    /// Lets go of the file.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| get_runtime().block_on(self.0.close())).map_err(|error| read_error(py, &error))
+    }
+}
+
+/// See [`StoredSessions::open_turns`].
+type OpenTurns<'py> =
+    (Vec<(Bound<'py, PyBytes>, Option<(String, String)>)>, BTreeMap<String, usize>, Option<u64>);
+
+impl StoredSessions {
+    fn read<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+    ) -> PyResult<T> {
+        py.detach(|| get_runtime().block_on(self.0.query(job))).map_err(|error| read_error(py, &error))
+    }
+}
+
+fn open_turns(
+    reader: &dyn Reader,
+    agent: &str,
+    query: &SessionQuery,
+) -> Result<(Vec<TurnOrder>, BTreeMap<String, usize>, Option<u64>), Error> {
+    let (mut orders, mut others) = (Vec::new(), BTreeMap::new());
+    let Page { items, next } = reader.sessions(query)?;
+    for session in items {
+        let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { continue };
+        if session.agent == agent {
+            orders.push(order(reader, &session, turn)?);
+        } else {
+            *others.entry(session.agent).or_default() += 1;
+        }
+    }
+    Ok((orders, others, next))
+}
+
+fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<TurnOrder, Error> {
+    let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+    Ok(TurnOrder {
+        turn,
+        epoch: row.epoch,
+        session: session.id,
+        message: Arc::new(row.message),
+        state: reader.messages(session.id)?,
+        journal: reader.journal(turn)?,
+    })
+}
+
+fn read_status(text: &str) -> PyResult<Status> {
+    Status::parse(text).ok_or_else(|| PyValueError::new_err(format!("{text:?} is no status of a session")))
+}
+
+fn open_error(py: Python<'_>, error: &OpenError) -> PyErr {
+    store_error(py, &error.to_string(), error.hint(), error.code())
+}
+
+fn read_error(py: Python<'_>, error: &Error) -> PyErr {
+    let message = format!("the store cannot be read: {error}");
+    store_error(py, &message, "check the disk; a server that owns the file says more in its log", error.code())
+}
+
+/// `hitl.errors.StoreError` with message, hint and code.
+fn store_error(py: Python<'_>, message: &str, hint: &str, code: &str) -> PyErr {
+    let raised = py
+        .import("hitl.errors")
+        .and_then(|module| module.getattr("StoreError"))
+        .and_then(|class| class.call1((message, hint, code)));
+    match raised {
+        Ok(raised) => PyErr::from_value(raised),
+        Err(failed) => failed,
+    }
+}

@@ -1,0 +1,149 @@
+//! Between entries and rows of the journal. What every entry of a kind has stands in columns of its own, which takes a
+//! hundred bytes less than the names of the members would in JSON; only what is free in form is JSON.
+
+use rusqlite::params;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::connection::Handle;
+use super::rows::{self, Cells};
+use super::sql;
+use crate::domain::journal::{Entry, Recorded, StepIdentity};
+use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
+
+/// What a row holds beside its place and time.
+#[derive(Default)]
+struct Columns<'e> {
+    entry: &'static str,
+    step: Option<&'e StepIdentity>,
+    /// Of a timer.
+    path: Option<&'e str>,
+    interrupt: Option<InterruptId>,
+    body: Option<String>,
+}
+
+impl<'e> Columns<'e> {
+    fn of(entry: &'e Entry) -> Result<Self, Error> {
+        let none = Self::default();
+        Ok(match entry {
+            Entry::Start { code, python } => Self { entry: "start", body: Some(rows::json(&(code, python))?), ..none },
+            Entry::Taken { code, python } => Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none },
+            Entry::Intent { step } => Self { entry: "intent", step: Some(step), ..none },
+            Entry::Step { step, result } => {
+                Self { entry: "step", step: Some(step), body: Some(rows::json(result)?), ..none }
+            }
+            Entry::Ask { step, interrupt_id } => {
+                Self { entry: "ask", step: Some(step), interrupt: Some(*interrupt_id), ..none }
+            }
+            Entry::Answer { interrupt_id, value } => {
+                Self { entry: "answer", interrupt: Some(*interrupt_id), body: Some(rows::json(value)?), ..none }
+            }
+            Entry::Expire { interrupt_id } => Self { entry: "expire", interrupt: Some(*interrupt_id), ..none },
+            Entry::Withdraw { interrupt_id } => Self { entry: "withdraw", interrupt: Some(*interrupt_id), ..none },
+            Entry::Timer { path, due } => {
+                Self { entry: "timer", path: Some(path), body: Some(due.millis().to_string()), ..none }
+            }
+            Entry::Wakes { wakes } => Self { entry: "wakes", body: Some(rows::json(wakes)?), ..none },
+            Entry::Pause { timers } if timers.is_empty() => Self { entry: "pause", ..none },
+            Entry::Pause { timers } => Self { entry: "pause", body: Some(rows::json(timers)?), ..none },
+            Entry::Cancel {} => Self { entry: "cancel", ..none },
+            Entry::End { ending } => Self { entry: "end", body: Some(rows::json(ending)?), ..none },
+        })
+    }
+}
+
+impl Handle<'_> {
+    /// Appends to the journal of the turn in row `turn`: the entry's index.
+    pub(super) fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+        let columns = Columns::of(entry)?;
+        let step = columns.step;
+        let arguments = step.map(|step| &step.arguments).filter(|arguments| !arguments.is_empty());
+        let params = params![
+            turn,
+            now.millis(),
+            columns.entry,
+            step.map(|step| step.path.as_str()).or(columns.path),
+            step.map(|step| step.kind.as_str()),
+            step.map(|step| step.name.as_str()),
+            step.and_then(|step| step.location.as_deref()),
+            rows::json_or_none(arguments)?,
+            columns.interrupt.as_ref().map(|id| id.0.as_bytes()),
+            columns.body,
+        ];
+        self.one("journal", sql!("journal/append"), params, |cells| cells.number())?
+            .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))
+    }
+}
+
+/// A row of `journal/of_turn.sql`.
+pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
+    let at = cells.time()?;
+    let word: String = cells.plain()?;
+    let unknown = cells.malformed(format!("unknown entry {word:?}"));
+    let mut place = Place::of(cells)?;
+    let entry = match word.as_str() {
+        "start" => {
+            let (code, python) = cells.json()?;
+            Entry::Start { code, python }
+        }
+        "taken" => {
+            let (code, python) = cells.json()?;
+            Entry::Taken { code, python }
+        }
+        "intent" => Entry::Intent { step: place.step(cells)? },
+        "step" => Entry::Step { step: place.step(cells)?, result: cells.json()? },
+        "ask" => Entry::Ask { step: place.step(cells)?, interrupt_id: place.interrupt(cells)? },
+        "answer" => Entry::Answer { interrupt_id: place.interrupt(cells)?, value: cells.json::<Value>()? },
+        "expire" => Entry::Expire { interrupt_id: place.interrupt(cells)? },
+        "withdraw" => Entry::Withdraw { interrupt_id: place.interrupt(cells)? },
+        "timer" => Entry::Timer { path: place.path(cells)?, due: Timestamp::from_millis(cells.json()?) },
+        "wakes" => Entry::Wakes { wakes: cells.json()? },
+        "pause" => Entry::Pause { timers: cells.json_or_none()?.unwrap_or_default() },
+        "cancel" => Entry::Cancel {},
+        "end" => Entry::End { ending: cells.json()? },
+        _ => return Err(unknown),
+    };
+    Ok(Recorded { at, entry })
+}
+
+/// The columns between an entry's word and its body.
+struct Place {
+    path: Option<String>,
+    kind: Option<String>,
+    name: Option<String>,
+    location: Option<String>,
+    arguments: JsonObject,
+    interrupt: Option<InterruptId>,
+}
+
+impl Place {
+    fn of(cells: &mut Cells<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            path: cells.plain()?,
+            kind: cells.plain()?,
+            name: cells.plain()?,
+            location: cells.plain()?,
+            arguments: cells.json_or_none()?.unwrap_or_default(),
+            interrupt: cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id))),
+        })
+    }
+
+    fn path(&mut self, cells: &Cells<'_, '_>) -> Result<String, Error> {
+        self.path.take().ok_or_else(|| cells.malformed("the path is missing"))
+    }
+
+    fn interrupt(&self, cells: &Cells<'_, '_>) -> Result<InterruptId, Error> {
+        self.interrupt.ok_or_else(|| cells.malformed("the interrupt is missing"))
+    }
+
+    fn step(&mut self, cells: &Cells<'_, '_>) -> Result<StepIdentity, Error> {
+        let missing = || cells.malformed("the step is missing");
+        Ok(StepIdentity {
+            path: self.path(cells)?,
+            kind: self.kind.take().ok_or_else(missing)?,
+            name: self.name.take().ok_or_else(missing)?,
+            location: self.location.take(),
+            arguments: std::mem::take(&mut self.arguments),
+        })
+    }
+}

@@ -1,0 +1,1 @@
+"""Paused journals of every release, and the agents that wrote them: what later releases must be able to go on with."""
