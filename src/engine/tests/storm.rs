@@ -66,7 +66,7 @@ enum Act {
 }
 
 fn plan(number: usize) -> Vec<Act> {
-    (0..2 + number % 4).map(|act| if (number + act) % 3 == 0 { Act::Sleep } else { Act::Ask }).collect()
+    (0..2 + number % 4).map(|act| if (number + act).is_multiple_of(3) { Act::Sleep } else { Act::Ask }).collect()
 }
 
 fn answer_to(interrupt: InterruptId) -> Value {
@@ -247,7 +247,8 @@ async fn storm(fixture: Fixture) {
         if life == LIVES {
             let all = async { while people.join_next().await.transpose().unwrap().is_some() {} };
             tokio::time::timeout(PATIENCE * 3, all).await.expect("a turn never came to its end");
-            check(&world, &plans, &acknowledged.lock().unwrap()).await;
+            let acknowledged = acknowledged.lock().unwrap().clone();
+            check(&world, &plans, &acknowledged).await;
             return;
         }
         tokio::time::sleep(Duration::from_millis(20 + dice.throw(60))).await;
