@@ -101,6 +101,12 @@ class ReplayMismatch(HitlError):
     code = "replay_mismatch"
 
 
+class UnreadableJournal(HitlError):
+    """A journal that this release does not understand; nothing of the turn ran."""
+
+    code = "journal_unreadable"
+
+
 class StepError(HitlError):
     """An error of a step whose own class cannot be rebuilt here.
 

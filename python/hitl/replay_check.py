@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from hitl.agents.shapes import LoadedAgent
+from hitl.errors import UnreadableJournal
 from hitl.messages import ChatMessage
 from hitl.ports import PendingTimer, Wake
 from hitl.runtime import Turn
@@ -100,7 +101,7 @@ async def _check(agent: LoadedAgent, waiting: OpenTurn, code: str, patience: flo
             code=code,
             run_bodies=False,
         )
-    except ValueError as unreadable:
+    except UnreadableJournal as unreadable:
         return _failed(verdict, unreadable)
     port.turn = turn
     message = ChatMessage.from_dict(waiting.message)

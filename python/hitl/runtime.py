@@ -318,13 +318,11 @@ class Turn:
             error = cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
             error = raised
-        if self.has_ended or not self.order.is_expected(scope.path):
-            self.order.eased()
-            return
-        scope.error = error
-        self.order.when_live(
-            scope.path, partial(self.order.records.send_step, step, self._outcome(scope, value, error))
-        )
+        if not self.has_ended and self.order.is_expected(scope.path):
+            scope.error = error
+            result = self._outcome(scope, value, error)
+            self.order.when_live(scope.path, partial(self.order.records.send_step, step, result))
+        self.order.eased()
 
     def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
         if error is None:
@@ -508,30 +506,3 @@ class Turn:
     def ordered_tasks(self) -> Iterator[asyncio.Task[Any]]:
         """The unfinished tasks that follow the journal's order."""
         return (task for task, place in self.tasks.items() if place.is_ordered and not task.done())
-
-    def waits_outside(self, task: asyncio.Task[Any]) -> bool:
-        """Whether a task may wait for something that neither the journal nor another task of the turn brings about."""
-        return self._is_outside(getattr(task, "_fut_waiter", None))
-
-    def _is_outside(self, awaited: Any) -> bool:
-        if awaited is None or isinstance(awaited, AwaitedFuture):
-            return False
-        if isinstance(awaited, asyncio.Task):
-            return awaited not in self.tasks
-        children = getattr(awaited, "_children", None)  # a gather's
-        if children is not None:
-            return any(self._is_outside(child) for child in children if not child.done())
-        return True
-
-    def where(self, task: Any) -> str | None:
-        """``file.py:12`` where a task waits: the innermost line of its own code that is not a library's."""
-        coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
-        found: str | None = None
-        while coroutine is not None:
-            frame = getattr(coroutine, "cr_frame", None)
-            if frame is not None and "site-packages" not in frame.f_code.co_filename:
-                module = str(frame.f_globals.get("__name__", ""))
-                if module.partition(".")[0] not in ("asyncio", "hitl"):
-                    found = location_of(frame)
-            coroutine = getattr(coroutine, "cr_await", None)
-        return found

@@ -76,11 +76,6 @@ class Counted:
         """Whether it was cancelled."""
         return self._callback is None
 
-    @property
-    def woken(self) -> Any:
-        """The object whose method it calls: a task, when it continues one."""
-        return getattr(self._callback, "__self__", None)
-
 
 class NumberedTask(asyncio.Task[Any]):
     """A task that hashes by its number."""

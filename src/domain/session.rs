@@ -100,7 +100,7 @@ impl Failure {
     /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on
     /// request.
     pub fn can_be_retried(&self) -> bool {
-        ["replay_mismatch", "python_unsupported", "unknown_step_kind", "worker_exited"].contains(&self.code.as_str())
+        ["replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"].contains(&self.code.as_str())
     }
 }
 

@@ -69,7 +69,7 @@ impl Engine {
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             Ok(writing.written)
         });
-        let written = self.or_leave(turn, epoch, written.await)?;
+        let written = written.await?;
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
             self.live.deliver(self, turn, |queue| queue.are_durable_before(first, last));

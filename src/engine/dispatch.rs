@@ -226,8 +226,8 @@ pub trait TurnInbox: Send + Sync + 'static {
         state: Vec<ChatMessage>,
     ) -> BoxFuture<'static, Result<(), Error>>;
 
-    /// The agent raised, or the turn cannot be run here. With the codes `replay_mismatch` and `python_unsupported` it
-    /// can be retried, and its journal is kept.
+    /// The agent raised, or the turn cannot be run here. With a code of which
+    /// [`Failure::can_be_retried`] holds, its journal is kept.
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`], or what the store says.

@@ -273,9 +273,11 @@ impl LiveTurns {
         }
     }
 
-    /// The turn at `epoch` is not to be parked: something was appended to it.
-    pub fn keep(&self, turn: TurnId, epoch: u64) {
-        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+    /// The turn at `epoch` is not to be parked at this pause: something was appended after it. It may have paused anew.
+    pub fn keep(&self, turn: TurnId, epoch: u64, pause: Pause) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+            && live.paused.as_ref().is_some_and(|paused| paused.pause == pause)
+        {
             live.paused = None;
         }
     }

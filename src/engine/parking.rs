@@ -77,7 +77,7 @@ impl Engine {
             if is_parked {
                 self.is_parked(turn, epoch, pause.wake_at);
             } else {
-                self.live.keep(turn, epoch);
+                self.live.keep(turn, epoch, pause);
             }
         }
         Ok(())

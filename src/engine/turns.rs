@@ -64,8 +64,7 @@ impl Engine {
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
                 end(tx, &session, turn, event, now)
             })
-            .await;
-        let owed = self.or_leave(turn, epoch, owed)?;
+            .await?;
         self.counters.turn_ended(true);
         self.leave(turn, epoch);
         self.settle(owed);
@@ -88,8 +87,7 @@ impl Engine {
                 owned_turn(tx, turn, epoch)?;
                 engine.fail(tx, &session, turn, failure, now)
             })
-            .await;
-        let owed = self.or_leave(turn, epoch, owed)?;
+            .await?;
         self.counters.turn_ended(false);
         self.leave(turn, epoch);
         self.settle(owed);
@@ -116,20 +114,6 @@ impl Engine {
         owed.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;
         Ok(owed)
-    }
-
-    /// What came of a word of the turn at `epoch`. Where the store says that the turn is another's, or over, it is over for
-    /// this process too.
-    pub(super) fn or_leave<T>(
-        self: &Arc<Self>,
-        turn: TurnId,
-        epoch: u64,
-        outcome: Result<T, Error>,
-    ) -> Result<T, Error> {
-        if matches!(outcome, Err(Error::StaleEpoch | Error::TurnNotOpen)) {
-            self.leave(turn, epoch);
-        }
-        outcome
     }
 
     /// The turn at `epoch` is over for this process.

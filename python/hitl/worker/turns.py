@@ -12,7 +12,7 @@ from typing import Any
 import hitl
 from hitl.agents.shapes import LoadedAgent
 from hitl.codec import error_message
-from hitl.errors import HitlError, WorkerProtocolError
+from hitl.errors import HitlError, UnreadableJournal, WorkerProtocolError
 from hitl.messages import ChatMessage
 from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.schedule import OUTSIDE
@@ -97,7 +97,14 @@ class Worker:
             raise WorkerProtocolError(f"an unexpected turn frame, for {frame['turn']}")
         assert self._channel is not None
         self._served_one = True
-        turn = _RunningTurn(self._agent, self._channel, frame, self._code)
+        try:
+            turn = _RunningTurn(self._agent, self._channel, frame, self._code)
+        except UnreadableJournal as error:
+            self._channel.send(
+                {"frame": "end", "turn": frame["turn"], "call": 1, "result": {"error": describe_error(error)}}
+            )
+            asyncio.get_running_loop().call_soon(self._finish_if_over)
+            return
         self._turns[frame["turn"]] = turn
         turn.task.add_done_callback(lambda task: self._ended(frame["turn"], task))
 

@@ -31,5 +31,6 @@ mod races;
 mod restarts;
 mod retries;
 mod stopping;
+mod storm;
 mod support;
 mod waking;

@@ -46,7 +46,18 @@ async fn carry(world: Arc<World>, session: crate::domain::SessionId, questions: 
                 told.parked.remove(parked);
                 Some(None)
             });
-            let Some(index) = next.await else { break };
+            let next = match tokio::time::timeout(Duration::from_secs(10), next).await {
+                Ok(next) => next,
+                Err(_) => panic!(
+                    "stuck: {:?} {} seen {seen:?} known {} epoch {} {:?}",
+                    world.turn(order.turn).await,
+                    world.kinds(order.turn).await,
+                    order.journal.len(),
+                    order.epoch,
+                    world.engine.live,
+                ),
+            };
+            let Some(index) = next else { break };
             assert!(seen.last().is_none_or(|last| *last < index), "{index} after {seen:?}");
             seen.push(index);
             answered += 1;

@@ -5,11 +5,12 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
-use crate::domain::session::{Session, Status};
+use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::store::query::{Page, SessionQuery};
 
 super::for_each_store!(
     a_session_reads_back_in_every_status,
+    a_session_that_can_be_retried_reads_back,
     an_unknown_session_is_none,
     an_id_is_taken_once,
     updating_an_unknown_session_is_refused,
@@ -35,6 +36,20 @@ async fn a_session_reads_back_in_every_status(it: Fixture) {
         it.write(move |transaction| transaction.insert_session(&session(number), &[])).await;
         it.write(move |transaction| transaction.update_session(&stored)).await;
         assert_eq!(it.read(move |reader| reader.session(session_id(number))).await, Some(expected));
+    }
+}
+
+async fn a_session_that_can_be_retried_reads_back(it: Fixture) {
+    for pending in [vec![], vec![interrupt_id(2), interrupt_id(1)]] {
+        let retry = Some(Retry { turn: turn_id(1), pending });
+        let stored = Session { phase: Phase::Error { failure: Failure::timed_out(), retry }, ..session(1) };
+        let expected = stored.clone();
+        it.write(move |transaction| {
+            transaction.delete_session(session_id(1))?;
+            transaction.insert_session(&stored, &[])
+        })
+        .await;
+        assert_eq!(it.read(|reader| reader.session(session_id(1))).await, Some(expected));
     }
 }
 

@@ -181,4 +181,5 @@ async def test_a_thread_that_is_blocked_when_its_turn_ends_is_released() -> None
         pending.cancel()
     await asyncio.to_thread(released.wait, 5)
     assert isinstance(ended[0], asyncio.CancelledError)
-    await task
+    with pytest.raises(asyncio.CancelledError):
+        await task

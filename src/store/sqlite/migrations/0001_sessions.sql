@@ -13,9 +13,9 @@ CREATE TABLE sessions (
     updated_at      INTEGER NOT NULL,
     total_messages  INTEGER NOT NULL,
     status          TEXT NOT NULL,
-    -- running, interrupted: the open turn's id
+    -- running, interrupted: the open turn's id; error: that of the suspended turn, where it can be retried
     turn            BLOB,
-    -- interrupted: the pending interrupts' ids one after the other, in order of arrival
+    -- with a turn: the pending interrupts' ids one after the other, in order of arrival
     pending         BLOB,
     -- idle: the last response
     response        TEXT,
@@ -51,27 +51,27 @@ CREATE TABLE messages (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE turns (
-    seq        INTEGER PRIMARY KEY,
-    id         BLOB NOT NULL UNIQUE,
-    session    INTEGER NOT NULL REFERENCES sessions (seq) ON DELETE CASCADE,
-    message    TEXT NOT NULL,
-    webhook    TEXT,
-    epoch      INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    ended_at   INTEGER,
+    seq            INTEGER PRIMARY KEY,
+    id             BLOB NOT NULL UNIQUE,
+    session        INTEGER NOT NULL REFERENCES sessions (seq) ON DELETE CASCADE,
+    message        TEXT NOT NULL,
+    webhook        TEXT,
+    epoch          INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    ended_at       INTEGER,
     -- only while it is open
-    parked     INTEGER NOT NULL,
+    parked         INTEGER NOT NULL,
     -- only while it is parked
-    wake_at    INTEGER,
-    recoveries INTEGER NOT NULL,
-    worked_ms  INTEGER NOT NULL,
-    impure_at  TEXT,
-    warnings   TEXT,
+    wake_at        INTEGER,
+    recoveries     INTEGER NOT NULL,
+    worked_ms      INTEGER NOT NULL,
+    impure_at      TEXT,
+    warnings       TEXT,
     -- suspended: the code it failed under; ended_at is set too
     suspended_code TEXT,
     -- what there is to do with it: 0 when it is open and not parked, ended_at when its journal is to be compacted some
     -- time; NULL for nothing: parked, suspended, compacted
-    todo       INTEGER
+    todo           INTEGER
 ) STRICT;
 
 CREATE INDEX turns_of_session ON turns (session);

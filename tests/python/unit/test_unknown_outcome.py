@@ -1,0 +1,143 @@
+"""hitl/unknown_outcome.py: a crash in the middle of a once step is for a person to judge."""
+
+from typing import Any
+
+import pytest
+
+from hitl import step
+from hitl.errors import StepError
+from hitl.testing.local import PENDING, LocalTurn
+from tests.python.unit.conditions import until, until_waiting
+from tests.python.unit.crashed import entries, recorded, replayed
+
+runs: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def no_runs() -> None:
+    runs.clear()
+
+
+async def charge(card: str, cents: int = 100) -> str:
+    runs.append(card)
+    return f"charged {cents}"
+
+
+async def agent() -> Any:
+    return await step(once=True)(charge)("visa", 250)
+
+
+async def crashed() -> list[dict[str, Any]]:
+    """The journal of a turn whose process died while the step ran."""
+    local = await recorded(agent)
+    assert entries(local) == ["start", "intent 0#1", "step 0#1"]
+    runs.clear()
+    return local.port.journal[:2]
+
+
+async def test_its_beginning_is_recorded_before_its_body_runs() -> None:
+    local = LocalTurn()
+    acknowledge: list[Any] = []
+    local.port.tell = acknowledge.append  # type: ignore[method-assign]
+    task = local.start(agent)
+    await until(lambda: acknowledge)
+    assert entries(local) == ["start", "intent 0#1"]
+    assert runs == []
+    acknowledge.pop(0)(local.turn.order)
+    await until(lambda: acknowledge)
+    assert runs == ["visa"]
+    acknowledge.pop(0)(local.turn.order)
+    assert await task == "charged 250"
+
+
+async def test_after_a_crash_a_person_is_asked_and_the_body_does_not_run() -> None:
+    local = LocalTurn(lambda ask: PENDING, journal=await crashed())
+    task = local.start(agent)
+    await until_waiting(local)
+    [asked] = local.port.interrupts
+    assert runs == []
+    assert asked.request["type"] == "unknown_outcome"
+    payload = asked.request["payload"]
+    assert payload["tool_name"].endswith("charge")
+    assert payload["tool_args"] == {"card": "visa", "cents": 250}
+    assert payload["started_at"].endswith("Z")
+    assert asked.request["response_schema"] is not None
+    task.cancel()
+    await local.end()
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "times"),
+    [
+        ({"outcome": "done", "result": "charged by hand"}, "charged by hand", 0),
+        ({"outcome": "not_done"}, "charged 250", 1),
+    ],
+)
+async def test_the_answer_is_the_result_or_lets_it_run(answer: Any, value: str, times: int) -> None:
+    got, local = await replayed(agent, await crashed(), lambda ask: answer)
+    assert got == value
+    assert len(runs) == times
+    runs.clear()
+    assert (await replayed(agent, local.port.journal))[0] == value  # and that is what the journal says from then on
+    assert runs == []
+
+
+async def test_or_it_is_its_failure() -> None:
+    local = LocalTurn(lambda ask: {"outcome": "failed", "message": "card was declined"}, journal=await crashed())
+    with pytest.raises(StepError, match="card was declined"):
+        await local.run(agent)
+    assert runs == []
+    again = LocalTurn(journal=local.port.journal)
+    with pytest.raises(StepError, match="card was declined"):
+        await again.run(agent)
+
+
+async def test_a_second_crash_is_asked_about_again_and_the_first_answer_still_counts() -> None:
+    _, local = await replayed(agent, await crashed(), lambda ask: {"outcome": "not_done"})
+    assert entries(local) == ["start", "intent 0#1", "ask 0#1/?1", "answer", "intent 0#1", "step 0#1"]
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request["payload"])
+        return {"outcome": "done", "result": "in the end"}
+
+    value, second = await replayed(agent, local.port.journal[:5], answer)
+    assert value == "in the end"
+    assert len(asked) == 1
+    assert entries(second)[5:] == ["ask 0#1/?2", "answer", "step 0#1"]
+    runs.clear()
+    assert (await replayed(agent, second.port.journal))[0] == "in the end"
+    assert runs == []
+
+
+async def test_a_crash_while_it_is_asked_asks_no_second_time() -> None:
+    local = LocalTurn(lambda ask: PENDING, journal=await crashed())
+    local.start(agent)
+    await until_waiting(local)
+    journal = list(local.port.journal)
+    await local.end()
+    again = LocalTurn(journal=journal)
+    task = again.start(agent)
+    await until_waiting(again)
+    assert [entry["entry"] for entry in again.port.journal].count("ask") == 1
+    again.port.interrupts[0].give({"outcome": "done", "result": "once"})
+    assert await task == "once"
+    assert runs == []
+
+
+async def test_arguments_that_cannot_be_shown_are_left_out() -> None:
+    async def odd(handle: object) -> str:
+        return "x"
+
+    async def with_a_handle() -> Any:
+        return await step(once=True)(odd)(object())
+
+    local = await recorded(with_a_handle)
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request["payload"]["tool_args"])
+        return {"outcome": "not_done"}
+
+    assert (await replayed(with_a_handle, local.port.journal[:2], answer))[0] == "x"
+    assert asked == [None]
