@@ -20,11 +20,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
+from hitl.outside import waits_outside, where
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import PendingTimer, StepIdentity, TurnPort, Wake
 from hitl.records import Outcome, Records
 from hitl.schedule import OUTSIDE, AwaitedFuture, Counted, install
 from hitl.timers import Timer
+from hitl.unknown_outcome import begun
 
 if TYPE_CHECKING:
     from hitl.runtime import Turn
@@ -84,7 +86,7 @@ class Order:
         self._late: list[Callable[[], None]] = []
         self._gate: dict[str, tuple[StepIdentity | None, Callable[[], None]]] = {}
         self._replay: Any = None
-        self.began: dict[str, list[int]] = _begun(journal)
+        self.began: dict[str, list[int]] = begun(journal)
         """When once steps without a result began (ms since 1970), by path."""
         if len(journal) > 1:
             from hitl import _core
@@ -226,7 +228,7 @@ class Order:
         mark: Wake = {"after": self._last, "task": place.path}
         if self.is_pure and place.step is None:
             self.is_pure = False
-            mark["location"] = self.turn.where(place.path)
+            mark["location"] = where(self.turn, place.path)
         self.records.marks.append(mark)
         self.now = max(self.now, self.schedule.time())
         self._run(counted)
@@ -498,7 +500,7 @@ class Order:
         return bool(turn.threads or self.jobs) or any(scope.is_busy for scope in turn.bodies.values())
 
     def _may_be_woken(self) -> bool:
-        return self.sockets > 0 or any(self.turn.waits_outside(task) for task in self.turn.ordered_tasks())
+        return self.sockets > 0 or any(waits_outside(self.turn, task) for task in self.turn.ordered_tasks())
 
     def _report(self) -> None:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
@@ -516,23 +518,3 @@ class Order:
         self.records.flush()
         self._reported = True
         self.records.port.waiting(self._seen, timers)
-
-
-def _begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
-    begun: dict[str, list[int]] = {}
-    for entry in journal:
-        if entry["entry"] == "intent":
-            begun.setdefault(entry["step"]["path"], []).append(entry["at"])
-    if begun:
-        for entry in journal:
-            step = entry.get("step")
-            if step is None or entry["entry"] == "intent":
-                continue
-            begun.pop(step["path"], None)
-            outer, slash, inner = step["path"].rpartition("/")
-            while slash:
-                if not inner.startswith("?"):
-                    begun.pop(outer, None)
-                outer, slash, inner = outer.rpartition("/")
-    return begun

@@ -506,31 +506,3 @@ class Turn:
     def ordered_tasks(self) -> Iterator[asyncio.Task[Any]]:
         """The unfinished tasks that follow the journal's order."""
         return (task for task, place in self.tasks.items() if place.is_ordered and not task.done())
-
-    def waits_outside(self, task: asyncio.Task[Any]) -> bool:
-        """Whether a task may wait for something that neither the journal nor another task of the turn brings about."""
-        return self._is_outside(getattr(task, "_fut_waiter", None))
-
-    def _is_outside(self, awaited: Any) -> bool:
-        if awaited is None or isinstance(awaited, AwaitedFuture):
-            return False
-        if isinstance(awaited, asyncio.Task):
-            return awaited not in self.tasks
-        children = getattr(awaited, "_children", None)  # a gather's
-        if children is not None:
-            return any(self._is_outside(child) for child in children if not child.done())
-        return True
-
-    def where(self, path: str) -> str | None:
-        """``file.py:12`` where a task waits: the innermost line of its own code that is not a library's."""
-        task = next((task for task, place in self.tasks.items() if place.path == path), None)
-        coroutine: Any = None if task is None else task.get_coro()
-        found: str | None = None
-        while coroutine is not None:
-            frame = getattr(coroutine, "cr_frame", None)
-            if frame is not None and "site-packages" not in frame.f_code.co_filename:
-                module = str(frame.f_globals.get("__name__", ""))
-                if module.partition(".")[0] not in ("asyncio", "hitl"):
-                    found = location_of(frame)
-            coroutine = getattr(coroutine, "cr_await", None)
-        return found

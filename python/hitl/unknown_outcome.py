@@ -50,3 +50,23 @@ def result_of(answer: Any) -> dict[str, Any] | None:
     if answer["outcome"] == "failed":
         return {"error": encode_error(StepError("StepFailed", answer["message"], "hitl"))}
     return None
+
+
+def begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
+    times: dict[str, list[int]] = {}
+    for entry in journal:
+        if entry["entry"] == "intent":
+            times.setdefault(entry["step"]["path"], []).append(entry["at"])
+    if times:
+        for entry in journal:
+            step = entry.get("step")
+            if step is None or entry["entry"] == "intent":
+                continue
+            times.pop(step["path"], None)
+            outer, slash, inner = step["path"].rpartition("/")
+            while slash:
+                if not inner.startswith("?"):
+                    times.pop(outer, None)
+                outer, slash, inner = outer.rpartition("/")
+    return times

@@ -66,7 +66,7 @@ impl StoredSessions {
         cursor: Option<u64>,
     ) -> PyResult<OpenTurns<'py>> {
         let query = SessionQuery { status: Some(read_status(status)?), limit, cursor };
-        let (orders, others, next) = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
+        let Found { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
         let turns = orders.iter().map(|order| {
             let frame = serde_json::to_vec(&ToWorker::turn(order, MAX_PAYLOAD))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
@@ -95,11 +95,14 @@ impl StoredSessions {
     }
 }
 
-fn open_turns(
-    reader: &dyn Reader,
-    agent: &str,
-    query: &SessionQuery,
-) -> Result<(Vec<TurnOrder>, BTreeMap<String, usize>, Option<u64>), Error> {
+/// The open turns of a page of sessions.
+struct Found {
+    orders: Vec<TurnOrder>,
+    others: BTreeMap<String, usize>,
+    next: Option<u64>,
+}
+
+fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<Found, Error> {
     let (mut orders, mut others) = (Vec::new(), BTreeMap::new());
     let Page { items, next } = reader.sessions(query)?;
     for session in items {
@@ -110,7 +113,7 @@ fn open_turns(
             *others.entry(session.agent).or_default() += 1;
         }
     }
-    Ok((orders, others, next))
+    Ok(Found { orders, others, next })
 }
 
 fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<TurnOrder, Error> {

@@ -104,6 +104,7 @@ def test_a_chat_that_comes_back_to_a_failed_turn_says_how_to_go_on(terminal: Ope
     window = terminal("chat", server.url, "--session", "s")
     window.expect("ReplayMismatch: the agent asks for something else")
     window.expect(f"hitl sessions retry s --url {server.url}")
+    window.expect(">")
     window.send(CTRL_D)
     assert window.finish() == 0
 

@@ -190,7 +190,8 @@ def test_a_turn_of_an_unknown_python_is_refused_before_anything_runs() -> None:
     leave_asking()
     minor = f"{sys.version_info.major}.{sys.version_info.minor}"
     with closing(sqlite3.connect("shop.db")) as file, file:
-        assert file.execute(f"""UPDATE journal SET entry = replace(entry, '"{minor}"', '"3.99"')""").rowcount
+        unknown = f"""UPDATE journal SET body = replace(body, '"{minor}"', '"3.99"') WHERE entry = 'start'"""
+        assert file.execute(unknown).rowcount == 1
     checked = check()
     assert (checked.code, checked.report["turns"][0]["error_code"]) == (1, "python_unsupported")
     assert "3.99" in checked.report["turns"][0]["error"]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -148,6 +150,26 @@ class Agent:
         before = self._counter()
         await asyncio.sleep(0)
         self.note("counted", node[1], before, self._counter())
+
+    # -- raw I/O --------------------------------------------------------------------------------------------------
+
+    async def _do_socket(self, node: Node) -> Any:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            threading.Thread(target=self._send, args=(theirs, node[2])).start()
+            data = await asyncio.get_running_loop().sock_recv(ours, 1)
+        self.note("received", node[1], data.decode(), self._counter())
+        return node[1]
+
+    def _send(self, theirs: socket.socket, latency: float) -> None:
+        time.sleep(latency)
+        theirs.send(b"x")
+
+    async def _do_executor(self, node: Node) -> Any:
+        await asyncio.get_running_loop().run_in_executor(None, time.sleep, node[2])
+        self.note("executed", node[1], self._counter())
+        return node[1]
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,10 @@ _BRANCHES = [
 KINDS = frozenset(_LEAVES + _BRANCHES)
 """What nodes do."""
 
+# Raw I/O, and what may stand around it: nothing else of the turn runs meanwhile, since nobody records who is first.
+_RAW_LEAVES = ["socket", "executor"]
+_RAW_BRANCHES = ["seq", "iterate", "finally", "tool", "timeout"]
+
 # What a thread can do by itself.
 _SYNC_LEAVES = ["step", "ask", "clock", "fail", "once"]
 # Seconds. Most steps are over at once: what is looked for are orders, and those come from ties as well.
@@ -56,6 +60,14 @@ class _Generator:
         leaf = depth == 0 or self.random.random() < 0.2
         return self._make(self.random.choice(_LEAVES if leaf else _BRANCHES), depth - 1)
 
+    def raw_node(self, depth: int) -> Node:
+        if depth == 0 or self.random.random() < 0.3:
+            return self.leaf(_RAW_LEAVES if self.random.random() < 0.5 else ["step", "ask", "clock", "once", "thread"])
+        self.count += 1
+        kind, number = self.random.choice(_RAW_BRANCHES), self.count
+        parts = [self.raw_node(depth - 1) for _ in range(self.random.randint(1, 3))]
+        return [kind, number, 3600, ["seq", number, parts]] if kind == "timeout" else [kind, number, parts]
+
     def leaf(self, kinds: list[str]) -> Node:
         return self._make(self.random.choice(kinds), 0)
 
@@ -63,7 +75,7 @@ class _Generator:
         draw = self.random
         self.count += 1
         node: Node = [kind, self.count]
-        if kind in ("step", "thread", "once", "sleep"):
+        if kind in ("step", "thread", "once", "sleep", "socket", "executor"):
             return [*node, draw.choice(_LATENCIES)]
         if kind == "keyed":
             return [*node, draw.choice(_LATENCIES), f"key-{self.count % 3}"]
@@ -91,6 +103,12 @@ def generate(seed: int) -> Node:
     if seed % 10 == 9:  # a sync agent: the whole of it runs in a thread
         return ["sync tool", 0, [generator.leaf(_SYNC_LEAVES) for _ in range(generator.random.randint(1, 5))]]
     return ["seq", 0, [generator.node(2 + seed % 2) for _ in range(generator.random.randint(1, 3))]]
+
+
+def generate_with_raw_io(seed: int) -> Node:
+    """An agent that also awaits sockets and executors, one thing at a time."""
+    generator = _Generator(seed)
+    return ["seq", 0, [generator.raw_node(2) for _ in range(generator.random.randint(2, 4))]]
 
 
 def size(program: Node) -> int:

@@ -7,7 +7,7 @@ import json
 import random
 import sys
 
-from tests.python.replay.crashes import Run, difference, run
+from tests.python.replay.crashes import Run, difference, is_loose, run
 from tests.python.replay.loops import on_own_loop
 from tests.python.replay.programs import generate
 
@@ -34,7 +34,7 @@ async def _main(seed: int, only: int | None) -> None:
     for cut in range(2, len(first.journal) + 1):
         if only in (None, cut):
             second = await run(program, random.Random(f"{seed} {cut}"), first.journal[:cut])
-            found = difference(first, cut, second, is_sync=program[0] == "sync tool")
+            found = difference(first, cut, second, is_loose=is_loose(program))
             _print(f"cut at {cut}: {found or 'the same'}")
             if only is not None:
                 _show("replayed in", second.replayed or {})

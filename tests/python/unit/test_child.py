@@ -273,6 +273,22 @@ def test_a_journal_of_another_agent_ends_the_turn_and_says_what_does_not_fit(chi
     assert worker.exit_code() == 0
 
 
+def test_a_journal_of_a_later_release_fails_its_turn_and_leaves_the_others_alone(child: Callable[..., Child]) -> None:
+    worker = child("greeter", "pool")
+    worker.turn("t1")
+    worker.open_interrupt("i1")
+    worker.expect("waiting", turn="t1")
+    worker.turn("t2", journal=[{"at": 1, "entry": "teleport"}])
+    while (frame := worker.receive()) and frame["frame"] == "log":
+        pass
+    assert frame is not None
+    assert (frame["frame"], frame["turn"]) == ("end", "t2")
+    assert "there is no entry `teleport`" in frame["result"]["error"]["message"]
+    worker.ack(frame)
+    worker.answer("i1", "Ada", turn="t1")
+    assert worker.end("t1")["response"]["content"] == "Ada"
+
+
 def test_a_parked_turn_leaves_memory_without_another_record(child: Callable[..., Child]) -> None:
     worker = child("stubborn", "pool")
     worker.turn("t1")
