@@ -175,7 +175,11 @@ class World:
         self.database = directory / "hitl.db"
         self._agent = agent
         self._options = {"store": f"sqlite:{self.database}", "log_level": "warning", "log_format": "json", **options}
-        self._port = 0
+        # Bound for as long as the world is there, and never listening: nobody else gets the port between two servers.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self._port: int = self._reserved.getsockname()[1]
         self.sessions: list[Session] = []
         self.ledgers_used: list[str] = []
         self.processes: list[Process] = []
@@ -187,13 +191,11 @@ class World:
 
     @property
     def address(self) -> str:
+        """The same for all servers."""
         return f"127.0.0.1:{self._port}"
 
     def start(self, environment: dict[str, str] | None = None, **options: Any) -> Process:
         """Start the server; it may die at once where the environment says so."""
-        if self._port == 0:
-            with socket.create_server(("127.0.0.1", 0)) as reserved:
-                self._port = reserved.getsockname()[1]
         everything = {**self._options, **options, "port": self._port}
         self.processes.append(Process(self._agent, environment or {}, **everything))
         return self.server
@@ -221,6 +223,7 @@ class World:
     def close(self) -> None:
         for process in self.processes:
             process.kill()
+        self._reserved.close()
 
     def describe(self, sessions: list[Session]) -> str:
         """What is known about them, for a failure's message."""
