@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python lint lint-rust lint-python format bench demo wheel clean
+.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python format bench demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -19,8 +19,11 @@ RUST_TESTS := $(if $(shell command -v cargo-nextest 2>/dev/null),cargo nextest r
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# What a debug build has besides: places where tests let the process die (src/faults.rs).
+FAULTS := --features failpoints
+
 setup: $(VENV)/.tools ## Make .venv with every tool and the package in it, Rust part built for debugging
-	$(IN_VENV) maturin develop --locked $(if $(UV),--uv)
+	$(IN_VENV) maturin develop --locked $(FAULTS) $(if $(UV),--uv)
 
 $(VENV)/.tools: pyproject.toml
 ifdef UV
@@ -37,18 +40,22 @@ endif
 test: test-rust test-python ## Set up, then run every test, Rust and Python
 
 test-rust: setup ## The tests of the core, with real Python workers
-	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features
-	cargo test --locked --no-default-features --doc
+	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS)
+	cargo test --locked --no-default-features $(FAULTS) --doc
 
 test-python: setup ## The tests of the package: agents, workers, HTTP, command line
 	$(IN_VENV) pytest -n auto --dist worksteal $(ARGS)
+
+test-full: setup ## The tests of faults at full size: hours
+	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
+	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s tests/python/faults tests/python/replay
 
 lint: lint-rust lint-python ## Format, lints, types, stubs and licences; changes nothing
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
 	$(IN_VENV) cargo clippy --locked --all-targets -- -D warnings
-	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features -- -D warnings
+	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features $(FAULTS) -- -D warnings
 	$(IN_VENV) python tools/check_licences.py
 
 lint-python: setup

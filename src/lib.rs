@@ -5,6 +5,7 @@
 
 pub mod domain;
 pub mod engine;
+mod faults;
 #[cfg(feature = "python")]
 mod py;
 pub mod serve;

@@ -17,6 +17,7 @@ use crate::engine::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::engine::webhooks::{self, WebhooksError};
 use crate::engine::{self, Engine};
+use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::open::{self, OpenError};
 use crate::supervisor::Supervisor;
@@ -263,7 +264,7 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
         max_payload: config.max_payload,
         stop_grace: settings::STOP_GRACE,
         worker_timeout: seconds(config.worker_timeout),
-        spare_silent: false,
+        spare_silent: faults::spares_silent_workers(),
     };
     Ok(Supervisor::start(settings).await?)
 }

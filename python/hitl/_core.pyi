@@ -7,6 +7,7 @@ from hitl.errors import ReplayMismatch
 
 __all__ = [
     "DEBUG_BUILD",
+    "FAILPOINTS",
     "Replay",
     "Server",
     "StoredSessions",
@@ -25,6 +26,8 @@ __all__ = [
 __version__: Final[str]
 DEBUG_BUILD: Final[bool]
 """Whether the core was compiled without optimisation, as `maturin develop` does: several times slower."""
+FAILPOINTS: Final[list[str]]
+"""Where a test can let the server die (`HITL_FAILPOINT=<place>@<n>`); empty in every release."""
 
 def check_payload(payload: object, max_bytes: int = 16384) -> str:
     """The compact JSON of a valid interrupt payload.

@@ -15,11 +15,12 @@ use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached};
 use crate::domain::error::Place;
 use crate::domain::event::Event;
-use crate::domain::interrupt::{Answered, Interrupt};
+use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
 use crate::domain::session::{self, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::faults::{self, Point, Rule};
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
@@ -60,11 +61,13 @@ impl Engine {
                 return Err(Error::ValueTooLarge { size, limit });
             }
         }
+        faults::at(Point::EngineAnswer);
         let engine = Arc::clone(self);
         let written = self.store.transact(move |tx| engine.write_answers(tx, id, answers, by.as_deref(), key));
         let engine = Arc::clone(self);
         detached(async move {
             let written = written.await?;
+            faults::at(Point::EngineAnswerCommitted);
             engine.counters.answered(written.resolved);
             engine.reach(written.reached);
             engine.settle(written.owed);
@@ -108,7 +111,10 @@ impl Engine {
         let mut deliveries = Vec::new();
         let mut seen = HashSet::new();
         for answer in answers {
-            let interrupt = find(tx, &session, &answer.interrupt_id)?;
+            let mut interrupt = find(tx, &session, &answer.interrupt_id)?;
+            if Rule::FirstWriter.is_left_out() {
+                interrupt.status = InterruptStatus::Pending;
+            }
             // By what the ids mean: a UUID can be written in several ways.
             if !seen.insert(interrupt.interrupt_id) {
                 return Err(Error::DuplicateAnswer(answer.interrupt_id));
@@ -124,6 +130,7 @@ impl Engine {
         let status = tx.session(id)?.map_or(session.status(), |session| session.status());
         let reached = if resolved > 0 { self.reaching(tx, &session, deliveries, now)? } else { None };
         keep_reply(tx, &scope, key, json!({"status": status}), now)?;
+        faults::at(Point::EngineAnswerWritten);
         let resumed = Resumed { session_id: id, status, replayed: resolved == 0 };
         Ok(Written { resumed, reached, resolved, owed })
     }

@@ -11,6 +11,7 @@ use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
 use crate::domain::session::{self, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
+use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// What a batch's transaction came to.
@@ -55,6 +56,7 @@ impl Engine {
             self.live.go_on(self, turn, epoch);
         }
         let engine = Arc::clone(self);
+        faults::at(Point::EngineAppend);
         let written = self.store.transact(move |tx| {
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
             let (own, written, now) = (Vec::new(), Written::default(), clock::now());
@@ -67,9 +69,11 @@ impl Engine {
                 }
             }
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
+            faults::at(Point::EngineAppendWritten);
             Ok(writing.written)
         });
         let written = written.await?;
+        faults::at(Point::EngineAppendCommitted);
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
             self.live.deliver(self, turn, |queue| queue.are_durable_before(first, last));
@@ -81,6 +85,7 @@ impl Engine {
         }
         self.settle(written.owed);
         if let Some(pause) = written.pause {
+            faults::at(Point::EnginePauseCommitted);
             if written.is_parked {
                 self.is_parked(turn, epoch, pause.wake_at);
             } else {
@@ -185,6 +190,7 @@ impl Writing<'_> {
         if pause.can_be_parked && self.engine.settings.park_after <= 0.0 {
             self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms)?;
             self.written.is_parked = true;
+            faults::at(Point::EngineParkedAtOnce);
         }
         self.written.pause = Some(pause);
         Ok(())

@@ -17,6 +17,7 @@ use super::{Engine, clock, slots};
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::session::Failure;
 use crate::domain::{Error, Timestamp, TurnId};
+use crate::faults::{self, Point};
 use crate::store::record::Turn;
 use crate::store::{StoreExt, Transaction};
 
@@ -88,6 +89,7 @@ impl Engine {
             tx.append(turn.id, epoch, &entry, now)?;
             journal.push(Recorded { at: now, entry });
         }
+        faults::at(Point::EngineClaimWritten);
         let order = TurnOrder {
             turn: turn.id,
             epoch,
@@ -147,6 +149,7 @@ impl Engine {
 
     /// Does what [`Engine::wake`] decided, after the commit.
     pub(super) fn rouse(self: &Arc<Self>, woken: Woken) {
+        faults::at(Point::EngineWake);
         match woken {
             Woken::Now(claim) => self.begin(claim),
             Woken::First(turn) => {
@@ -197,6 +200,7 @@ impl Engine {
 
     fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
         let (turn, epoch) = (order.turn, order.epoch);
+        faults::at(Point::EngineStart);
         if order.journal.len() > 1 && self.runtime().is_ok_and(|runtime| !runtime.replay) {
             return self.refuse_replay(order);
         }
@@ -206,6 +210,7 @@ impl Engine {
             self.slots().leave(turn, epoch);
             self.pump();
         }
+        faults::at(Point::EngineStarted);
     }
 
     /// The turn was parked under code that could be replayed, and the agent says replay=False now.
@@ -265,6 +270,7 @@ impl Engine {
         });
         match claimed.await {
             Ok(claim) => {
+                faults::at(Point::EngineClaimCommitted);
                 self.slots().claimed(turn, claim.epoch);
                 return self.begin(claim);
             }

@@ -17,6 +17,7 @@ use super::owed::Owed;
 use super::{Engine, clock};
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
+use crate::faults::{self, Point};
 use crate::store::record::{Due, DueWhat};
 use crate::store::{StoreExt, Transaction};
 
@@ -119,9 +120,12 @@ impl Engine {
             let mut owed = Owed::default();
             let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut owed, now)?;
             let delivery = Delivery::Expired { index, at: now, interrupt: id };
-            Ok(Some((engine.reaching(tx, &session, vec![delivery], now)?, owed)))
+            let reached = engine.reaching(tx, &session, vec![delivery], now)?;
+            faults::at(Point::EngineExpireWritten);
+            Ok(Some((reached, owed)))
         });
         if let Some((reached, owed)) = expired.await? {
+            faults::at(Point::EngineExpireCommitted);
             self.counters.expired();
             self.reach(reached);
             self.settle(owed);
@@ -146,9 +150,12 @@ impl Engine {
             for timer in timers {
                 tx.append_foreign(turn, &Entry::Timer { path: timer.path, due: timer.due }, now)?;
             }
-            Ok(Some(Reached::Parked(engine.wake(tx, &row, &session.agent, now)?)))
+            let woken = engine.wake(tx, &row, &session.agent, now)?;
+            faults::at(Point::EngineTimersWritten);
+            Ok(Some(Reached::Parked(woken)))
         });
         let fired = fired.await?;
+        faults::at(Point::EngineTimersCommitted);
         self.reach(fired);
         Ok(())
     }

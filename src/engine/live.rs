@@ -18,6 +18,7 @@ use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::faults::{self, Point, Rule};
 
 /// A turn at a worker.
 #[derive(Debug)]
@@ -206,7 +207,8 @@ impl LiveTurns {
 
     /// The turn at `epoch`, if it is at a worker.
     pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<Standing> {
-        self.lock().at_workers.get(&turn).filter(|live| live.epoch == epoch).map(|live| Standing {
+        let is_at = |live: &&LiveTurn| live.epoch == epoch || Rule::Epoch.is_left_out();
+        self.lock().at_workers.get(&turn).filter(is_at).map(|live| Standing {
             session: live.session,
             known: live.known,
             worked_ms: live.worked_ms(),
@@ -371,7 +373,9 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
     engine.slots().rejoin(turn, live.epoch);
     live.work(turn, engine);
     if let Some(dispatch) = engine.dispatch.get() {
+        faults::at(Point::EngineDeliver);
         dispatch.deliver(turn, delivery);
+        faults::at(Point::EngineDelivered);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
+use crate::faults::{self, Point};
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{StoreExt, Transaction};
 
@@ -52,11 +53,13 @@ impl Engine {
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let claim = engine.claim_new(tx, &row, now)?;
             keep_reply(tx, &scope, key, json!({}), now)?;
+            faults::at(Point::EngineMessageWritten);
             Ok(Some((claim, reservation, owed)))
         });
         let engine = Arc::clone(self);
         detached(async move {
             let Some((claim, reservation, owed)) = written.await? else { return Ok(()) };
+            faults::at(Point::EngineMessageCommitted);
             engine.counters.turn_started();
             engine.settle(owed);
             if let Some((order, _)) = claim.into_order() {

@@ -40,6 +40,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::Error;
+use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use bells::Bells;
 use dispatch::Dispatch;
@@ -148,8 +149,10 @@ impl Engine {
     /// The store's.
     pub async fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
         self.stopping.cancel();
+        faults::at(Point::EngineShutDown);
         // Those that pause from now on are parked as they do.
         let parked = self.park_due().await;
+        faults::at(Point::EngineShutDownParked);
         let finished = tokio::time::timeout(patience, self.live.none_at_work()).await.is_ok();
         if !finished {
             tracing::warn!(

@@ -11,6 +11,7 @@ use super::Engine;
 use super::claims::STORE_PAUSE;
 use super::live::Candidate;
 use crate::domain::{Error, Timestamp, TurnId};
+use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// How many turns one transaction parks.
@@ -72,7 +73,9 @@ impl Engine {
         let outcomes = self.store.transact(move |tx| {
             candidates.into_iter().map(|candidate| Ok((candidate, park_one(tx, &candidate)?))).collect()
         });
+        faults::at(Point::EnginePark);
         let outcomes: Vec<(Candidate, bool)> = outcomes.await?;
+        faults::at(Point::EngineParkCommitted);
         for (Candidate { turn, epoch, pause, .. }, is_parked) in outcomes {
             if is_parked {
                 self.is_parked(turn, epoch, pause.wake_at);
@@ -105,5 +108,6 @@ fn park_one(tx: &mut dyn Transaction, candidate: &Candidate) -> Result<bool, Err
         return Ok(false);
     }
     tx.park_turn(turn, epoch, pause.wake_at, worked_ms)?;
+    faults::at(Point::EngineParkWritten);
     Ok(true)
 }

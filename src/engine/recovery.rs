@@ -14,6 +14,7 @@ use super::{Engine, clock};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
+use crate::faults::{self, Point};
 use crate::store::record::Turn;
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -53,6 +54,7 @@ impl Engine {
     /// The store's.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
         let can_replay = self.runtime()?.replay;
+        faults::at(Point::EngineRecover);
         let (ours, others): (Vec<Left>, Vec<Left>) =
             self.store.query(left_open).await?.into_iter().partition(|left| left.agent == self.settings.agent);
         // What another agent's turns wait for is waited for all the same; nobody here runs them.
@@ -72,10 +74,12 @@ impl Engine {
                 })
             };
             self.store.transact(park).await?;
+            faults::at(Point::EngineRecoverParked);
         }
         if !waiting.is_empty() || !rest.is_empty() {
             tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns of the last server go on");
         }
+        faults::at(Point::EngineRecovered);
         if can_replay {
             let mut slots = self.slots();
             rest.iter().for_each(|left| slots.put_first(left.turn.id));
@@ -106,6 +110,7 @@ impl Engine {
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
         self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        faults::at(Point::EngineLost);
         let counts = match lost {
             Lost::Violation { message } => {
                 return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;
@@ -122,7 +127,9 @@ impl Engine {
             let engine = Arc::clone(self);
             move |tx: &mut dyn Transaction| engine.decide(tx, turn, epoch, counts)
         });
-        match fate.await {
+        let fate = fate.await;
+        faults::at(Point::EngineLostCommitted);
+        match fate {
             Ok(Fate::Parked(wake_at)) => {
                 self.is_parked(turn, epoch, wake_at);
                 self.pump();
@@ -165,6 +172,7 @@ impl Engine {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::worker_exited(), now)?));
         }
         tx.claim_turn(turn)?;
+        faults::at(Point::EngineLostWritten);
         let place = usize::try_from(recoveries).unwrap_or(usize::MAX).clamp(1, PAUSES.len()) - 1;
         Ok(Fate::Again(PAUSES[place]))
     }

@@ -9,6 +9,7 @@ use super::view::SessionView;
 use super::{Engine, clock, detached};
 use crate::domain::session::{self, Session};
 use crate::domain::{Error, SessionId, Timestamp};
+use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// How many turns are taken up at once.
@@ -84,10 +85,12 @@ impl Engine {
         owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
         let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
         let woken = self.wake(tx, &row, &session.agent, now)?;
+        faults::at(Point::EngineRetryWritten);
         Ok((woken, owed))
     }
 
     fn reopened(self: &Arc<Self>, woken: Woken, owed: Owed) {
+        faults::at(Point::EngineRetryCommitted);
         self.counters.retried();
         self.rouse(woken);
         self.settle(owed);

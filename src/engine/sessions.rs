@@ -12,6 +12,7 @@ use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId};
+use crate::faults::{self, Point};
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
 use crate::store::{Reader, StoreExt};
 
@@ -159,11 +160,13 @@ impl Engine {
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
             owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
             tx.end_turn(turn, now)?;
+            faults::at(Point::EngineCancelWritten);
             Ok((turn, view(tx, id)?, owed))
         });
         let engine = Arc::clone(self);
         detached(async move {
             let (turn, view, owed) = cancelled.await?;
+            faults::at(Point::EngineCancelCommitted);
             engine.settle(owed);
             engine.counters.turn_ended(false);
             engine.forget(turn);

@@ -10,11 +10,14 @@ mod store;
 
 use pyo3::prelude::*;
 
+use crate::faults;
+
 /// The native core of hitl. Its names are internal; use `hitl`.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
+    module.add("FAILPOINTS", faults::places())?;
     logging::register(module)?;
     replay::register(module)?;
     server::register(module)?;

@@ -8,7 +8,6 @@
 #[cfg(test)]
 pub(crate) mod contract;
 pub mod memory;
-pub mod mutation;
 pub mod open;
 pub mod query;
 pub mod record;

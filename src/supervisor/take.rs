@@ -9,6 +9,7 @@ use super::runtime;
 use super::seat::Seat;
 use crate::domain::session::Failure;
 use crate::engine::dispatch::{Lost, TurnOrder};
+use crate::faults::{self, Point};
 
 /// Why no worker has the turn.
 pub enum Untaken {
@@ -39,7 +40,9 @@ pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Sea
             supervisor.discard(lease);
             continue;
         };
+        faults::at(Point::SupervisorTake);
         seat.worker().begin(frame, order.session).await;
+        faults::at(Point::SupervisorTaken);
         lease.mark_used();
         supervisor.refill();
         return Ok((seat, lease));

@@ -21,6 +21,7 @@ use super::worker::Worker;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::dispatch::{Delivery, Lost, TurnInbox, TurnOrder};
+use crate::faults::{self, Point};
 
 /// How long a shared worker may say nothing at all after it was told to drop a turn. It gives the turn five seconds to
 /// clean up and its leftover tasks one more, and then says so; a worker that does not has a blocked event loop.
@@ -196,8 +197,10 @@ impl Turn {
     async fn store(&mut self, seat: &Seat, batch: Batch) -> After {
         let (turn, epoch) = (self.turn, self.epoch);
         let Batch { records, calls, waits, rooms } = batch;
+        faults::at(Point::SupervisorHeard);
         let stored = Arc::clone(&self.inbox).turn_append(turn, epoch, records).await;
         drop(rooms);
+        faults::at(Point::SupervisorStored);
         while let Ok(order) = self.orders.try_recv() {
             self.hold(order);
         }
@@ -210,6 +213,7 @@ impl Turn {
                             self.deliver_held(seat, Some(appended.index));
                             let (index, at, interrupt_id) = (appended.index, appended.at, appended.interrupt);
                             seat.worker().send(&ToWorker::Ack { turn, call, index, at, interrupt_id });
+                            faults::at(Point::SupervisorAcknowledged);
                         }
                         (Some(call), Err(error)) => self.refuse(seat, call, &error),
                         (None, Err(error)) => tracing::warn!(%turn, %error, "a word of a turn was refused"),
@@ -260,6 +264,7 @@ impl Turn {
     async fn end(&mut self, seat: &Seat, call: u64, outcome: Outcome) -> After {
         let (turn, epoch) = (self.turn, self.epoch);
         let inbox = Arc::clone(&self.inbox);
+        faults::at(Point::SupervisorEnd);
         let ended = match outcome {
             Outcome::Done { response, state } => inbox.turn_ended(turn, epoch, *response, state).await,
             Outcome::Failed(failure) => inbox.turn_failed(turn, epoch, failure).await,
@@ -274,7 +279,9 @@ impl Turn {
             }
             Ok(()) | Err(_) => {}
         }
+        faults::at(Point::SupervisorEndStored);
         seat.worker().send(&ToWorker::Ended { turn, call, index: None });
+        faults::at(Point::SupervisorEndAcknowledged);
         After::Ended
     }
 
@@ -302,6 +309,7 @@ impl Turn {
         }
         let turn = self.turn;
         for delivery in self.held.drain(..until) {
+            faults::at(Point::SupervisorDeliver);
             seat.worker().send(&match &delivery {
                 Delivery::Answer { index, at, interrupt, value } => {
                     ToWorker::Answer { turn, index: *index, at: *at, interrupt_id: *interrupt, value }
@@ -310,6 +318,7 @@ impl Turn {
                     ToWorker::Expired { turn, index: *index, at: *at, interrupt_id: *interrupt }
                 }
             });
+            faults::at(Point::SupervisorDelivered);
         }
     }
 
@@ -322,6 +331,7 @@ impl Turn {
     async fn vacate(&mut self, seat: &mut Seat, leave: &Leave) {
         let turn = self.turn;
         let worker = Arc::clone(seat.worker());
+        faults::at(Point::SupervisorVacate);
         match leave {
             Leave::Parked if !worker.shared => return worker.kill(),
             Leave::Parked => worker.send(&ToWorker::Park { turn }),
@@ -363,6 +373,7 @@ impl Turn {
             return Some(Lost::Stopping);
         }
         tracing::error!(session = %self.session, exit, "a worker was lost under its turn");
+        faults::at(Point::SupervisorWorkerLost);
         Some(worker.gone().lost())
     }
 

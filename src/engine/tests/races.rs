@@ -35,29 +35,16 @@ async fn carry(world: Arc<World>, session: crate::domain::SessionId, questions: 
                 Err(error) => panic!("{error}"),
             }
             let next = world.hands.until("an answer or a parking", |told| {
-                let place = told
-                    .deliveries
-                    .iter()
-                    .position(|(turn, delivery)| *turn == order.turn && delivery.index() >= order.journal.len() as u64);
-                if let Some(place) = place {
-                    return Some(Some(told.deliveries.remove(place).1.index()));
+                // First, for what is delivered after it is for the next worker.
+                if let Some(place) = told.parked.iter().position(|turn| *turn == order.turn) {
+                    told.parked.remove(place);
+                    return Some(None);
                 }
-                let parked = told.parked.iter().position(|turn| *turn == order.turn)?;
-                told.parked.remove(parked);
-                Some(None)
+                let is_ours = |(turn, _): &(_, _)| *turn == order.turn;
+                let place = told.deliveries.iter().position(is_ours)?;
+                Some(Some(told.deliveries.remove(place).1.index()))
             });
-            let next = match tokio::time::timeout(Duration::from_secs(10), next).await {
-                Ok(next) => next,
-                Err(_) => panic!(
-                    "stuck: {:?} {} seen {seen:?} known {} epoch {} {:?}",
-                    world.turn(order.turn).await,
-                    world.kinds(order.turn).await,
-                    order.journal.len(),
-                    order.epoch,
-                    world.engine.live,
-                ),
-            };
-            let Some(index) = next else { break };
+            let Some(index) = next.await else { break };
             assert!(seen.last().is_none_or(|last| *last < index), "{index} after {seen:?}");
             seen.push(index);
             answered += 1;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::support::{PATIENCE, World, ahead, message, question, runtime, settings, waiting};
+use super::support::{PATIENCE, Told, World, ahead, message, question, runtime, settings, waiting};
 use crate::domain::interrupt::InterruptStatus;
 use crate::domain::journal::Entry;
 use crate::domain::session::{Phase, Status};
-use crate::domain::{Error, InterruptId, SessionId};
+use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::engine::clock;
 use crate::engine::dispatch::{Delivery, Record, TurnOrder};
 use crate::engine::settings::Settings;
@@ -66,7 +66,7 @@ enum Act {
 }
 
 fn plan(number: usize) -> Vec<Act> {
-    (0..2 + number % 4).map(|act| if (number + act) % 3 == 0 { Act::Sleep } else { Act::Ask }).collect()
+    (0..2 + number % 4).map(|act| if (number + act).is_multiple_of(3) { Act::Sleep } else { Act::Ask }).collect()
 }
 
 fn answer_to(interrupt: InterruptId) -> Value {
@@ -91,7 +91,7 @@ async fn work(world: Arc<World>, order: TurnOrder, plan: Vec<Act>, dice: Arc<Dic
         if dice.throw(8) == 0 {
             world.lose(&order).await;
             // It was paused before: then it was parked instead.
-            world.hands.until("nothing", |told| Some(told.parked.retain(|turn| *turn != order.turn))).await;
+            world.hands.until("nothing", |told| Some(take_parking(told, order.turn))).await;
             return;
         }
         let due = ahead(1 + dice.throw(20) as i64);
@@ -111,13 +111,14 @@ async fn work(world: Arc<World>, order: TurnOrder, plan: Vec<Act>, dice: Arc<Dic
             world
                 .hands
                 .until("a delivery or a parking", |told| {
-                    let is_ours = |(turn, delivery): &(_, Delivery)| *turn == order.turn && delivery.index() >= known;
-                    if let Some(place) = told.deliveries.iter().position(is_ours) {
-                        return Some(Some(told.deliveries.remove(place).1));
+                    // First, for what is delivered after it is for the next worker.
+                    if take_parking(told, order.turn).is_some() {
+                        return Some(None);
                     }
-                    let place = told.parked.iter().position(|turn| *turn == order.turn)?;
-                    told.parked.remove(place);
-                    Some(None)
+                    // What a lost worker was told stands in the journal.
+                    let is_ours = |(turn, delivery): &(_, Delivery)| *turn == order.turn && delivery.index() >= known;
+                    let place = told.deliveries.iter().position(is_ours)?;
+                    Some(Some(told.deliveries.remove(place).1))
                 })
                 .await
         };
@@ -153,16 +154,18 @@ async fn work(world: Arc<World>, order: TurnOrder, plan: Vec<Act>, dice: Arc<Dic
     }
 }
 
+/// The worker of the turn was told to drop it; each is told once.
+fn take_parking(told: &mut Told, turn: TurnId) -> Option<()> {
+    let place = told.parked.iter().position(|parked| *parked == turn)?;
+    told.parked.remove(place);
+    Some(())
+}
+
 /// The turn was parked before its worker heard of it, or the server is dead.
 async fn gone(world: &World, order: &TurnOrder, error: Error) {
     match error {
         Error::TurnNotOpen | Error::StaleEpoch => {
-            let take = |told: &mut super::support::Told| {
-                let place = told.parked.iter().position(|turn| *turn == order.turn)?;
-                told.parked.remove(place);
-                Some(())
-            };
-            world.hands.until("parking", take).await;
+            world.hands.until("parking", |told| take_parking(told, order.turn)).await;
         }
         Error::StoreUnavailable(_) => std::future::pending().await,
         other => panic!("{other}"),
@@ -244,7 +247,8 @@ async fn storm(fixture: Fixture) {
         if life == LIVES {
             let all = async { while people.join_next().await.transpose().unwrap().is_some() {} };
             tokio::time::timeout(PATIENCE * 3, all).await.expect("a turn never came to its end");
-            check(&world, &plans, &acknowledged.lock().unwrap()).await;
+            let acknowledged = acknowledged.lock().unwrap().clone();
+            check(&world, &plans, &acknowledged).await;
             return;
         }
         tokio::time::sleep(Duration::from_millis(20 + dice.throw(60))).await;

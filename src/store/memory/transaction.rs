@@ -9,7 +9,7 @@ use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
-use crate::store::mutation::Mutation;
+use crate::faults::Rule;
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, StoredReply, Turn};
 use crate::store::{Reader, Transaction};
@@ -202,7 +202,7 @@ impl Transaction for MemoryTransaction<'_> {
 
     fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
         self.change_turn(id, |turn| {
-            if turn.epoch != epoch && !Mutation::NoEpoch.is_on() {
+            if turn.epoch != epoch && !Rule::Epoch.is_left_out() {
                 return Err(Error::StaleEpoch);
             }
             turn.epoch += 1;
@@ -250,7 +250,7 @@ impl Transaction for MemoryTransaction<'_> {
     }
 
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        if self.open_turn(turn)?.turn.epoch != epoch && !Mutation::NoEpoch.is_on() {
+        if self.open_turn(turn)?.turn.epoch != epoch && !Rule::Epoch.is_left_out() {
             return Err(Error::StaleEpoch);
         }
         self.append_foreign(turn, entry, now)

@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use super::connection;
+use crate::faults::{self, Point};
 
 /// The writer's end.
 pub(super) struct Checkpoints {
@@ -91,7 +92,10 @@ fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool
 
 /// Copies what can be copied without waiting for anybody.
 pub(super) fn passive(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    faults::at(Point::StoreCheckpoint);
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    faults::at(Point::StoreCheckpointed);
+    Ok(())
 }
 
 /// Copies everything, syncs the file, and empties the log; waits for readers.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::domain::Error;
-use crate::store::mutation::Mutation;
+use crate::faults::Rule;
 
 /// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
             format!("this file system cannot hold a write-ahead log (journal mode is {mode})").into(),
         ));
     }
-    if Mutation::NoSync.is_on() {
+    if Rule::Sync.is_left_out() {
         connection.execute_batch("PRAGMA synchronous = OFF")?;
     }
     connection.execute_batch(

@@ -10,6 +10,7 @@ use super::rows::{self, Cells};
 use super::sql;
 use crate::domain::journal::{Entry, Recorded, StepIdentity};
 use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
+use crate::faults::{self, Point};
 
 /// What a row holds beside its place and time.
 #[derive(Default)]
@@ -70,8 +71,12 @@ impl Handle<'_> {
             columns.interrupt.as_ref().map(|id| id.0.as_bytes()),
             columns.body,
         ];
-        self.one("journal", sql!("journal/append"), params, |cells| cells.number())?
-            .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))
+        faults::at(Point::StoreBeforeAppend);
+        let index = self
+            .one("journal", sql!("journal/append"), params, |cells| cells.number())?
+            .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))?;
+        faults::at(Point::StoreAfterAppend);
+        Ok(index)
     }
 }
 

@@ -19,6 +19,7 @@ use super::file::StoreFile;
 use super::lock::Access;
 use super::{Outcome, Queued, log};
 use crate::domain::Error;
+use crate::faults::{self, Point};
 use crate::store::{WriteJob, guard};
 
 /// Bounds of what shares a commit, and of the log.
@@ -114,10 +115,12 @@ impl Writer {
         match run_batch(&connection, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
+                faults::at(Point::StoreAfterCommit);
                 for Ran { reply, outcome } in ran {
                     // Whoever asked may be gone; what they asked for is done.
                     drop(reply.send(outcome));
                 }
+                faults::at(Point::StoreReplied);
                 self.checkpoint();
             }
             Err(reason) => {
@@ -157,6 +160,7 @@ impl Writer {
     }
 
     fn close(mut self, readers: Vec<JoinHandle<()>>) -> Outcome {
+        faults::at(Point::StoreClose);
         let outcome = join(readers.into_iter().chain(self.checkpoints.stop()));
         let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
         // The last connection to close empties the write-ahead log and removes it. If another process is just reading,
@@ -177,6 +181,7 @@ fn run_batch(
 ) -> Result<(), String> {
     let began = Instant::now();
     let mut job = Some(first);
+    faults::at(Point::StoreBegin);
     let mut failed = connection::run(connection, "BEGIN IMMEDIATE").err().map(|error| error.to_string());
     while let Some(queued) = job.take() {
         let mut outcome = Ok(());
@@ -193,7 +198,10 @@ fn run_batch(
     }
     match failed {
         Some(reason) => Err(reason),
-        None => connection::run(connection, "COMMIT").map_err(|error| error.to_string()),
+        None => {
+            faults::at(Point::StoreBeforeCommit);
+            connection::run(connection, "COMMIT").map_err(|error| error.to_string())
+        }
     }
 }
 
@@ -213,5 +221,6 @@ fn run_job(connection: &Connection, job: WriteJob) -> Result<Outcome, String> {
         connection::run(connection, "ROLLBACK TO job").map_err(text)?;
     }
     connection::run(connection, "RELEASE job").map_err(text)?;
+    faults::at(Point::StoreJobDone);
     Ok(outcome)
 }

@@ -12,7 +12,7 @@ use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
-use crate::store::mutation::Mutation;
+use crate::faults::{self, Point, Rule};
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
@@ -43,7 +43,7 @@ impl Handle<'_> {
     /// Where the open turn `id` is, for its owner at `epoch` only.
     fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<i64, Error> {
         let (turn, current) = self.open_turn(id)?;
-        if epoch == current || Mutation::NoEpoch.is_on() { Ok(turn) } else { Err(Error::StaleEpoch) }
+        if epoch == current || Rule::Epoch.is_left_out() { Ok(turn) } else { Err(Error::StaleEpoch) }
     }
 
     /// Runs a change of one turn: refused when it changed none.
@@ -107,7 +107,9 @@ impl Handle<'_> {
             interrupt.resolved_at.map(Timestamp::millis),
             self.due_at(interrupt, session)?,
         ];
-        self.execute(sql!("interrupts/settle"), params).map(drop)
+        self.execute(sql!("interrupts/settle"), params)?;
+        faults::at(Point::StoreInterruptSettled);
+        Ok(())
     }
 
     fn write_session(&self, sql: &str, session: &Session) -> Result<usize, Error> {
@@ -155,7 +157,9 @@ impl Transaction for Handle<'_> {
         if stored.len() > same {
             self.execute(sql!("messages/delete_from"), params![session, rows::count(same)])?;
         }
-        self.insert_messages(session, same, wanted.get(same..).unwrap_or_default())
+        self.insert_messages(session, same, wanted.get(same..).unwrap_or_default())?;
+        faults::at(Point::StoreMessagesSet);
+        Ok(())
     }
 
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {
@@ -174,7 +178,9 @@ impl Transaction for Handle<'_> {
         if self.interrupt(interrupt.interrupt_id)?.is_some() {
             return Err(Error::Internal(format!("interrupt {} is stored already", interrupt.interrupt_id)));
         }
-        self.write_interrupt(sql!("interrupts/insert"), interrupt).map(drop)
+        self.write_interrupt(sql!("interrupts/insert"), interrupt)?;
+        faults::at(Point::StoreInterruptInserted);
+        Ok(())
     }
 
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
@@ -196,27 +202,39 @@ impl Transaction for Handle<'_> {
         let message = rows::json(&turn.message.without_nulls())?;
         let webhook = rows::json_or_none(turn.webhook.as_ref())?;
         let params = params![turn.id.0.as_bytes(), session, message, webhook, turn.created_at.millis()];
-        self.execute(sql!("turns/insert"), params).map(drop)
+        self.execute(sql!("turns/insert"), params)?;
+        faults::at(Point::StoreTurnInserted);
+        Ok(())
     }
 
     fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
-        self.one("turns", sql!("turns/claim"), [id.0.as_bytes()], |cells| cells.number())?.ok_or(Error::TurnNotOpen)
+        let epoch = self
+            .one("turns", sql!("turns/claim"), [id.0.as_bytes()], |cells| cells.number())?
+            .ok_or(Error::TurnNotOpen)?;
+        faults::at(Point::StoreClaimed);
+        Ok(epoch)
     }
 
     fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
         let turn = self.owned_turn(id, epoch)?;
         let params = params![turn, wake_at.map(Timestamp::millis), rows::integer(worked_ms)];
-        self.change_turn(sql!("turns/park"), params)
+        self.change_turn(sql!("turns/park"), params)?;
+        faults::at(Point::StoreParked);
+        Ok(())
     }
 
     fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
         self.change_turn(sql!("turns/suspend"), params![id.0.as_bytes(), now.millis(), code])?;
-        self.execute(sql!("interrupts/hold"), [id.0.as_bytes()]).map(drop)
+        self.execute(sql!("interrupts/hold"), [id.0.as_bytes()])?;
+        faults::at(Point::StoreSuspended);
+        Ok(())
     }
 
     fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
         self.change_turn(sql!("turns/reopen"), [id.0.as_bytes()])?;
-        self.execute(sql!("interrupts/release"), [id.0.as_bytes()]).map(drop)
+        self.execute(sql!("interrupts/release"), [id.0.as_bytes()])?;
+        faults::at(Point::StoreReopened);
+        Ok(())
     }
 
     fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error> {
@@ -248,6 +266,7 @@ impl Transaction for Handle<'_> {
             self.reopen_turn(id)?;
             self.change_turn(sql!("turns/end"), params)?;
         }
+        faults::at(Point::StoreTurnEnded);
         Ok(())
     }
 

@@ -73,6 +73,21 @@ def test_the_sdist_is_small_and_holds_what_a_build_needs_and_nothing_else(tmp_pa
     assert not [name for name in names if name.endswith((".so", ".pyc", ".pyd", ".db"))]
 
 
+def test_no_release_has_failpoints() -> None:
+    assert CARGO["features"]["default"] == ["python"]
+    assert "failpoints" not in str(PROJECT["tool"]["maturin"])
+    makefile = (ROOT / "Makefile").read_text()
+    assert not [line for line in makefile.splitlines() if "--release" in line and "FAULTS" in line]
+    # And if somebody asked for them, the compiler would refuse.
+    check = ["rustc", "--edition=2024", "--crate-type=lib", "--emit=metadata", "-Awarnings", "-o", "-", "-O"]
+    feature = ["--cfg", 'feature="failpoints"']
+    source = str(ROOT / "src" / "faults.rs")
+    refused = subprocess.run([*check, *feature, source], check=False, capture_output=True, text=True, timeout=50)
+    assert refused.returncode != 0
+    assert "never for a release" in refused.stderr
+    subprocess.run([*check, source], check=True, capture_output=True, timeout=50)
+
+
 @pytest.mark.parametrize(
     ("expression", "allowed"),
     [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hitl import interrupt
-from hitl.errors import ReplayMismatch
+from hitl.errors import ReplayMismatch, UnreadableJournal
 from hitl.testing.local import LocalTurn
 from tests.python.replay.corpus import paused, release_0_1
 from tests.python.replay.loops import on_own_loop
@@ -62,7 +62,7 @@ def test_a_journal_of_a_later_release_is_refused_before_anything_runs(entry: dic
 
     async def refused() -> None:
         journal = [{"at": 1, "entry": "start", "code": "code-9", "python": "3.11"}, {"at": 2, **entry}]
-        with pytest.raises(ValueError, match=complaint):
+        with pytest.raises(UnreadableJournal, match=complaint):
             await LocalTurn(journal=journal).run(agent)
 
     on_own_loop(refused())

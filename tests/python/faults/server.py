@@ -1,0 +1,98 @@
+"""A server that tests kill, in a process of its own: quicker to start than `hitl serve`, otherwise the same.
+
+`python -m tests.python.faults.server MODULE:ATTR OPTIONS`, the options of `hitl.serving.Server` as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hitl.serving import Server
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Process:
+    """One server process. It may die at any time; nothing here minds."""
+
+    def __init__(self, agent: str, environment: Mapping[str, str], **options: Any) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HITL_")}
+        mutation = os.environ.get("HITL_MUTATION")
+        left_out = {} if mutation is None else {"HITL_MUTATION": mutation}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.python.faults.server", agent, json.dumps(options)],
+            cwd=ROOT,
+            env={**inherited, **left_out, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.lines: list[str] = []
+        self._url: str | None = None
+        self._told = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.poll()
+
+    def url(self, timeout: float = 60.0) -> str | None:
+        """Where it listens, once it does; None when it has ended before."""
+        assert self._told.wait(timeout), "\n".join(self.lines)
+        return self._url
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """Its exit code, once it and all that hold its output have ended."""
+        code = self._process.wait(timeout)
+        self._reader.join(timeout)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+    def kill(self) -> None:
+        """End it and see to its end, also where it has ended by itself."""
+        self._process.kill()
+        self.wait()
+
+    def stop(self) -> int:
+        self._process.terminate()
+        return self.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("served on "):
+                self._url = line.split()[-1]
+                self._told.set()
+        self._told.set()
+
+
+def main() -> None:
+    # A stop may come before there is anything to stop.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    with Server(sys.argv[1], **json.loads(sys.argv[2])) as server:
+        print(f"served on {server.url}", flush=True)
+        signal.sigwait({signal.SIGTERM})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""What tests that kill servers have in common: clients that try again until they are told, the reckoning at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.python.faults import programs
+from tests.python.faults.programs import Program
+from tests.python.faults.server import Process
+
+Json = dict[str, Any]
+
+AGENT = "tests.python.faults.programs:agent"
+IS_FULL = bool(os.environ.get("HITL_TEST_FULL"))
+"""Whether the long form of these tests is wanted."""
+
+PATIENCE = 120.0
+"""Seconds in which a client gets an answer, however often the server dies meanwhile."""
+
+
+def full(reduced: Any, complete: Any) -> Any:
+    """One size in CI, another with `HITL_TEST_FULL=1`."""
+    return complete if IS_FULL else reduced
+
+
+class Gone(Exception):
+    """The server does not answer any more, and nobody is going to start it again."""
+
+
+class Client:
+    """Says everything again until the server has said what came of it: 503 and a lost connection tell nothing."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._connection: http.client.HTTPConnection | None = None
+        self.given_up = threading.Event()
+        """Set when a lost connection is the end."""
+
+    def post(self, path: str, body: Any = None, *, key: str | None = None) -> tuple[int, Any]:
+        return self._request("POST", path, body, {} if key is None else {"Idempotency-Key": key})
+
+    def get(self, path: str) -> tuple[int, Any]:
+        return self._request("GET", path, None, {})
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _request(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+        content = None if body is None else json.dumps(body)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                if self._connection is None:
+                    self._connection = http.client.HTTPConnection(self._address, timeout=30)
+                self._connection.request(method, path, content, {"Content-Type": "application/json", **headers})
+                response = self._connection.getresponse()
+                text = response.read()
+            except (OSError, http.client.HTTPException):
+                self.close()
+                if self.given_up.is_set():
+                    raise Gone from None
+                time.sleep(0.05)
+                continue
+            if response.status != 503:
+                return response.status, json.loads(text) if text else None
+            time.sleep(min(float(response.headers["Retry-After"]), 1.0))
+        raise AssertionError(f"{method} {path}: no word from the server in {PATIENCE:g} s")
+
+
+@dataclass
+class Session:
+    """A session as its client sees it, and what the client was told."""
+
+    ledger: str
+    program: Program
+    session_id: str | None = None
+    sent: bool = False
+    cancels: bool = False
+    """Whether the client cancels it at its first question."""
+    cancelled: bool = False
+    turns: int = 1
+    done: bool = False
+    last: Json = field(default_factory=dict)
+    answered: dict[str, Any] = field(default_factory=dict)
+    """Answers that were acknowledged, by interrupt."""
+    _key: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def open(self, client: Client) -> None:
+        """Create it and start its turn; what was done is not done again."""
+        if self.session_id is None:
+            status, body = client.post("/sessions")
+            assert status == 201, body
+            self.session_id = body["session_id"]
+        if not self.sent:
+            content = json.dumps({"ledger": self.ledger, "program": self.program})
+            path, message = f"/sessions/{self.session_id}/messages", {"content": content}
+            status, body = client.post(path, message, key=self._key)
+            assert status == 202, body
+            self.sent = True
+
+    def look(self, client: Client, wait: float = 0) -> Json:
+        query = f"?wait=true&timeout={wait:g}" if wait else ""
+        status, body = client.get(f"/sessions/{self.session_id}{query}")
+        assert status == 200, body
+        self.last = body
+        return self.last
+
+    def advance(self, client: Client, wait: float = 0) -> bool:
+        """Do what the session waits for; whether its turn is over."""
+        self.open(client)
+        session = self.look(client, wait)
+        match session["status"]:
+            case "interrupted":
+                if self.cancels:
+                    self._cancel(client)
+                for record in session["interrupts"]:
+                    self.answer(client, record)
+            case "error" if self.cancelled or (self.cancels and session["error_code"] == "turn_cancelled"):
+                self.done = True
+            case "error":
+                # The worker died under it more often than it is taken up by itself.
+                assert session["error_code"] == "worker_exited", session
+                status, body = client.post(f"/sessions/{self.session_id}/retry")
+                assert status in (202, 409), body
+            case "idle":
+                assert programs.fits(self.program, json.loads(session["response"]["content"])), session
+                self.done = True
+        return self.done
+
+    def answer(self, client: Client, record: Json) -> None:
+        value = programs.answer_to(record["payload"])
+        if value is None:
+            return
+        interrupt_id = record["interrupt_id"]
+        status, body = client.post(f"/interrupts/{interrupt_id}/resume", {"value": value})
+        # 409: its worker was lost, or the session was cancelled, before the answer came.
+        assert status in (200, 409), body
+        if status == 200:
+            self.answered[interrupt_id] = value
+
+    def again(self, program: Program) -> None:
+        """Another message to the session, which is idle."""
+        self.program, self.sent, self.done = program, False, False
+        self._key = str(uuid.uuid4())
+        self.turns += 1
+        self.ledger = f"{self.ledger.rpartition('.')[0]}.{self.turns}"
+
+    def _cancel(self, client: Client) -> None:
+        status, body = client.post(f"/sessions/{self.session_id}/cancel")
+        assert status in (200, 409), body
+        self.cancelled = self.cancelled or status == 200
+
+
+class World:
+    """A store, the server on it, which is killed and started again at the same address, and its sessions."""
+
+    def __init__(self, directory: Path, agent: str = AGENT, **options: Any) -> None:
+        self.directory = directory
+        self.ledgers = directory / "ledgers"
+        self.ledgers.mkdir()
+        self.database = directory / "hitl.db"
+        self._agent = agent
+        self._options = {"store": f"sqlite:{self.database}", "log_level": "warning", "log_format": "json", **options}
+        self._port = 0
+        self.sessions: list[Session] = []
+        self.ledgers_used: list[str] = []
+        self.processes: list[Process] = []
+        self._directory_lock = threading.Lock()
+
+    @property
+    def server(self) -> Process:
+        return self.processes[-1]
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def start(self, environment: dict[str, str] | None = None, **options: Any) -> Process:
+        """Start the server; it may die at once where the environment says so."""
+        if self._port == 0:
+            with socket.create_server(("127.0.0.1", 0)) as reserved:
+                self._port = reserved.getsockname()[1]
+        everything = {**self._options, **options, "port": self._port}
+        self.processes.append(Process(self._agent, environment or {}, **everything))
+        return self.server
+
+    def begin(self, environment: dict[str, str] | None = None, **options: Any) -> Process:
+        """The same, and it listens."""
+        server = self.start(environment, **options)
+        assert server.url() is not None, "\n".join(server.lines)
+        return server
+
+    def client(self) -> Client:
+        return Client(self.address)
+
+    def session(self, program: Program, *, cancels: bool = False) -> Session:
+        with self._directory_lock:
+            ledger = str(self.ledgers / f"{len(self.sessions)}.1")
+            session = Session(ledger, program, cancels=cancels)
+            self.sessions.append(session)
+        return session
+
+    def workers(self) -> list[int]:
+        """The worker processes, children of the zygote, oldest first."""
+        return [child for zygote in children(self.server.pid) for child in children(zygote)]
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+
+    def reckon(self) -> None:
+        """Stop the server. Every acknowledged thing is there, nothing was done twice."""
+        client = self.client()
+        for session in self.sessions:
+            assert session.done, session
+            state = session.look(client)
+            assert state["status"] == ("error" if session.cancelled else "idle") or session.cancels, state
+            for interrupt_id, value in session.answered.items():
+                status, record = client.get(f"/interrupts/{interrupt_id}")
+                assert status == 200, record
+                assert (record["status"], record["value"]) == ("resolved", value), record
+        client.close()
+        assert self.server.stop() == 0, "\n".join(self.server.lines)
+        check_store(self.database)
+        for ledger in self.ledgers.iterdir():
+            check_ledger(programs.ledger_lines(str(ledger)))
+
+
+def check_ledger(lines: list[str]) -> None:
+    """A finished step never runs again; a `once` step never runs twice, finished or not."""
+    seen: set[str] = set()
+    effects: Counter[str] = Counter()
+    for line in lines:
+        what, name = line.split()
+        if what == "seen":
+            seen.add(name)
+        else:
+            assert name not in seen, f"{name} had finished and ran again: {lines}"
+            effects[name] += 1
+    for name, count in effects.items():
+        assert count == 1 or not name.startswith("once"), f"{name} ran {count} times: {lines}"
+
+
+def check_store(database: Path) -> None:
+    """In every journal: one start, one result for a step, one outcome for a question, one end and nothing after it."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        journals: dict[int, list[tuple[str, str, bytes]]] = {}
+        for turn, *entry in connection.execute("SELECT turn, entry, path, interrupt FROM journal ORDER BY turn, idx"):
+            journals.setdefault(turn, []).append((entry[0], entry[1], entry[2]))
+        (open_turns,) = connection.execute("SELECT count(*) FROM turns WHERE ended_at IS NULL").fetchone()
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert open_turns == 0
+    for journal in journals.values():
+        kinds = [kind for kind, _, _ in journal]
+        assert kinds.count("start") == 1, kinds
+        assert kinds.index("end") == len(kinds) - 1, kinds
+        steps = Counter(path for kind, path, _ in journal if kind == "step")
+        asks = Counter(path for kind, path, _ in journal if kind == "ask")
+        settled = Counter(interrupt for kind, _, interrupt in journal if kind in ("answer", "expire", "withdraw"))
+        for name, count in [*(steps + asks).items(), *settled.items()]:
+            assert count == 1, (name, journal)
+
+
+def children(pid: int) -> list[int]:
+    """The child processes of a process, of all its threads."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found |= {int(child) for child in (thread / "children").read_text().split()}
+    return sorted(found)
