@@ -132,7 +132,12 @@ class Turn:
         try:
             return await agent()
         finally:
-            self.is_over = True
+            self.agent_returned()
+
+    def agent_returned(self) -> None:
+        """What the agent left behind records nothing from now on."""
+        self.is_over = True
+        self.order.agent_returned()
 
     def adopt(self, task: asyncio.Task[Any], place: Place) -> None:
         """Know a task of the turn until it has ended."""

@@ -316,4 +316,4 @@ async def test_a_call_inside_a_turn_is_a_step_that_a_replay_does_not_repeat(
     reply = await recorded.run(agent)
     assert [(step["kind"], step["name"]) for step, _ in recorded.port.steps] == [("model", "test-model")]
     assert await LocalTurn(journal=recorded.port.journal).run(agent) == reply
-    assert len(server.requests) == 1
+    assert len(server.received) == 1
