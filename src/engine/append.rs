@@ -61,8 +61,13 @@ impl Engine {
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
             let (own, written, now) = (Vec::new(), Written::default(), clock::now());
             let mut writing = Writing { engine: &engine, tx, turn, epoch, now, session, standing, own, written };
-            for record in records {
-                let outcome = writing.record(record, can_replay);
+            let last = records.len().saturating_sub(1);
+            for (place, record) in records.into_iter().enumerate() {
+                let outcome = match record {
+                    // It went on right after that: parked here, what it said next would come from nobody.
+                    Record::Waiting { .. } if place < last => Ok(None),
+                    record => writing.record(record, can_replay),
+                };
                 match outcome {
                     Err(error) if !is_refusal(&error) => return Err(error),
                     outcome => writing.written.batch.push(outcome),

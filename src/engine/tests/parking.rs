@@ -20,6 +20,7 @@ super::for_each_store!(
     a_parked_turn_holds_no_place,
     a_parked_turn_waits_for_its_earliest_timer,
     a_turn_that_went_on_is_not_parked,
+    a_pause_that_was_over_before_it_was_stored_parks_nothing,
 );
 
 fn park_after(seconds: f64) -> Settings {
@@ -58,6 +59,19 @@ async fn beyond_max_warm_the_longest_paused_are_parked_first(fixture: Fixture) {
     for warm in [order.turn, fourth.turn] {
         assert!(!world.turn(warm).await.parked);
     }
+}
+
+/// Its worker said that it waits, went on at once, and all of that came in one piece.
+async fn a_pause_that_was_over_before_it_was_stored_parks_nothing(fixture: Fixture) {
+    let world = World::new(fixture, park_after(0.0)).await;
+    let order = world.begin().await;
+    let batch = vec![question(0, None), waiting(None, &[]), step("late"), question(1, None)];
+    let outcomes = world.append(&order, batch).await.unwrap();
+    assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Ok(Some(_)))).count(), 3);
+    assert_eq!(world.kinds(order.turn).await, "start ask step ask");
+    assert!(!world.turn(order.turn).await.parked);
+    world.append(&order, vec![waiting(Some(3), &[])]).await.unwrap();
+    assert!(world.turn(order.turn).await.parked);
 }
 
 async fn what_nothing_would_wake_stays_in_memory(fixture: Fixture) {

@@ -124,7 +124,7 @@ class Run:
             open_sessions = [session for session in self._world.sessions if not session.done]
             for session in self._chance.sample(open_sessions, len(open_sessions)):
                 session.advance(client, wait=0.05)
-            assert time.monotonic() < deadline, [session.last for session in open_sessions]
+            assert time.monotonic() < deadline, self._world.describe(open_sessions)
             if died():
                 return
 

@@ -222,6 +222,20 @@ class World:
         for process in self.processes:
             process.kill()
 
+    def describe(self, sessions: list[Session]) -> str:
+        """What is known about them, for a failure's message."""
+        told = [f"{self.server.lines}"]
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+            for session in sessions:
+                journal = connection.execute(
+                    "SELECT journal.at, journal.entry, journal.path, epoch, parked, wake_at, recoveries FROM journal"
+                    " JOIN turns ON turns.seq = journal.turn JOIN sessions ON sessions.seq = turns.session"
+                    " WHERE sessions.id = ? ORDER BY journal.turn, idx",
+                    (bytes.fromhex((session.session_id or "").replace("-", "")),),
+                )
+                told += [f"{session}", f"{programs.ledger_lines(session.ledger)}", *map(str, journal)]
+        return "\n".join(told)
+
     def reckon(self) -> None:
         """Stop the server. Every acknowledged thing is there, nothing was done twice."""
         client = self.client()
