@@ -80,6 +80,9 @@ class Order:
         self._internal: deque[Counted] = deque()
         self._wakes: deque[Counted] = deque()
         self._deliveries: deque[Delivery] = deque()
+        self._arriving = 0
+        """Calls of threads that have not been taken up."""
+        self._is_left_at_work = False
         self._is_settling = False
         self._reported = False
         self._grace: asyncio.TimerHandle | None = None
@@ -148,7 +151,13 @@ class Order:
 
     def arrive(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
         """A thread that works for the turn has something to say; it leaves no mark, there is one thread at a time."""
-        self._internal.append(Counted(self, callback, args, context))
+
+        def arrived() -> None:
+            self._arriving -= 1
+            callback(*args)
+
+        self._arriving += 1
+        self._internal.append(Counted(self, arrived, (), context))
         self.settle()
 
     def eased(self) -> None:
@@ -339,12 +348,16 @@ class Order:
             self.turn.fail(mismatch)
         return mismatch is None
 
+    def agent_returned(self) -> None:
+        """Nothing more is told."""
+        self._is_left_at_work = self._arriving > 0 or self._works()
+
     def returned(self) -> ReplayMismatch | None:
         """The agent has returned: what it left unasked in the journal, if that cannot be."""
         if self._replay is None:
             return None
         mismatch: ReplayMismatch | None = self._replay.returned()
-        if self._works():  # a thread that the agent left behind is on its way to what is recorded of it
+        if self._is_left_at_work:  # a thread that the agent left behind was on its way to what is recorded of it
             mismatch = None
         if mismatch is None:
             self.records.port.replayed(list(self._replay.warnings))

@@ -132,7 +132,12 @@ class Turn:
         try:
             return await agent()
         finally:
-            self.is_over = True
+            self.agent_returned()
+
+    def agent_returned(self) -> None:
+        """What the agent left behind records nothing from now on."""
+        self.is_over = True
+        self.order.agent_returned()
 
     def adopt(self, task: asyncio.Task[Any], place: Place) -> None:
         """Know a task of the turn until it has ended."""
@@ -371,7 +376,8 @@ class Turn:
                 "arguments": {},
             }
             # With the number of the step itself: the run before the crash asked for nothing else here.
-            answer = await self._ask(number, question, payload, response_schema=schema)
+            request = self._request("unknown_outcome", payload, response_schema=schema)
+            answer = await self._ask(number, question, request)
             result = outcome_result(answer)
             if result is not None:
                 self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
@@ -412,51 +418,41 @@ class Turn:
         """
         place = self._enter_call()
         step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
+        request = self._request(
+            type,
+            payload,
+            message=message,
+            response_schema=response_schema,
+            allowed_decisions=allowed_decisions,
+            tool_call_id=tool_call_id,
+            args_digest=args_digest,
+            expires_in=expires_in,
+            has_default=has_default,
+            metadata=metadata,
+        )
+        if agent is not None:
+            request["agent"] = agent
         with paused():
-            return await self._ask(
-                place.next_number(),
-                step,
-                payload,
-                message=message,
-                response_schema=response_schema,
-                allowed_decisions=allowed_decisions,
-                tool_call_id=tool_call_id,
-                agent=agent,
-                args_digest=args_digest,
-                expires_in=expires_in,
-                has_default=has_default,
-                metadata=metadata,
-            )
+            return await self._ask(place.next_number(), step, request)
 
-    async def _ask(
-        self,
-        number: int,
-        step: StepIdentity,
-        payload: dict[str, Any],
-        *,
-        message: str | None = None,
-        response_schema: dict[str, Any] | None = None,
-        allowed_decisions: list[str] | None = None,
-        tool_call_id: str | None = None,
-        agent: str | None = None,
-        args_digest: str | None = None,
-        expires_in: float | None = None,
-        has_default: bool = False,
-        metadata: dict[str, Any] | None = None,
-    ) -> Any:
+    def _request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
         request: InterruptRequest = {
-            "type": step["name"],
+            "type": type,
             "payload": payload,
-            "message": message,
-            "response_schema": response_schema,
-            "allowed_decisions": allowed_decisions,
-            "tool_call_id": tool_call_id,
-            "agent": agent if agent is not None else agent_name.get() or self.agent,
-            "args_digest": args_digest,
-            "expires_in": expires_in,
-            "has_default": has_default,
-            "metadata": metadata,
+            "message": None,
+            "response_schema": None,
+            "allowed_decisions": None,
+            "tool_call_id": None,
+            "agent": agent_name.get() or self.agent,
+            "args_digest": None,
+            "expires_in": None,
+            "has_default": False,
+            "metadata": None,
         }
+        request.update(members)  # type: ignore[typeddict-item]  # the callers are in this class
+        return request
+
+    async def _ask(self, number: int, step: StepIdentity, request: InterruptRequest) -> Any:
         path = step["path"]
         claim = self.order.claim(step, False)[0]
         future = self.order.expect(path, number)

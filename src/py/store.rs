@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use pyo3_async_runtimes::tokio::get_runtime;
 
 use crate::domain::payload::MAX_PAYLOAD;
-use crate::domain::session::{Session, Status};
+use crate::domain::session::{Failure, Session, Status};
 use crate::domain::{Error, TurnId};
 use crate::engine::dispatch::TurnOrder;
 use crate::server::models::SessionSummary;
@@ -67,11 +67,11 @@ impl StoredSessions {
     ) -> PyResult<OpenTurns<'py>> {
         let query = SessionQuery { status: Some(read_status(status)?), limit, cursor };
         let Found { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
-        let turns = orders.iter().map(|order| {
-            let frame = serde_json::to_vec(&ToWorker::turn(order, MAX_PAYLOAD))
+        let turns = orders.into_iter().map(|(order, unreadable)| {
+            let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
-            let refusal = runtime::refusal(&order.journal, python).map(|failure| (failure.code, failure.message));
-            Ok((PyBytes::new(py, &frame), refusal))
+            let refusal = unreadable.or_else(|| runtime::refusal(&order.journal, python));
+            Ok((PyBytes::new(py, &frame), refusal.map(|failure| (failure.code, failure.message))))
         });
         Ok((turns.collect::<PyResult<_>>()?, others, next))
     }
@@ -97,7 +97,8 @@ impl StoredSessions {
 
 /// The open turns of a page of sessions.
 struct Found {
-    orders: Vec<TurnOrder>,
+    /// Each with why its journal cannot be read, if it cannot.
+    orders: Vec<(TurnOrder, Option<Failure>)>,
     others: BTreeMap<String, usize>,
     next: Option<u64>,
 }
@@ -116,16 +117,22 @@ fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<
     Ok(Found { orders, others, next })
 }
 
-fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<TurnOrder, Error> {
+fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOrder, Option<Failure>), Error> {
     let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen)?;
-    Ok(TurnOrder {
+    let (journal, unreadable) = match reader.journal(turn) {
+        // One turn's trouble, and not the file's: a later release may have written it.
+        Err(Error::Internal(why)) => (Vec::new(), Some(Failure::new("journal_unreadable", why))),
+        read => (read?, None),
+    };
+    let order = TurnOrder {
         turn,
         epoch: row.epoch,
         session: session.id,
         message: Arc::new(row.message),
         state: reader.messages(session.id)?,
-        journal: reader.journal(turn)?,
-    })
+        journal,
+    };
+    Ok((order, unreadable))
 }
 
 fn read_status(text: &str) -> PyResult<Status> {

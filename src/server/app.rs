@@ -15,7 +15,7 @@ use super::error::ServerError;
 use super::hosts::Hosts;
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
-use super::{docs, events, front, health, interrupts, messages, metrics, openapi, resume, sessions};
+use super::{docs, events, front, health, interrupts, messages, metrics, openapi, resume, sessions, unread};
 use crate::engine::Engine;
 
 /// What handlers share.
@@ -91,6 +91,7 @@ impl App {
             })
             .fallback(async || ServerError::NotFound)
             .layer(middleware::from_fn_with_state(self.clone(), front::admit))
+            .layer(middleware::from_fn_with_state(self.clone(), unread::read_to_end))
             .with_state(self.clone())
     }
 }

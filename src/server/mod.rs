@@ -28,6 +28,7 @@ pub mod settings;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::future::Future;
 use std::io;

@@ -74,6 +74,16 @@ pub enum OpenError {
         /// The newest that this build knows.
         known: i64,
     },
+    /// The file was written by a release whose files are not taken over.
+    #[error("{} has schema version {found}, this version of hitl takes over {known} and later", .path.display())]
+    TooOld {
+        /// Where.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// The oldest that this build takes over.
+        known: i64,
+    },
     /// The file or its directory may not be read, written or made.
     #[error("no permission to read and write {}", .0.display())]
     NoPermission(PathBuf),
@@ -137,6 +147,7 @@ impl OpenError {
             Self::NotADatabase(_) => "store_not_a_database",
             Self::NotAStore(_) => "store_of_another_program",
             Self::Newer { .. } => "store_newer",
+            Self::TooOld { .. } => "store_too_old",
             Self::NoPermission(_) => "store_no_permission",
             Self::IsDirectory(_) => "store_is_directory",
             Self::ParentMissing { .. } => "store_parent_missing",
@@ -154,6 +165,9 @@ impl OpenError {
             Self::Unsupported(_) => "use sqlite:PATH; one file serves a million parked sessions",
             Self::NotADatabase(_) | Self::NotAStore(_) => "name another file; hitl makes it when it does not exist",
             Self::Newer { .. } => "upgrade hitl, or name another file; a newer store is never written by an older hitl",
+            Self::TooOld { .. } => {
+                "finish its sessions with the release that wrote it, and name another file for this one"
+            }
             Self::NoPermission(_) => "the user that runs the server must own the file and its directory",
             Self::IsDirectory(_) => "name a file inside it, such as sqlite:DIRECTORY/hitl.db",
             Self::ParentMissing { .. } => "make that directory first, or check the path for a typing error",

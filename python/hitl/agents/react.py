@@ -15,7 +15,8 @@ from hitl.approvals import guard_output
 from hitl.errors import HitlError
 from hitl.guardrails import Guardrail, read_output_guardrails
 from hitl.messages import ChatMessage
-from hitl.models.chat_client import ChatClient, ModelReply, ModelRequest
+from hitl.models.chat_client import ChatClient, ModelRequest
+from hitl.models.recording import record_model_call
 from hitl.runtime import Turn, agent_name, current_turn
 from hitl.stopwatch import limit
 from hitl.tools import Tool, tool
@@ -213,30 +214,9 @@ class ReActAgent:
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
         )
 
-        async def body() -> dict[str, Any]:
-            reply = await client.complete(request)
-            if type(reply) is not ModelReply or reply.message.role != "assistant":
-                raise TypeError(
-                    f"{type(client).__name__}.complete() must return a ModelReply with an assistant message"
-                )
-            return {
-                "message": reply.message.to_dict(),
-                "usage": dict(reply.usage),
-                "finish_reason": reply.finish_reason,
-            }
-
-        reply = await turn.run_step(
-            "model",
-            model,
-            body,
-            arguments={
-                "messages": [message.to_dict() for message in request.messages],
-                "tools": request.tools,
-                "response_format": None if request.response_format is None else request.response_format.schema,
-            },
-        )
-        add_usage(turn, reply["usage"])
-        return ChatMessage.from_dict(reply["message"])
+        reply = await record_model_call(turn, client, client.complete, request)
+        add_usage(turn, reply.usage)
+        return reply.message
 
     async def _run_tools(self, box: ToolBox, reply: ChatMessage, doomed: Mapping[str, str]) -> list[ChatMessage]:
         """Run all calls of a reply at once; results in the order of the calls."""

@@ -96,7 +96,7 @@ class Interrupt:
         return self.payload.get("tool_args")
 
 
-RETRIABLE_ERRORS = frozenset({"replay_mismatch", "python_unsupported", "unknown_step_kind", "worker_exited"})
+RETRIABLE_ERRORS = frozenset({"replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"})
 """Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hitl.errors import HitlError
 from hitl.models.chat_client import ModelReply, ModelRequest
+from hitl.models.recording import record_model_call, turn_to_record_in
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -79,7 +80,16 @@ class OpenAIChatClient:
             self._spare = self._build()
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask the model; raises `openai.OpenAIError` (after its retries), `ModelNotConfigured`."""
+        """Ask the model; raises `openai.OpenAIError` (after its retries), `ModelNotConfigured`.
+
+        Inside a turn the call is a step of it: a replay gets the recorded reply, and `on_delta` is not called again.
+        """
+        turn = turn_to_record_in()
+        if turn is None:
+            return await self._complete(request)
+        return await record_model_call(turn, self, self._complete, request)
+
+    async def _complete(self, request: ModelRequest) -> ModelReply:
         from hitl.models.wire import ReplyBuilder, response_format_to_wire, to_wire
 
         client = self._client()

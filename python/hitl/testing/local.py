@@ -263,7 +263,7 @@ class LocalTurn:
             try:
                 return await function(*args, **kwargs)
             finally:
-                self.turn.is_over = True
+                self.turn.agent_returned()
 
         with self.turn.order.inside():
             task = asyncio.Task(main(), loop=self.turn.loop, context=self._context)

@@ -175,3 +175,40 @@ async fn connections_that_do_not_finish_are_cut() {
     server.stop().await;
     assert_eq!(rest(&mut stream).await, "");
 }
+
+#[tokio::test]
+async fn a_request_that_is_refused_before_its_body_came_leaves_the_connection_usable() {
+    let server = Server::start(HttpSettings::default()).await;
+    let mut stream = server.connect().await;
+    let host = server.address;
+    let head = format!(
+        "POST /sessions/nobody/cancel HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // Time for the server to know the refusal, while the body is not there.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    stream.write_all(b"{}").await.unwrap();
+    stream
+        .write_all(format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    let answers = rest(&mut stream).await;
+    assert!(answers.starts_with("HTTP/1.1 404"), "{answers}");
+    assert!(answers.contains("HTTP/1.1 200"), "{answers}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_end_closes_the_connection_and_the_answer_says_so() {
+    let server = Server::start(HttpSettings::default()).await;
+    let host = server.address;
+    let request = format!(
+        "POST /sessions/nobody/cancel HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{{}}"
+    );
+    let answer = server.exchange(request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.contains("connection: close"), "{answer}");
+    server.stop().await;
+}

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::lock::{Access, Lock};
-use super::migrations::{self, APPLICATION_ID, NEWEST};
+use super::migrations::{self, APPLICATION_ID, NEWEST, OLDEST};
 use super::{connection, log};
 use crate::store::open::OpenError;
 
@@ -157,6 +157,9 @@ fn check_contents(path: &Path, connection: &Connection) -> Result<i64, OpenError
     match (application, tables) {
         (APPLICATION_ID, _) if version > NEWEST => {
             Err(OpenError::Newer { path: path.to_owned(), found: version, known: NEWEST })
+        }
+        (APPLICATION_ID, _) if version < OLDEST => {
+            Err(OpenError::TooOld { path: path.to_owned(), found: version, known: OLDEST })
         }
         (APPLICATION_ID, _) => Ok(version),
         (0, 0) if version == 0 => Ok(0),

@@ -2,18 +2,20 @@
 
 use rusqlite::Connection;
 
-/// Every migration in order; number `n` of the file name is at index `n - 1`.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_sessions.sql")];
+/// The oldest version that can be brought up to date. Version 1 is that of 0.1.0, whose journals cannot be replayed.
+pub(super) const OLDEST: i64 = 2;
+/// Every migration in order; the first one makes version [`OLDEST`], as its file name says.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0002_sessions.sql")];
 
 /// The version of the schema that this build writes.
-pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
+pub(super) const NEWEST: i64 = OLDEST + MIGRATIONS.len() as i64 - 1;
 /// Marks the file as ours ("hitl").
 pub(super) const APPLICATION_ID: i64 = 0x6869_746c;
 
 /// Brings the schema from `version` to the newest, or changes nothing.
 pub(super) fn run(connection: &mut Connection, version: i64) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    for (number, migration) in (1_i64..).zip(MIGRATIONS) {
+    for (number, migration) in (OLDEST..).zip(MIGRATIONS) {
         if number > version {
             transaction.execute_batch(migration)?;
         }

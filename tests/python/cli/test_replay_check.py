@@ -198,6 +198,15 @@ def test_a_turn_of_an_unknown_python_is_refused_before_anything_runs() -> None:
     assert "between the steps" not in checked.errors
 
 
+def test_a_journal_that_cannot_be_read_is_its_turns_trouble_alone() -> None:
+    leave_asking(2)
+    with closing(sqlite3.connect("shop.db")) as file, file:
+        assert file.execute("UPDATE journal SET entry = 'hologram' WHERE idx = 1 AND turn = 1").rowcount == 1
+    checked = check()
+    assert (checked.code, checked.verdicts) == (1, ["breaks", "goes on"])
+    assert checked.report["turns"][0]["error_code"] == "journal_unreadable"
+
+
 def test_turns_of_other_agents_are_counted_and_not_run() -> None:
     leave_asking(2)
     checked = check(agent="clerk:agent")

@@ -12,9 +12,10 @@ import openai
 import pytest
 
 from hitl.messages import ChatMessage
-from hitl.models import Delta, ModelRequest, OpenAIChatClient, OpenRouterChatClient, ResponseFormat
+from hitl.models import Delta, ModelReply, ModelRequest, OpenAIChatClient, OpenRouterChatClient, ResponseFormat
 from hitl.models.chat_completions import ModelNotConfigured
 from hitl.models.wire import IncompleteReply
+from hitl.testing.local import LocalTurn
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
 
 WEATHER = {
@@ -301,3 +302,18 @@ def test_a_client_made_and_prepared_before_a_fork_works_in_the_children(server: 
         ours.close()
     assert [text for _, text in answers] == ["first", "second"]
     assert os.getpid() not in {pid for pid, _ in answers}
+
+
+async def test_a_call_inside_a_turn_is_a_step_that_a_replay_does_not_repeat(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    server.replies = [Reply("once")]
+
+    async def agent() -> ModelReply:
+        return await client.complete(request())
+
+    recorded = LocalTurn()
+    reply = await recorded.run(agent)
+    assert [(step["kind"], step["name"]) for step, _ in recorded.port.steps] == [("model", "test-model")]
+    assert await LocalTurn(journal=recorded.port.journal).run(agent) == reply
+    assert len(server.received) == 1

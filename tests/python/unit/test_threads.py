@@ -183,3 +183,32 @@ async def test_a_thread_that_is_blocked_when_its_turn_ends_is_released() -> None
     assert isinstance(ended[0], asyncio.CancelledError)
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_what_a_thread_that_was_left_behind_asked_for_need_not_be_asked_for_again_in_time() -> None:
+    go = threading.Event()
+
+    def tool() -> None:
+        go.wait(5)
+        step.sync(int)
+
+    async def agent(until_it_called: bool) -> str:
+        left = asyncio.create_task(step(tool))
+        await named("works")
+        go.set()
+        if until_it_called:
+            await asyncio.wait([left])
+        else:  # its call has reached the loop, which has not come to it when the agent returns
+            ready: Any = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+            while not any("_arrive" in repr(handle) for handle in list(ready)):
+                continue
+        return "returned"
+
+    first = LocalTurn()
+    await first.run(agent, True)
+    await first.end()
+    assert first.port.paths() == ["0#1", "0.1#1/0#1", "0.1#1"]
+    go.clear()
+    again = LocalTurn(journal=first.port.journal[:3])
+    assert await again.run(agent, False) == "returned"
+    await again.end()

@@ -9,7 +9,7 @@ use crate::domain::Error;
 use crate::domain::journal::Entry;
 use crate::store::contract::fixture::*;
 use crate::store::open::{self, OpenError, Owner};
-use crate::store::sqlite::migrations::NEWEST;
+use crate::store::sqlite::migrations::{NEWEST, OLDEST};
 use crate::store::{Store, StoreExt};
 
 const STORE: &str = "HITL_TEST_STORE_TO_BE_SHARED";
@@ -189,9 +189,9 @@ async fn what_cannot_be_read_as_it_is_is_refused() {
         rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         read_only(&path).err().unwrap()
     };
-    let (newer, older) = (with_version(NEWEST + 1), with_version(NEWEST - 1));
+    let (newer, too_old) = (with_version(NEWEST + 1), with_version(OLDEST - 1));
     assert_eq!(newer, OpenError::Newer { path: path.clone(), found: NEWEST + 1, known: NEWEST });
-    assert_eq!(older, OpenError::Older { path: path.clone(), found: NEWEST - 1, known: NEWEST });
+    assert_eq!(too_old, OpenError::TooOld { path: path.clone(), found: OLDEST - 1, known: OLDEST });
     std::fs::write(&path, "").unwrap();
     assert_eq!(read_only(&path).err().unwrap().code(), "store_older");
     std::fs::write(&path, "a diary\n".repeat(100)).unwrap();

@@ -141,6 +141,16 @@ async fn a_newer_database_is_refused_with_both_versions() {
     assert_eq!(names(directory.path()), ["hitl.db"]);
 }
 
+#[tokio::test]
+async fn a_file_of_the_first_release_is_refused_and_left_alone() {
+    let (_directory, path) = place();
+    open(&path).close().await.unwrap();
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 1).unwrap();
+    let before = fs::read(&path).unwrap();
+    assert_eq!(refusal(&path).code(), "store_too_old");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
 #[test]
 fn an_empty_file_becomes_a_store() {
     let (_directory, path) = place();

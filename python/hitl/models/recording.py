@@ -1,0 +1,44 @@
+"""A model call as a step: what a model said once is what it said, in every replay of the turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hitl.messages import ChatMessage
+from hitl.models.chat_client import ModelReply, ModelRequest
+from hitl.places import place_var
+from hitl.runtime import Turn
+
+
+async def record_model_call(
+    turn: Turn, client: object, complete: Callable[[ModelRequest], Awaitable[ModelReply]], request: ModelRequest
+) -> ModelReply:
+    """Ask a model in a step of kind ``model``, by ``complete`` of ``client``; TypeError when that returns something
+    else than an assistant's reply."""
+
+    async def body() -> dict[str, Any]:
+        reply = await complete(request)
+        if type(reply) is not ModelReply or reply.message.role != "assistant":
+            raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")
+        return {"message": reply.message.to_dict(), "usage": dict(reply.usage), "finish_reason": reply.finish_reason}
+
+    recorded = await turn.run_step(
+        "model",
+        request.model,
+        body,
+        arguments={
+            "messages": [message.to_dict() for message in request.messages],
+            "tools": request.tools,
+            "response_format": None if request.response_format is None else request.response_format.schema,
+        },
+    )
+    return ModelReply(ChatMessage.from_dict(recorded["message"]), recorded["usage"], recorded["finish_reason"])
+
+
+def turn_to_record_in() -> Turn | None:
+    """The turn whose journal a model call made here belongs to; None outside of turns, and inside of a model step."""
+    place = place_var.get()
+    if place is None or (place.step is not None and place.step.kind == "model"):
+        return None
+    return place.turn
