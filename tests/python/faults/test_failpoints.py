@@ -15,6 +15,7 @@ from hitl import _core
 from tests.python.faults import worker_points
 from tests.python.faults.programs import Maker
 from tests.python.faults.world import Client, Gone, Session, World, full
+from tests.python.support.waiting import eventually
 
 AGENT = "tests.python.faults.dying_agent:agent"
 AGENTS, ROUNDS, HITS = full((1, 1, 2), (4, 5, 6))
@@ -72,9 +73,9 @@ class Run:
 
     def pass_by(self, place: str) -> None:
         """A server, or one of its workers, dies at that place, sooner or later."""
-        if place in LEFT_PAUSED:
-            self._leave_paused()
         for hit in (self._chance.randint(1, HITS), 1):
+            if place in LEFT_PAUSED:
+                self._leave_paused()
             environment, died = self._arm(place, hit)
             server = self._world.start(environment, **OPTIONS.get(place, COLD))
             sessions = [self._world.session(self._maker.mix(), cancels=place in CANCELS) for _ in range(AGENTS)]
@@ -138,8 +139,7 @@ class Run:
         self._world.begin(**WARM)
         with closing(self._world.client()) as client:
             session.open(client)
-            while session.look(client, wait=1)["status"] != "interrupted":
-                pass
+            eventually(lambda: self._world.last_entry(session), "pause")
         self._world.server.kill()
 
 

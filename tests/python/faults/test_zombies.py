@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -48,12 +47,12 @@ def haunt(world: World, number: int, late: str) -> None:
         zombie = stop(place)
         # Another worker has it, and waits for a person.
         until(client, session_id, "interrupted")
-        eventually(lambda: journal(world.database, session_id)[-1][0], "pause")
-        before = journal(world.database, session_id)
+        eventually(lambda: world.journal(session_id)[-1][0], "pause")
+        before = world.journal(session_id)
         Path(f"{place}.gate").touch()
         os.kill(zombie, signal.SIGCONT)
         eventually(lambda: is_alive(zombie), False)
-        assert journal(world.database, session_id) == before
+        assert world.journal(session_id) == before
 
         state = client.get(f"/sessions/{session_id}")[1]
         assert state["status"] == "interrupted"
@@ -82,14 +81,3 @@ def is_alive(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
-
-
-def journal(database: Path, session_id: str) -> list[tuple[str, str | None]]:
-    """The kind and the path of each entry."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        rows = connection.execute(
-            "SELECT journal.entry, journal.path FROM journal JOIN turns ON turns.seq = journal.turn"
-            " JOIN sessions ON sessions.seq = turns.session WHERE sessions.id = ? ORDER BY idx",
-            (bytes.fromhex(session_id.replace("-", "")),),
-        )
-        return [(entry, path) for entry, path in rows]

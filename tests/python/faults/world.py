@@ -228,16 +228,28 @@ class World:
     def describe(self, sessions: list[Session]) -> str:
         """What is known about them, for a failure's message."""
         told = [f"{self.server.lines}"]
-        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
-            for session in sessions:
-                journal = connection.execute(
-                    "SELECT journal.at, journal.entry, journal.path, epoch, parked, wake_at, recoveries FROM journal"
-                    " JOIN turns ON turns.seq = journal.turn JOIN sessions ON sessions.seq = turns.session"
-                    " WHERE sessions.id = ? ORDER BY journal.turn, idx",
-                    (bytes.fromhex((session.session_id or "").replace("-", "")),),
-                )
-                told += [f"{session}", f"{programs.ledger_lines(session.ledger)}", *map(str, journal)]
+        for session in sessions:
+            told += [
+                f"{session}",
+                f"{programs.ledger_lines(session.ledger)}",
+                *map(str, self.journal(session.session_id)),
+            ]
         return "\n".join(told)
+
+    def last_entry(self, session: Session) -> str | None:
+        """What kind of entry is the last one of its journal."""
+        journal = self.journal(session.session_id)
+        return journal[-1][0] if journal else None
+
+    def journal(self, session_id: str | None) -> list[tuple[str, str | None]]:
+        """The kind and the path of each entry of its turns."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+            rows = connection.execute(
+                "SELECT journal.entry, journal.path FROM journal JOIN turns ON turns.seq = journal.turn"
+                " JOIN sessions ON sessions.seq = turns.session WHERE sessions.id = ? ORDER BY journal.turn, idx",
+                (bytes.fromhex((session_id or "").replace("-", "")),),
+            )
+            return [(entry, path) for entry, path in rows]
 
     def reckon(self) -> None:
         """Stop the server. Every acknowledged thing is there, nothing was done twice."""
