@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -85,6 +86,8 @@ def edit(module: str, *edits: tuple[str, str]) -> None:
         assert before in source
         source = source.replace(before, after)
     write(module, source)
+    # Python takes cached bytecode for a source of the same second and size.
+    shutil.rmtree("__pycache__", ignore_errors=True)
 
 
 def check(*arguments: str, agent: str = "shop:agent", **variables: str) -> Checked:
