@@ -105,7 +105,8 @@ _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_
 def fingerprint(value: Any) -> str:
     """32 hex digits of the SHA-256 of a value's canonical JSON; of its class only, where it has no JSON."""
     try:
-        text = _canonical_json(value)
+        # An encoder is slow for a bare number.
+        text = repr(value) if type(value) is int else _canonical_json(value)
     except (TypeError, ValueError, RecursionError):
         try:
             text = _canonical_json(encode(value))

@@ -260,32 +260,32 @@ class Turn:
         place = self._enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
         path = step["path"]
-        scope = StepScope(place.step, path, kind, name, once, self.epoch)
         claim = self.order.claim(step, once)[0]
         if past is not NOTHING and claim == "live" and not self.order.is_live:
             result: T = past
             return result
         number = place.next_number()
         future = self.order.expect(path, number)
-        context = contextvars.copy_context()
-        start = partial(self._start_body, scope, step, body, context)
+        scope: StepScope | None = None
         try:
-            if claim in ("body", "intent"):
+            if claim != "recorded":  # else it needs neither a body nor what belongs to one
+                scope = StepScope(place.step, path, kind, name, once, self.epoch)
+                start = partial(self._start_body, scope, step, body, contextvars.copy_context())
                 begun = self.order.began.get(path)
-                if begun is not None:
+                if claim == "live":
+                    self.order.when_live(path, partial(self._begin, scope, step, start), step)
+                elif claim != "never" and begun is not None:
                     await self._settle_outcome(step, number, arguments, begun, start)
-                elif not self._run_bodies:
+                elif claim != "never" and not self._run_bodies:
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
-                else:
+                elif claim != "never":
                     scope.ordered = True  # its body asked for something: it runs again from its top
                     start()
-            elif claim == "live":
-                self.order.when_live(path, partial(self._begin, scope, step, start), step)
             outcome = await future
         except asyncio.CancelledError:
             self.order.withdraw(path)
-            if scope.task is not None:
+            if scope is not None and scope.task is not None:
                 scope.task.cancel()
             raise
         opened: T = self._opened(outcome, scope)
@@ -343,11 +343,11 @@ class Turn:
         return {"error": encode_error(error)}
 
     @staticmethod
-    def _opened(outcome: dict[str, Any], scope: StepScope) -> Any:
+    def _opened(outcome: dict[str, Any], scope: StepScope | None) -> Any:
         if "error" not in outcome:
             return decode(outcome["value"])
         error = decode_error(outcome["error"])
-        if scope.error is not None:
+        if scope is not None and scope.error is not None:
             # The class and arguments are those of the record; the traceback is only for people to read.
             raise error.with_traceback(scope.error.__traceback__)
         raise error
