@@ -188,7 +188,8 @@ mod armed {
     }
 }
 
-#[cfg(all(test, feature = "failpoints"))]
+#[cfg(test)]
+#[cfg(feature = "failpoints")]
 mod tests {
     use std::process::Command;
 
