@@ -90,14 +90,7 @@ impl Engine {
             journal.push(Recorded { at: now, entry });
         }
         faults::at(Point::EngineClaimWritten);
-        let order = TurnOrder {
-            turn: turn.id,
-            epoch,
-            session: turn.session_id,
-            message: Arc::new(turn.message.clone()),
-            state: tx.messages(turn.session_id)?,
-            journal,
-        };
+        let order = order(tx, turn, epoch, journal)?;
         Ok(Claim::new(self, order, Duration::from_millis(turn.worked_ms)))
     }
 
@@ -107,14 +100,7 @@ impl Engine {
         let epoch = tx.claim_turn(turn.id)?;
         let entry = Entry::Start { code: runtime.code, python: runtime.python };
         tx.append(turn.id, epoch, &entry, now)?;
-        let order = TurnOrder {
-            turn: turn.id,
-            epoch,
-            session: turn.session_id,
-            message: Arc::new(turn.message.clone()),
-            state: tx.messages(turn.session_id)?,
-            journal: vec![Recorded { at: now, entry }],
-        };
+        let order = order(tx, turn, epoch, vec![Recorded { at: now, entry }])?;
         Ok(Claim::new(self, order, Duration::ZERO))
     }
 
@@ -288,6 +274,18 @@ impl Engine {
             self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
         Ok(dispatch.runtime())
     }
+}
+
+/// What a worker is given to run the claimed turn.
+fn order(tx: &dyn Transaction, turn: &Turn, epoch: u64, journal: Vec<Recorded>) -> Result<TurnOrder, Error> {
+    Ok(TurnOrder {
+        turn: turn.id,
+        epoch,
+        session: turn.session_id,
+        message: Arc::new(turn.message.clone()),
+        state: tx.messages(turn.session_id)?,
+        journal,
+    })
 }
 
 /// Whether the journal was written last by other code, or on another Python.
