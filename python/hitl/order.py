@@ -66,7 +66,9 @@ class Order:
         """Calls of the turn in executors."""
         self.sockets = 0
         """Sockets that the turn itself, not a step, watches."""
-        self.is_pure = not any(entry["entry"] == "wakes" for entry in journal)
+        self.is_pure = not any(
+            "/" not in wake["task"] for entry in journal if entry["entry"] == "wakes" for wake in entry["wakes"]
+        )
         """Whether nothing but the journal has woken the turn so far."""
         self._offset = self.schedule.time() - time.time()
         self.now = self._clock(journal[0]["at"]) if journal else self.schedule.time()

@@ -70,6 +70,13 @@ pub struct Wake {
     pub location: Option<String>,
 }
 
+impl Wake {
+    /// Whether the task belongs to the body of a step, whose path is before a slash.
+    pub fn is_in_step(&self) -> bool {
+        self.task.contains('/')
+    }
+}
+
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "lowercase")]

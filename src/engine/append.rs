@@ -118,9 +118,13 @@ impl Writing<'_> {
             Record::Timer { path, due } => self.append(&Entry::Timer { path, due }).map(Some),
             Record::Ask { step, ask } => self.ask(step, *ask).map(Some),
             Record::Wakes(wakes) => {
-                let impure_at = wakes.first().map(|wake| wake.location.clone().unwrap_or_else(|| wake.task.clone()));
+                // Inside of a step raw I/O is where it belongs.
+                let outside = wakes.iter().find(|wake| !wake.is_in_step());
+                let impure_at = outside.map(|wake| wake.location.clone().unwrap_or_else(|| wake.task.clone()));
                 self.append(&Entry::Wakes { wakes })?;
-                self.tx.note_turn(self.turn, impure_at, Vec::new())?;
+                if impure_at.is_some() {
+                    self.tx.note_turn(self.turn, impure_at, Vec::new())?;
+                }
                 Ok(None)
             }
             Record::Withdraw { interrupt } => self.withdraw(interrupt).map(|()| None),
