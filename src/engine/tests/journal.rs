@@ -90,7 +90,8 @@ async fn order_marks_say_where_the_turn_was_impure(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let order = world.begin().await;
     let wake = |location: &str| Wake { after: 0, task: "0.1".to_owned(), location: Some(location.to_owned()) };
-    let batch = vec![Record::Wakes(vec![wake("a.py:1"), wake("a.py:2")]), Record::Wakes(vec![wake("a.py:3")])];
+    let inside = Wake { after: 0, task: "0#1/0".to_owned(), location: Some("a step may".to_owned()) };
+    let batch = vec![Record::Wakes(vec![inside, wake("a.py:1"), wake("a.py:2")]), Record::Wakes(vec![wake("a.py:3")])];
     assert_eq!(world.append(&order, batch).await, Ok(vec![Ok(None), Ok(None)]));
     let notes = world.engine.session(order.session).await.unwrap().replay.unwrap();
     assert_eq!(notes.impure_at.as_deref(), Some("a.py:1"));
