@@ -25,6 +25,7 @@ class StepScope:
 
     __slots__ = (
         "attempt",
+        "calls",
         "done",
         "error",
         "fired",
@@ -33,6 +34,7 @@ class StepScope:
         "once",
         "ordered",
         "outer",
+        "over",
         "path",
         "pending",
         "task",
@@ -49,7 +51,10 @@ class StepScope:
         self.attempt = attempt
         """Grows with every run of the turn: what a model says in a later attempt replaces what it said before."""
         self.ordered = False
+        self.over = False
+        """The body has come to its end, and nothing of it may record anything more."""
         self.done = False
+        """What the body came to has been taken."""
         self.task: asyncio.Task[object] | None = None
         self.error: BaseException | None = None
         """What the body raised, for its traceback."""
@@ -60,13 +65,22 @@ class StepScope:
         """Timers that fired while it was free, each with the entry that was delivered last: a re-run has to know."""
         self.threads = 0
         """Threads of ours that run for it and do not wait in a hitl call."""
+        self.calls: dict[asyncio.Task[object], None] = {}
+        """What its threads wait for, in the order of their calls."""
 
     @property
     def is_busy(self) -> bool:
         """Whether something runs here that the journal does not know: the body itself, or a thread of it."""
         if self.done:
             return False
-        return not self.ordered or self.threads > 0 or (self.task is not None and self.task.done())
+        return not self.ordered or self.threads > 0 or self.over
+
+    def end(self) -> None:
+        """The body is over. A thread of it cannot be stopped, but waits for nothing any more: how far it had come when
+        its task was cancelled, no re-run could tell."""
+        self.over = True
+        for call in tuple(self.calls):
+            call.cancel()
 
 
 class Place:

@@ -196,7 +196,7 @@ class Turn:
         if self.has_ended:
             raise RuntimeError("a hitl call was made after its turn had ended")
         scope = place.step
-        if scope is not None and scope.done:
+        if scope is not None and scope.over:
             raise RuntimeError(f"a task that was started inside step {scope.name!r} outlived it and made a hitl call")
         return place
 
@@ -305,13 +305,14 @@ class Turn:
             return
         place = Place(self, scope)
         context.run(place_var.set, place)
-        task = asyncio.Task(contained(body), loop=self.loop, context=context, name=f"hitl step {scope.path}")
+        task = asyncio.Task(contained(body, scope.end), loop=self.loop, context=context, name=f"hitl step {scope.path}")
         scope.task = task
         self.bodies[scope.path] = scope
         self.adopt(task, place)
         task.add_done_callback(partial(self._body_done, scope, step), context=OUTSIDE)
 
     def _body_done(self, scope: StepScope, step: StepIdentity, task: asyncio.Task[Any]) -> None:
+        scope.end()  # where it was cancelled before it began
         scope.done = True
         if self.bodies.get(scope.path) is scope:
             del self.bodies[scope.path]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,12 +17,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def contained(body: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
-    """Value or exit of a body. Asyncio lets a task's SystemExit fly out of the loop, which may be somebody else's."""
+async def contained(
+    body: Callable[[], Awaitable[T]], at_end: Callable[[], None]
+) -> tuple[T | None, BaseException | None]:
+    """Value or exit of a body. Asyncio lets a task's SystemExit fly out of the loop, which may be somebody else's.
+
+    ``at_end`` is called before the last callback of the body's task ends: after it, the turn would seem to rest.
+    """
     try:
         return await body(), None
     except (SystemExit, KeyboardInterrupt) as leaving:
         return None, leaving
+    finally:
+        at_end()
 
 
 def label(function: Callable[..., Any]) -> str:
@@ -84,6 +90,7 @@ class ThreadCall:
         self._error: BaseException | None = None
         self._value: Any = None
         self._holder: Turn | StepScope | None = None
+        self._scope: StepScope | None = None
         self.over = False
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -113,23 +120,22 @@ class ThreadCall:
 
     def _start(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context, place: Place) -> None:
         # Not numbered as a child task: the thread does this for the task that it works for.
-        task = asyncio.Task(contained(partial(self._awaited, make)), loop=self._turn.loop, context=context)
+        task = asyncio.Task(contained(make, self._go_on), loop=self._turn.loop, context=context)
         self._turn.adopt(task, place)
+        self._scope = place.step
+        if self._scope is not None:
+            self._scope.calls[task] = None
         task.add_done_callback(self._done, context=OUTSIDE)
 
-    async def _awaited(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        try:
-            return await make()
-        finally:
-            self._go_on()
-
     def _go_on(self) -> None:
-        """The thread works again. Said before the last callback of the task ends, or the turn would seem to rest."""
+        """The thread works again."""
         holder, self._holder = self._holder, None
         if holder is not None:
             holder.threads += 1
 
     def _done(self, task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
+        if self._scope is not None:
+            self._scope.calls.pop(task, None)
         if task.cancelled():
             self._error = asyncio.CancelledError()
         else:

@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from hitl import interrupt, step
+from hitl import interrupt, now, step
 from hitl.runtime import current_turn
 from hitl.testing.local import PENDING, LocalTurn
 from hitl.threads import call_blocking
@@ -212,3 +214,30 @@ async def test_what_a_thread_that_was_left_behind_asked_for_need_not_be_asked_fo
     again = LocalTurn(journal=first.port.journal[:3])
     assert await again.run(agent, False) == "returned"
     await again.end()
+
+
+async def test_a_thread_whose_step_was_cancelled_is_told_so_in_its_hitl_call() -> None:
+    """How far it had come at that moment no re-run can tell, so it hears nothing any more: not even an answer."""
+    heard: SimpleQueue[BaseException] = SimpleQueue()
+    local = LocalTurn()
+
+    def work() -> None:
+        try:
+            interrupt.sync({"type": "color"})
+        except BaseException as error:
+            heard.put(error)
+            raise
+
+    async def agent() -> None:
+        asking = asyncio.create_task(step(work))
+        while not local.port.interrupts:
+            await asyncio.sleep(0.001)
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+        await now()  # the turn goes on
+
+    await local.run(agent)
+    assert isinstance(await asyncio.to_thread(heard.get), asyncio.CancelledError)
+    [asked] = local.port.interrupts
+    assert asked.withdrawn
