@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from hitl.agents.decorator import agent as agent
     from hitl.agents.react import ReActAgent as ReActAgent
+    from hitl.decisions import ApprovalRequest as ApprovalRequest
+    from hitl.decisions import Decision as Decision
     from hitl.errors import AgentLoadError as AgentLoadError
     from hitl.errors import AlreadyResolved as AlreadyResolved
     from hitl.errors import AlreadyResumed as AlreadyResumed
@@ -53,7 +55,9 @@ _ERRORS = (
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.
 _EXPORTS: dict[str, str] = {
+    "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
+    "Decision": "hitl.decisions",
     "MCPTools": "hitl.mcp_tools",
     "ReActAgent": "hitl.agents.react",
     "RunContext": "hitl.tools",

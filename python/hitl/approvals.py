@@ -1,6 +1,6 @@
-"""The way of every tool call: check, guardrails, person, digest, run, guardrails.
+"""The way of every tool call: check, guardrails, policy, person, digest, run, guardrails.
 
-Whoever calls a tool, a model or Python, comes through `call_tool`. The order is the promise: a person sees the
+Whoever calls a tool, a model or Python, comes through `prepare_call`. The order is the promise: a person sees the
 arguments as guardrails left them, and nothing may change them between the yes and the call.
 """
 
@@ -12,9 +12,12 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hitl.errors import HitlError, InvalidAnswer, ToolRejected
+from hitl.asking import ApprovalMismatch as ApprovalMismatch
+from hitl.asking import Question, ask, bind_call_id, rejection, release_call_id
+from hitl.decisions import ApprovalRequest, Decision
 from hitl.guardrails import OutputGuardrail
 from hitl.places import place_var
 from hitl.runtime import Turn, agent_name, call_blocking, current_turn
@@ -26,31 +29,62 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hitl.approvals")
 
-_OFFERED = ("approve", "reject")
-"""What this release lets a person decide."""
+_GUARDRAILS_CHANGED = "Guardrails changed the edited arguments; this is what would run."
 
 
-class ApprovalMismatch(HitlError):
-    """The arguments about to run are not those a person approved. Nothing ran."""
+@dataclass(frozen=True)
+class ReadyCall:
+    """A call that nothing stands in the way of any more."""
 
-    code = "approval_mismatch"
+    turn: Turn | None
+    tool: Tool[..., Any]
+    arguments: Arguments
+    tool_call_id: str | None
+    digest: str | None = None
+    """Of the arguments that were approved, where approval was asked for."""
+
+    once: bool = False
+    """Whether a crash in the middle is for a person to judge."""
+
+    note: str | None = None
+    """What the model is told beside the result: that the arguments are not its own."""
+
+    responded: bool = False
+    """Whether somebody answered in the tool's place; it does not run."""
+
+    response: Any = None
+
+    async def result(self) -> Any:
+        """Run the tool, once, or take the response; then the output guardrails."""
+        value = self.response if self.responded else await _run(self)
+        return await guard_output(self.turn, self.tool.name, self.tool.output_guardrails, value)
+
+
+async def prepare_call(
+    turn: Turn | None, tool: Tool[..., Any], given: Mapping[str, Any], *, tool_call_id: str | None = None
+) -> ReadyCall:
+    """Everything that comes before a call, persons included.
+
+    Raises `InvalidArguments`, `ToolRejected`, `InterruptExpired`, `ApprovalMismatch`, and what guardrails raise.
+    Outside a run (no `turn`) nothing is journaled, and a tool that needs approval is a `RuntimeError`.
+    """
+    if turn is None and tool.requires_approval is not False:
+        raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
+    arguments = await _guard_input(turn, tool, tool.check(given))
+    if turn is None:
+        return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
+    required = await _needs_approval(turn, tool, arguments, tool_call_id)
+    if not required and not turn.has_rules:
+        return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
+    return await _decide(turn, tool, arguments, tool_call_id, required)
 
 
 async def call_tool(tool: Tool[..., Any], given: Mapping[str, Any], *, tool_call_id: str | None = None) -> Any:
     """Call a tool with everything that stands before and after it; returns its result.
 
-    Raises `InvalidArguments`, `ToolRejected`, `InterruptExpired`, and what guardrails and the tool raise. Outside a
-    run nothing is journaled, and a tool that needs approval is a `RuntimeError`.
+    Raises what `prepare_call` raises, and what the tool raises.
     """
-    turn = _turn_here()
-    if turn is None and tool.requires_approval is not False:
-        raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
-    arguments = await _guard_input(turn, tool, tool.check(given))
-    digest = None
-    if turn is not None and await _needs_approval(turn, tool, arguments, tool_call_id):
-        digest = await _ask(turn, tool, arguments, tool_call_id)
-    result = await _run(turn, tool, arguments, tool_call_id, digest)
-    return await guard_output(turn, tool.name, tool.output_guardrails, result)
+    return await (await prepare_call(_turn_here(), tool, given, tool_call_id=tool_call_id)).result()
 
 
 def call_tool_from_python(tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -88,7 +122,7 @@ async def _step(
     return await turn.run_step(kind, name, body, arguments=arguments, once=once)
 
 
-async def _invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call user code, plain (in a thread) or async."""
     call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
@@ -109,7 +143,7 @@ async def _guard_input(turn: Turn | None, tool: Tool[..., Any], arguments: Argum
         given = guardrail.pick(arguments.values)
 
         async def look(guardrail: Any = guardrail, given: dict[str, Any] = given) -> Any:
-            patch = await _invoke(turn, guardrail.function, **given)
+            patch = await invoke(turn, guardrail.function, **given)
             if patch is not None and not isinstance(patch, dict):
                 raise TypeError(
                     f"guardrail {guardrail.name!r} must return None or a dict of arguments, got {type(patch).__name__}"
@@ -131,7 +165,7 @@ async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGu
     for guardrail in guardrails:
 
         async def look(guardrail: OutputGuardrail = guardrail, value: Any = value) -> Any:
-            return await _invoke(turn, guardrail.function, value)
+            return await invoke(turn, guardrail.function, value)
 
         replaced = await _step(turn, "guardrail", f"{owner}.{guardrail.name}", look, {"value": value})
         if replaced is not None:
@@ -139,7 +173,92 @@ async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGu
     return value
 
 
-# --- the person ---------------------------------------------------------------------------------------------------
+# --- policy and person ---------------------------------------------------------------------------------------------
+
+
+async def _decide(
+    turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None, required: bool
+) -> ReadyCall:
+    """Ask for approval. While it is open, and once it is given, the call's id stands for this call alone."""
+    if not required:
+        return await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
+    bound = bind_call_id(turn, tool_call_id, tool.name, arguments.json)
+    approved = False
+    try:
+        ready = await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
+        approved = not ready.responded
+        return ready
+    finally:
+        if not approved:
+            release_call_id(turn, bound)
+
+
+async def _ask_until_clear(
+    turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None, required: bool
+) -> ReadyCall:
+    """Ask until what was approved is what would run."""
+    from hitl import _core
+
+    description = await _describe(turn, tool, arguments, tool_call_id)
+    proposed = await _propose(turn, tool, arguments, tool_call_id, description) if required else None
+    message, note = description, None
+    schema = tool.edit_schema if "edit" in tool.allowed_decisions else None
+    # Without a schema to check it against, nobody can be offered an edit.
+    allowed = tuple(kind for kind in tool.allowed_decisions if kind != "edit" or schema is not None)
+    while True:
+        question = Question(
+            tool_name=tool.name,
+            arguments=arguments.json,
+            allowed=allowed or ("reject",),
+            description=message,
+            args_schema=schema,
+            tool_call_id=tool_call_id,
+            source=tool.source,
+            required=required,
+            proposed=None if proposed is None else proposed.to_json(),
+        )
+        decision = await ask(turn, question)
+        once = tool.once if tool.once is not None else required or decision.get("by", "person") == "person"
+        if decision["type"] == "respond":
+            return ReadyCall(turn, tool, arguments, tool_call_id, responded=True, response=decision["message"])
+        if decision["type"] == "approve":
+            break
+        try:
+            given = tool.check(decision["args"])
+        except InvalidArguments as error:
+            raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
+        arguments = await _recheck(turn, tool, given, tool_call_id, description)
+        by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
+        note = _edit_note(arguments.json, by_code)
+        if arguments.json == given.json:
+            break
+        required, proposed = True, None
+        description = await _describe(turn, tool, arguments, tool_call_id)
+        message = _GUARDRAILS_CHANGED if description is None else f"{_GUARDRAILS_CHANGED} {description}"
+    digest = _core.digest(arguments.json)
+    return ReadyCall(turn, tool, arguments, tool_call_id, digest, once, note)
+
+
+def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
+    from hitl import _core
+
+    if by_code:
+        return f"[A policy changed the arguments of this call to {_core.to_json(arguments)}]"
+    return f"[A person changed the arguments of this call to {_core.to_json(arguments)}]"
+
+
+async def _recheck(
+    turn: Turn, tool: Tool[..., Any], given: Arguments, tool_call_id: str | None, description: str | None
+) -> Arguments:
+    """Edited arguments go the way of the model's: guardrails, then `on_approval`, which may still refuse or change."""
+    arguments = await _guard_input(turn, tool, given)
+    said = await _propose(turn, tool, arguments, tool_call_id, description)
+    if said is not None and said.type == "reject":
+        decision = {"reason": said.reason, "message": said.message, "by": "policy"}
+        raise rejection(turn, tool.name, arguments.json, decision)
+    if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
+        arguments = await _guard_input(turn, tool, tool.check(said.args))
+    return arguments
 
 
 async def _needs_approval(turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None) -> bool:
@@ -150,7 +269,7 @@ async def _needs_approval(turn: Turn, tool: Tool[..., Any], arguments: Arguments
     async def ask_policy() -> bool:
         context = make_context(turn, tool_call_id)
         try:
-            verdict = await _invoke(turn, policy, context, copy.deepcopy(arguments.json))
+            verdict = await invoke(turn, policy, context, copy.deepcopy(arguments.json))
         except Exception as error:  # noqa: BLE001  (a policy that cannot tell is no permission)
             logger.warning("approval policy of tool %s raised %s: a person is asked", tool.name, type(error).__name__)
             return True
@@ -164,40 +283,59 @@ async def _needs_approval(turn: Turn, tool: Tool[..., Any], arguments: Arguments
     return required
 
 
-async def _ask(turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None) -> str:
-    """Ask for approval; returns the digest of what was approved, raises `ToolRejected`."""
-    from hitl import _core
+async def _describe(turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None) -> str | None:
+    """What is said to the person beside the arguments."""
+    describe = tool.approval_description
+    if describe is None or isinstance(describe, str):
+        return describe
 
-    payload = {"type": "tool_approval", "tool_name": tool.name, "tool_args": arguments.json}
-    # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs.
-    checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
-    digest: str = _core.digest(checked["tool_args"])
-    allowed: list[str] = [kind for kind in _OFFERED if kind in tool.allowed_decisions]
-    answer = await turn.ask(
-        "tool_approval",
-        checked,
-        message=tool.approval_description,
-        allowed_decisions=allowed,
-        tool_call_id=tool_call_id,
-        args_digest=digest,
-    )
-    _obey(tool.name, answer, allowed)
-    return digest
+    async def say() -> str | None:
+        context = make_context(turn, tool_call_id)
+        try:
+            text = await invoke(turn, describe, context, copy.deepcopy(arguments.json))
+        except Exception as error:  # noqa: BLE001  (the person still sees the arguments)
+            logger.warning("approval_description of tool %s raised %s", tool.name, type(error).__name__)
+            return None
+        if text is not None and not isinstance(text, str):
+            logger.warning("approval_description of tool %s returned a %s", tool.name, type(text).__name__)
+            return None
+        return text
+
+    text: str | None = await turn.run_step("policy", f"{tool.name}.approval_description", say, arguments=arguments.json)
+    return text
 
 
-def _obey(tool_name: str, answer: Any, allowed: list[str]) -> None:
-    """Return for an approval, raise for everything else: what cannot be read is never a yes."""
-    from hitl import _core
+async def _propose(
+    turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None, description: str | None
+) -> Decision | None:
+    """What `on_approval` says; None where a person is to be asked."""
+    decide = tool.on_approval
+    if decide is None:
+        return None
 
-    try:
-        decision = _core.read_decision(answer, allowed)
-    except (TypeError, ValueError) as error:
-        raise InvalidAnswer(
-            f"the answer to the approval of {tool_name} is no decision, so it did not run: {error}"
-        ) from error
-    if decision["type"] != "approve":
-        message = decision["message"]
-        raise ToolRejected(message if message is not None else _core.rejection_text(tool_name, decision["reason"]))
+    async def ask_code() -> dict[str, Any] | None:
+        context = make_context(turn, tool_call_id)
+        shown = copy.deepcopy(arguments.json)
+        request = ApprovalRequest(tool.name, shown, tool_call_id, context.agent, context.context, description)
+        try:
+            said: Any = await invoke(turn, decide, request)
+            if said is None:
+                return None
+            if not isinstance(said, Decision):
+                got = type(said).__name__
+                logger.warning("on_approval of tool %s returned a %s: a person is asked", tool.name, got)
+                return None
+            if said.type == "edit":  # also what the tool takes, or it is no decision
+                return {**said.to_json(), "args": tool.check(said.args or {}).json}
+            plain: dict[str, Any] = json.loads(json.dumps(said.to_json(), allow_nan=False))
+            return plain
+        except Exception as error:  # noqa: BLE001  (code that cannot tell is no permission)
+            reason = f"{type(error).__name__}: {error}" if isinstance(error, InvalidArguments) else type(error).__name__
+            logger.warning("on_approval of tool %s failed with %s: a person is asked", tool.name, reason)
+            return None
+
+    proposed = await turn.run_step("policy", f"{tool.name}.on_approval", ask_code, arguments=arguments.json)
+    return None if proposed is None else Decision(**proposed)
 
 
 # --- the call -----------------------------------------------------------------------------------------------------
@@ -218,18 +356,17 @@ def make_context(turn: Turn | None, tool_call_id: str | None) -> RunContext[Any]
     )
 
 
-async def _run(
-    turn: Turn | None, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None, digest: str | None
-) -> Any:
-    async def body() -> Any:
-        if digest is not None:
-            _check_digest(tool, arguments, digest)
-        call = tool.bind(arguments, make_context(turn, tool_call_id))
-        async with limit(tool.timeout, tool.name):
-            return await _invoke(turn, call)
+async def _run(call: ReadyCall) -> Any:
+    turn, tool, arguments = call.turn, call.tool, call.arguments
 
-    once = tool.once if tool.once is not None else digest is not None
-    return await _step(turn, "tool", tool.name, body, arguments.json, once=once)
+    async def body() -> Any:
+        if call.digest is not None:
+            _check_digest(tool, arguments, call.digest)
+        function = tool.bind(arguments, make_context(turn, call.tool_call_id))
+        async with limit(tool.timeout, tool.name):
+            return await invoke(turn, function)
+
+    return await _step(turn, "tool", tool.name, body, arguments.json, once=call.once)
 
 
 def _check_digest(tool: Tool[..., Any], arguments: Arguments, digest: str) -> None:

@@ -28,9 +28,18 @@ class HitlError(Exception):
 
 
 class ToolRejected(HitlError):
-    """A person, or a policy, said no to a tool call. ``str()`` is the text that the model sees."""
+    """A person, or a policy, said no to a tool call. ``str()`` is the text that the model sees, ``reason`` what was
+    given as the reason."""
 
     code = "tool_rejected"
+
+    def __init__(self, message: str = "", reason: str | None = None) -> None:
+        super().__init__(message, reason)
+        self.message = message
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class InterruptExpired(HitlError):

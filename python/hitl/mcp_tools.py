@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import hashlib
 import logging
 import re
 import shlex
@@ -20,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from hitl.errors import HitlError
 from hitl.tool_schema import SchemaParameters
-from hitl.tools import ApprovalPolicy, Tool
+from hitl.tools import ApprovalCallback, ApprovalPolicy, Tool
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -57,7 +58,7 @@ class MCPTools:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         requires_approval: Approval | Mapping[str, Approval] = False,
-        on_approval: None = None,
+        on_approval: ApprovalCallback | None = None,
     ):
         """
         Args:
@@ -70,12 +71,14 @@ class MCPTools:
             timeout: Seconds for each call.
             requires_approval: As for `tool`, for all tools; or a dict by tool name, where a name that the server
                 does not have is an error, and tools that are not named need no approval.
-            on_approval: Refused in this release.
+            on_approval: As for `tool`, for all tools: decides in code about calls that need approval.
         """
         if (command is None) == (url is None):
             raise TypeError("MCPTools takes a command or a url, one of them")
-        if on_approval is not None:
-            raise TypeError("MCPTools: on_approval is not supported yet: it comes in a later release")
+        if on_approval is not None and not callable(on_approval):
+            raise TypeError(
+                f"MCPTools: on_approval must be a callable (ApprovalRequest) -> Decision | None, got {on_approval!r}"
+            )
         self._command = shlex.split(command) if isinstance(command, str) else list(command or ())
         if url is None and not self._command:
             raise ValueError("MCPTools: the command is empty")
@@ -94,6 +97,8 @@ class MCPTools:
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._approval = requires_approval
+        self._on_approval = on_approval
+        self._source = _source(self.name, self._command, url)
         self._connections: WeakKeyDictionary[Turn, _Connection] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -161,9 +166,16 @@ class MCPTools:
         shown = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
         # The server's schema is not ours to judge: one that does not compile fails its own calls only.
         parameters = SchemaParameters(about["schema"], trusted=True)
-        return Tool.with_parameters(
-            call, parameters, name=shown, description=about["description"], requires_approval=approval
+        made = Tool.with_parameters(
+            call,
+            parameters,
+            name=shown,
+            description=about["description"],
+            requires_approval=approval,
+            on_approval=self._on_approval,
         )
+        made.source = self._source
+        return made
 
     def _connection(self, turn: Turn) -> _Connection:
         connection = self._connections.get(turn)
@@ -290,6 +302,12 @@ def read_result(result: Any) -> Any:
 def _check_approval(option: str, value: object) -> None:
     if not isinstance(value, bool) and not callable(value):
         raise TypeError(f"MCPTools: {option} must be a bool or a callable (ctx, args) -> bool, got {value!r}")
+
+
+def _source(name: str, command: list[str], url: str | None) -> str:
+    """Tells servers apart that share a name; a hash, since commands and URLs carry secrets."""
+    where = "\0".join(command) if url is None else url
+    return f"mcp:{name}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
 
 
 def _default_name(command: list[str], url: str | None) -> str:

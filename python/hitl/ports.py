@@ -16,6 +16,15 @@ class StepIdentity(TypedDict):
     arguments: dict[str, str]
 
 
+class ApprovalMembers(TypedDict):
+    """What only the approval of a tool call has."""
+
+    required: bool
+    proposed: dict[str, Any] | None
+    args_schema: dict[str, Any] | None
+    tool_source: str | None
+
+
 class InterruptRequest(TypedDict):
     """A question to a person: ``interrupt`` in docs/worker-protocol.md."""
 
@@ -30,6 +39,10 @@ class InterruptRequest(TypedDict):
     expires_in: float | None
     has_default: bool
     metadata: dict[str, Any] | None
+    required: NotRequired[bool]
+    proposed: NotRequired[dict[str, Any] | None]
+    args_schema: NotRequired[dict[str, Any] | None]
+    tool_source: NotRequired[str | None]
 
 
 class PendingTimer(TypedDict):

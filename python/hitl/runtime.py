@@ -21,10 +21,10 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
-from hitl.errors import InterruptExpired, Parked
+from hitl.errors import InterruptExpired, Parked, ToolRejected
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
-from hitl.ports import InterruptRequest, StepIdentity, TurnPort
+from hitl.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
 from hitl.schedule import OUTSIDE, AwaitedFuture
 from hitl.stopwatch import paused
 from hitl.threads import ThreadCall, contained, job, label
@@ -104,6 +104,12 @@ class Turn:
         """Steps whose bodies would have run again in this replay."""
         self._run_bodies = run_bodies
         self._parked = False
+        self.has_rules = bool(journal and journal[0].get("policy"))
+        """Whether rules may have a say in calls that need no approval by themselves."""
+        self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
+        """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
+        self.approved_calls: dict[tuple[str, str], str] = {}
+        """What a tool call's id stands for, once approval was asked for: see ``hitl.asking``."""
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
@@ -411,6 +417,7 @@ class Turn:
         metadata: dict[str, Any] | None = None,
         key: str | None = None,
         location: str | None = None,
+        approval: ApprovalMembers | None = None,
     ) -> Any:
         """Open an interrupt and wait for its answer, a JSON value.
 
@@ -431,6 +438,8 @@ class Turn:
             has_default=has_default,
             metadata=metadata,
         )
+        if approval is not None:
+            request.update(approval)  # type: ignore[typeddict-item]  # its members are all members of a request
         if agent is not None:
             request["agent"] = agent
         with paused():

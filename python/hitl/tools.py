@@ -6,15 +6,17 @@ import contextlib
 import copy
 import functools
 import inspect
-import math
-import re
+import logging
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
+from hitl.decisions import ApprovalRequest, DecisionKind
 from hitl.guardrails import Guardrail, InputGuardrail, OutputGuardrail, read_input_guardrails, read_output_guardrails
+from hitl.tool_options import SETTERS, set_name
+from hitl.tool_options import is_tool_name as is_tool_name
 from hitl.tool_schema import (
     Arguments,
     DocString,
@@ -31,15 +33,19 @@ from hitl.tool_schema import (
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+logger = logging.getLogger("hitl.tools")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 ContextT = TypeVar("ContextT")
 
-DecisionKind = Literal["approve", "edit", "reject", "respond"]
 ApprovalPolicy = Callable[["RunContext[Any]", dict[str, Any]], Any]
+"""`(ctx, args) -> bool`, plain or async."""
+ApprovalDescription = Callable[["RunContext[Any]", dict[str, Any]], Any]
+"""`(ctx, args) -> str`, plain or async."""
+ApprovalCallback = Callable[[ApprovalRequest], Any]
+"""`(ApprovalRequest) -> Decision | None`, plain or async."""
 
-_DECISIONS: Final = ("approve", "edit", "reject", "respond")
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSET: Final[Any] = object()
 
 
@@ -86,12 +92,15 @@ class Tool(Generic[P, R]):
         """What the model calls it."""
         self.requires_approval: bool | ApprovalPolicy = False
         self.allowed_decisions: tuple[DecisionKind, ...] = ("approve", "edit", "reject")
-        self.approval_description: str | None = None
+        self.approval_description: str | ApprovalDescription | None = None
+        self.on_approval: ApprovalCallback | None = None
         self.input_guardrails: tuple[InputGuardrail, ...] = ()
         self.output_guardrails: tuple[OutputGuardrail, ...] = ()
         self.once: bool | None = None
         self.timeout: float | None = None
         self.schema: Mapping[str, Any] | type[BaseModel] | None = None
+        self.source: str | None = None
+        """Where the tool is from, when it is not this program's own: an MCP server."""
         self._description: str | None = None
         self._local_names = _local_names
         self._signature: Signature = _read_signature(function)
@@ -141,6 +150,20 @@ class Tool(Generic[P, R]):
         """The tool as a model request lists it: `{"type": "function", "function": {...}}`."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters.json_schema}
         return {"type": "function", "function": function}
+
+    @property
+    def edit_schema(self) -> dict[str, Any] | None:
+        """What edited arguments must be, for those who check an answer; None where they could not check it."""
+        from hitl import _core
+
+        schema = self.parameters.json_schema
+        try:
+            _core.check_response_schema(schema)
+        except ValueError as error:
+            # pydantic's patterns may look ahead, an MCP server's schema may refer to other documents.
+            logger.warning("arguments of tool %s cannot be edited, its schema is not usable: %s", self.name, error)
+            return None
+        return schema
 
     def check(self, given: Mapping[str, Any]) -> Arguments:
         """Check and convert arguments; raises `InvalidArguments`."""
@@ -263,8 +286,8 @@ def tool(
     schema: Mapping[str, Any] | type[BaseModel] | None = ...,
     requires_approval: bool | ApprovalPolicy = ...,
     allowed_decisions: Iterable[DecisionKind] = ...,
-    approval_description: str | None = ...,
-    on_approval: None = ...,
+    approval_description: str | ApprovalDescription | None = ...,
+    on_approval: ApprovalCallback | None = ...,
     input_guardrails: Iterable[Guardrail] | None = ...,
     output_guardrails: Iterable[Guardrail] | None = ...,
     once: bool | None = ...,
@@ -281,8 +304,8 @@ def tool(
     schema: Mapping[str, Any] | type[BaseModel] | None = ...,
     requires_approval: bool | ApprovalPolicy = ...,
     allowed_decisions: Iterable[DecisionKind] = ...,
-    approval_description: str | None = ...,
-    on_approval: None = ...,
+    approval_description: str | ApprovalDescription | None = ...,
+    on_approval: ApprovalCallback | None = ...,
     input_guardrails: Iterable[Guardrail] | None = ...,
     output_guardrails: Iterable[Guardrail] | None = ...,
     once: bool | None = ...,
@@ -298,8 +321,8 @@ def tool(
     schema: Mapping[str, Any] | type[BaseModel] | None = _UNSET,
     requires_approval: bool | ApprovalPolicy = _UNSET,
     allowed_decisions: Iterable[DecisionKind] = _UNSET,
-    approval_description: str | None = _UNSET,
-    on_approval: None = _UNSET,
+    approval_description: str | ApprovalDescription | None = _UNSET,
+    on_approval: ApprovalCallback | None = _UNSET,
     input_guardrails: Iterable[Guardrail] | None = _UNSET,
     output_guardrails: Iterable[Guardrail] | None = _UNSET,
     once: bool | None = _UNSET,
@@ -315,10 +338,11 @@ def tool(
         schema: A JSON Schema or pydantic model in place of the one from the hints.
         requires_approval: Whether a person approves each call first: True, False, or a plain or async callable
             `(ctx, args) -> bool`. It is asked once per call; raising, or returning no bool, means yes.
-        allowed_decisions: What a person may answer: "approve", "edit", "reject", "respond". This release offers
-            the person "approve" and "reject", whichever of them are allowed.
-        approval_description: Said to the person beside the arguments.
-        on_approval: Refused in this release.
+        allowed_decisions: What a person may answer: "approve", "edit", "reject", "respond" (in the tool's place).
+        approval_description: Said to the person beside the arguments: a str, or a plain or async callable
+            `(ctx, args) -> str`.
+        on_approval: A plain or async callable `(ApprovalRequest) -> Decision | None` that decides in code, without a
+            pause, about calls that need approval; None, raising or anything else means that a person is asked.
         input_guardrails: See `hitl.guardrails`.
         output_guardrails: See `hitl.guardrails`.
         once: A crash while it ran makes it a question, not a retry. None: true for a call a person approved.
@@ -361,8 +385,8 @@ def tool(
 def _apply(made: Tool[..., Any], changes: Mapping[str, Any], *, from_tool: bool) -> None:
     """Set the named options, each checked; then everything that follows from them."""
     for option, value in changes.items():
-        _SETTERS[option](made, value)
-    _set_name(made, made.name)  # a lambda's own name is none that a model could call
+        SETTERS[option](made, value)
+    set_name(made, made.name)  # a lambda's own name is none that a model could call
     if "schema" in changes:
         made._parameters = None
     if made._parameters is None:
@@ -374,96 +398,3 @@ def _apply(made: Tool[..., Any], changes: Mapping[str, Any], *, from_tool: bool)
         made.input_guardrails = read_input_guardrails(made.name, functions, made._known_names())
     if "output_guardrails" in changes:
         made.output_guardrails = read_output_guardrails(made.name, changes["output_guardrails"])
-
-
-def _set_name(made: Tool[..., Any], value: Any) -> None:
-    if value is None:
-        return
-    # The characters every provider takes.
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"a tool's name is 1 to 64 ASCII letters, digits, '_' or '-', got {value!r}")
-    made.name = value
-
-
-def _set_description(made: Tool[..., Any], value: Any) -> None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"description must be a str, got {type(value).__name__}")
-    made._description = value
-
-
-def _set_schema(made: Tool[..., Any], value: Any) -> None:
-    if isinstance(value, type):
-        from pydantic import BaseModel
-
-        if not issubclass(value, BaseModel):
-            raise TypeError(f"schema must be a JSON Schema or a pydantic model, got the class {value.__name__}")
-    elif value is not None and not isinstance(value, Mapping):
-        raise TypeError(f"schema must be a JSON Schema or a pydantic model, got {type(value).__name__}")
-    made.schema = copy.deepcopy(value) if isinstance(value, Mapping) else value
-
-
-def _set_requires_approval(made: Tool[..., Any], value: Any) -> None:
-    if not isinstance(value, bool) and not callable(value):
-        raise TypeError(f"requires_approval must be a bool or a callable (ctx, args) -> bool, got {value!r}")
-    made.requires_approval = value
-
-
-def _set_allowed_decisions(made: Tool[..., Any], value: Any) -> None:
-    kinds = (value,) if isinstance(value, str) else tuple(value)
-    unknown = [kind for kind in kinds if kind not in _DECISIONS]
-    if unknown or not kinds:
-        raise ValueError(f"allowed_decisions takes {', '.join(_DECISIONS)}; got {unknown or 'nothing'}")
-    if not {"approve", "reject"} & set(kinds):
-        raise ValueError(
-            "allowed_decisions needs 'approve' or 'reject': this release cannot offer a person only "
-            + " and ".join(repr(kind) for kind in kinds)
-        )
-    made.allowed_decisions = tuple(dict.fromkeys(kinds))
-
-
-def _set_approval_description(made: Tool[..., Any], value: Any) -> None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"approval_description must be a str, got {type(value).__name__}")
-    made.approval_description = value
-
-
-def _set_on_approval(made: Tool[..., Any], value: Any) -> None:
-    if value is not None:
-        raise TypeError(
-            "on_approval is not supported yet: it comes in a later release\n\n"
-            "hint: requires_approval takes a callable that decides which calls a person is asked about"
-        )
-
-
-def _set_once(made: Tool[..., Any], value: Any) -> None:
-    if value is not None and not isinstance(value, bool):
-        raise TypeError(f"once must be True, False or None, got {value!r}")
-    made.once = value
-
-
-def _set_timeout(made: Tool[..., Any], value: Any) -> None:
-    if value is not None:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"timeout is a number of seconds or None, got {value!r}")
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"timeout must be more than 0 seconds, got {value!r}")
-    made.timeout = value
-
-
-def _later(made: Tool[..., Any], value: Any) -> None:
-    """Guardrails are read once the parameters are known."""
-
-
-_SETTERS: Final[Mapping[str, Callable[[Tool[..., Any], Any], None]]] = {
-    "name": _set_name,
-    "description": _set_description,
-    "schema": _set_schema,
-    "requires_approval": _set_requires_approval,
-    "allowed_decisions": _set_allowed_decisions,
-    "approval_description": _set_approval_description,
-    "on_approval": _set_on_approval,
-    "once": _set_once,
-    "timeout": _set_timeout,
-    "input_guardrails": _later,
-    "output_guardrails": _later,
-}

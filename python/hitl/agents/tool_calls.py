@@ -3,43 +3,70 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
-from hitl.approvals import call_tool
+from hitl.agents.handoffs import HandoffTool
+from hitl.agents.seams import Hook, HookCall
+from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
+from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage, ToolCall
+from hitl.runtime import Turn, agent_name
 from hitl.tool_schema import InvalidArguments, parse_arguments
 from hitl.tools import Tool
 
+if TYPE_CHECKING:
+    from hitl.agents.react import ReActAgent
+
 logger = logging.getLogger("hitl.agents")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of one call."""
+
+    message: ChatMessage
+    """For the model."""
+
+    handoff: ReActAgent | None = None
+    """Who has the conversation now, where the call handed it over."""
 
 
 class ToolBox:
     """The tools of one agent in one turn."""
 
-    def __init__(self, tools: Iterable[Tool[..., Any]]):
-        self._tools: dict[str, Tool[..., Any]] = {}
-        for tool in tools:
-            if tool.name in self._tools:
-                raise ValueError(f"two tools are called {tool.name!r}\n\nhint: rename one with tool(..., name=...)")
-            self._tools[tool.name] = tool
+    def __init__(self, turn: Turn, tools: Sequence[Tool[..., Any]], hooks: tuple[Hook, ...] = ()):
+        check_names(tools)
+        self._turn = turn
+        self._tools = {tool.name: tool for tool in tools}
+        self._hooks = hooks
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
         """The tools as a model request lists them."""
         return [tool.definition for tool in self._tools.values()]
 
-    async def answer(self, call: ToolCall, doomed: Mapping[str, str]) -> ChatMessage:
-        """Run one call; everything a model or a tool can do wrong becomes an error message to the model.
+    async def answer(self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]) -> Answered:
+        """Run one of a message's calls; whatever a model or a tool can do wrong is an error message to the model.
 
         `doomed`: see `own_ids`.
         """
         name = call["function"]["name"]
+        handoff = None
+        ready: ReadyCall | None = None
         try:
-            content = tool_content(await self._run(call, doomed))
+            tool, given = self._read(call, calls, doomed)
+            content = await self._cancelled_by_hook(call, given)
+            if content is None:
+                ready = await prepare_call(self._turn, tool, given, tool_call_id=call["id"])
+                content = tool_content(await ready.result())
+                if isinstance(tool, HandoffTool) and not ready.responded:
+                    handoff = tool.target
         except (ReplayMismatch, WorkerProtocolError):
             raise  # not the tool's failure: this turn cannot go on
         except asyncio.CancelledError:
@@ -50,9 +77,14 @@ class ToolBox:
         except Exception as error:  # noqa: BLE001  (whatever a tool raises is the model's to read)
             logger.debug("tool %s failed with %s", name, type(error).__name__)
             content = error_content(error)
-        return ChatMessage.tool_message(content=content, tool_call_id=call["id"], name=name)
+        if ready is not None and ready.note is not None:
+            content = f"{content}\n\n{ready.note}"
+        return Answered(ChatMessage.tool_message(content=content, tool_call_id=call["id"], name=name), handoff)
 
-    async def _run(self, call: ToolCall, doomed: Mapping[str, str]) -> Any:
+    def _read(
+        self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]
+    ) -> tuple[Tool[..., Any], dict[str, Any]]:
+        """The tool and its arguments; `InvalidArguments` for a call that cannot be one."""
         name = call["function"]["name"]
         if call["id"] in doomed:
             shared = doomed[call["id"]]
@@ -61,7 +93,42 @@ class ToolBox:
         if tool is None:
             known = ", ".join(self._tools) or "none"
             raise InvalidArguments(f"unknown tool {name!r}; known tools: {known}")
-        return await call_tool(tool, parse_arguments(call["function"]["arguments"]), tool_call_id=call["id"])
+        if isinstance(tool, HandoffTool):
+            handoffs = [each for each in calls if isinstance(self._tools.get(each["function"]["name"]), HandoffTool)]
+            if handoffs[0]["id"] != call["id"]:
+                first = handoffs[0]["function"]["name"]
+                raise InvalidArguments(f"a message hands over once, and {first} came first: {name} did nothing")
+        return tool, parse_arguments(call["function"]["arguments"])
+
+    async def _cancelled_by_hook(self, call: ToolCall, given: Mapping[str, Any]) -> str | None:
+        """Show the call to each hook; the text of the first that cancels it."""
+        name = call["function"]["name"]
+        for hook in self._hooks:
+
+            async def look(hook: Hook = hook) -> str | None:
+                agent = agent_name.get() or self._turn.agent
+                seen = HookCall(name, copy.deepcopy(dict(given)), call["id"], agent)
+                text = await invoke(self._turn, hook, seen)
+                if text is not None and not isinstance(text, str):
+                    got = type(text).__name__
+                    raise TypeError(f"hook {guardrail_name(hook)!r} must return None or a str, got {got}")
+                return text
+
+            text: str | None = await self._turn.run_step(
+                "hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given)
+            )
+            if text is not None:
+                return text
+        return None
+
+
+def check_names(tools: Iterable[Tool[..., Any]]) -> None:
+    """`ValueError` where two tools of an agent share a name."""
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            raise ValueError(f"two tools are called {tool.name!r}\n\nhint: rename one with tool(..., name=...)")
+        seen.add(tool.name)
 
 
 def own_ids(message: ChatMessage) -> tuple[ChatMessage, dict[str, str]]:

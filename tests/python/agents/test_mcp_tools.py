@@ -173,7 +173,7 @@ async def test_a_tool_of_the_agent_s_own_with_a_server_s_name_is_an_error(url: s
         ({"command": []}, ValueError, "the command is empty"),
         ({"command": "x", "requires_approval": "yes"}, TypeError, "requires_approval must be a bool or a callable"),
         ({"command": "x", "requires_approval": {"w": 1}}, TypeError, r"requires_approval\['w'\]"),
-        ({"command": "x", "on_approval": lambda request: None}, TypeError, "on_approval is not supported yet"),
+        ({"command": "x", "on_approval": True}, TypeError, "on_approval must be a callable"),
     ],
 )
 def test_a_wrong_option_is_refused(options: dict[str, Any], error: type[Exception], complaint: str) -> None:

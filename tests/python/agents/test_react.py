@@ -386,12 +386,6 @@ def test_an_agent_as_a_tool_needs_a_name_and_takes_one_argument() -> None:
 # -- making one ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", ["handoffs", "middleware", "hooks"])
-def test_what_comes_later_is_refused_and_not_ignored(option: str) -> None:
-    with pytest.raises(TypeError, match=f"{option} is not supported yet"):
-        ReActAgent(**{option: [object()]})
-
-
 @pytest.mark.parametrize(
     ("options", "error", "complaint"),
     [

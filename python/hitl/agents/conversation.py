@@ -1,0 +1,161 @@
+"""One message and what comes of it: the loop between models and tools, over all agents that get the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from hitl.agents.handoffs import handoff_tools
+from hitl.agents.seams import AgentRun, AgentRuntime, current_run_var
+from hitl.agents.tool_calls import Answered, ToolBox, own_ids
+from hitl.agents.usage import add_usage
+from hitl.approvals import guard_output
+from hitl.errors import HitlError
+from hitl.messages import ChatMessage
+from hitl.models.chat_client import ModelReply, ModelRequest
+from hitl.models.recording import record_model_call
+from hitl.runtime import Turn, agent_name
+
+if TYPE_CHECKING:
+    from hitl.agents.react import ReActAgent
+
+
+class MaxStepsExceeded(HitlError):
+    """The model was asked `max_steps` times and still wanted to call tools."""
+
+    code = "max_steps_exceeded"
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """An agent that has, or had, the conversation: made when it first gets it."""
+
+    agent: ReActAgent
+    run: AgentRun
+    box: ToolBox
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """What is asked in this block is asked by this agent."""
+        name = agent_name.set(self.agent.name or agent_name.get())
+        run = current_run_var.set(self.run)
+        try:
+            yield
+        finally:
+            current_run_var.reset(run)
+            agent_name.reset(name)
+
+
+class Conversation:
+    """The conversation of one turn, or of one call of an agent as a tool."""
+
+    def __init__(self, turn: Turn, history: list[ChatMessage], most_requests: int) -> None:
+        """`history`: what was said, which grows; `most_requests`: how often models may be asked, over all agents."""
+        self._turn = turn
+        self._history = history
+        self._most_requests = most_requests
+        self._requests = 0
+        self._desks: dict[int, _Desk] = {}
+
+    async def answer(self, agent: ReActAgent) -> ChatMessage:
+        """From `agent` on, until one answers: the final message. Raises `MaxStepsExceeded`."""
+        async with AsyncExitStack() as connections:
+            now: ReActAgent | ChatMessage = agent
+            while not isinstance(now, ChatMessage):
+                desk = self._desks.get(id(now))
+                is_new = desk is None
+                if desk is None:
+                    desk = self._desks[id(now)] = await self._make_desk(now, connections)
+                with desk.at_work():
+                    if is_new:
+                        await desk.agent.middleware.before_agent(desk.run)
+                    now = await self._work(desk)
+            return now
+
+    async def _work(self, desk: _Desk) -> ChatMessage | ReActAgent:
+        """Until this agent answers, or hands the conversation over: the answer, or who has it then."""
+        while self._requests < self._most_requests:
+            self._requests += 1
+            reply, doomed = await self._ask_model(desk)
+            self._history.append(reply)
+            if reply.tool_calls:
+                answered = await self._call_tools(desk, reply, doomed)
+                self._history += [each.message for each in answered]
+                for each in answered:
+                    if each.handoff is not None:
+                        return each.handoff
+            elif (complaint := desk.agent.complaint(reply)) is not None:
+                self._history.append(ChatMessage.user_message(content=complaint))
+            else:
+                agent = desk.agent
+                self._history[-1] = await guard_message(self._turn, agent.label, agent.output_guardrails, reply)
+                return self._history[-1]
+        label, most = desk.agent.label, self._most_requests
+        raise MaxStepsExceeded(f"{label} asked its model {most} times without coming to an answer")
+
+    async def _make_desk(self, agent: ReActAgent, connections: AsyncExitStack) -> _Desk:
+        """Everything the agent works with; connections to MCP servers end with the conversation."""
+        turn = self._turn
+        tools = [*agent.tools]
+        tools += agent.middleware.wrap_tools(handoff_tools(agent.handoffs))
+        for source in agent.sources:
+            await connections.enter_async_context(source.connected(turn))
+            tools += agent.middleware.wrap_tools(await source.list_tools(turn))
+        runtime = AgentRuntime(agent, turn.context, turn.session_id, turn.turn_id)
+        return _Desk(agent, AgentRun(runtime, {"messages": self._history}), ToolBox(turn, tools, agent.hooks))
+
+    async def _ask_model(self, desk: _Desk) -> tuple[ChatMessage, dict[str, str]]:
+        """What the model says, and `doomed`: see `own_ids`."""
+        turn, agent = self._turn, desk.agent
+        client, doomed = agent.chat_client(), dict[str, str]()
+
+        async def ask(request: ModelRequest) -> ModelReply:
+            reply = await record_model_call(turn, client, client.complete, request)
+            add_usage(turn, reply.usage)
+            message, shared = own_ids(reply.message)
+            doomed.update(shared)
+            return replace(reply, message=message)
+
+        system = [] if agent.system_prompt is None else [ChatMessage.system_message(content=agent.system_prompt)]
+        # Only the outermost agent speaks to the reader; what a nested one says is a tool's business.
+        outermost = turn.current_step is None
+        request = ModelRequest(
+            model=agent.model(),
+            messages=system + self._history,
+            tools=desk.box.definitions,
+            response_format=agent.response_format,
+            on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
+        )
+        reply = await agent.middleware.around(ask)(request)
+        message, shared = own_ids(reply.message)
+        return message, doomed | shared
+
+    async def _call_tools(self, desk: _Desk, reply: ChatMessage, doomed: Mapping[str, str]) -> list[Answered]:
+        """Run all calls of a reply at once; results in the order of the calls."""
+        calls = reply.tool_calls or []
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(desk.box.answer(call, calls, doomed)) for call in calls]
+        except BaseExceptionGroup as several:
+            # What gets here is no tool error but the end of the turn, and the first one says why.
+            raise several.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+
+async def guard_message(turn: Turn, label: str, guardrails: tuple[Any, ...], message: ChatMessage) -> ChatMessage:
+    """A message as the guardrails of the agent `label` leave it; what one raises fails the turn."""
+    for guardrail in guardrails:
+        replaced = await guard_output(turn, label, (guardrail,), message)
+        if isinstance(replaced, str):
+            message = ChatMessage.from_dict({**message.to_dict(), "content": replaced})
+        elif isinstance(replaced, ChatMessage):
+            message = replaced
+        else:
+            raise TypeError(
+                f"guardrail {guardrail.name!r} of {label!r} must return None, a str or a ChatMessage, "
+                f"got {type(replaced).__name__}"
+            )
+    return message

@@ -1,0 +1,152 @@
+"""Asking for approval: the one question behind gated tools and `hitl.approval`, and how its answer is read.
+
+What cannot be read is never a yes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from hitl.decisions import DecisionKind
+from hitl.errors import HitlError, InvalidAnswer, ToolRejected
+from hitl.places import place_var
+from hitl.ports import ApprovalMembers
+from hitl.runtime import Turn
+
+logger = logging.getLogger("hitl.approvals")
+
+INTERRUPT_TYPE = "tool_approval"
+
+
+class ApprovalMismatch(HitlError):
+    """What is about to run is not what a person approved. Nothing ran."""
+
+    code = "approval_mismatch"
+
+
+@dataclass(frozen=True)
+class Question:
+    """May this call run?"""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    """Final, as JSON: what would run."""
+
+    allowed: tuple[DecisionKind, ...]
+    description: str | None = None
+    args_schema: dict[str, Any] | None = None
+    tool_call_id: str | None = None
+    source: str | None = None
+    """Where the tool is from, when it is not this program's own: decisions that hold for longer stay within it."""
+
+    required: bool = True
+    """Whether the call needs approval by itself; else only the rules are asked."""
+
+    proposed: dict[str, Any] | None = None
+    """What code decided already, where it did."""
+
+    key: str | None = None
+    expires_in: float | None = None
+    location: str | None = None
+
+
+async def ask(turn: Turn, question: Question) -> dict[str, Any]:
+    """The decision, in normal form (`_core.read_decision`); a rejection is raised as `ToolRejected`.
+
+    Also raises `InterruptExpired`, and `InvalidPayload` for arguments that are too large to be shown.
+    """
+    from hitl import _core
+
+    payload = {"type": INTERRUPT_TYPE, "tool_name": question.tool_name, "tool_args": question.arguments}
+    # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs.
+    checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
+    digest = _core.digest(checked["tool_args"])
+    # TODO(B): all of them once the core reads them
+    allowed: list[str] = [kind for kind in question.allowed if kind in ("approve", "reject")] or ["reject"]
+    members: ApprovalMembers = {
+        "required": question.required,
+        "proposed": question.proposed,
+        "args_schema": question.args_schema if "edit" in allowed else None,
+        "tool_source": question.source,
+    }
+    answer = await turn.ask(
+        INTERRUPT_TYPE,
+        checked,
+        message=question.description,
+        allowed_decisions=allowed,
+        tool_call_id=question.tool_call_id,
+        args_digest=digest,
+        expires_in=question.expires_in,
+        key=question.key,
+        location=question.location,
+        approval=members,
+    )
+    if question.proposed is not None and question.proposed["type"] not in allowed:
+        allowed.append(question.proposed["type"])  # the author's code may decide what a person is not offered
+    try:
+        decision: dict[str, Any] = _core.read_decision(answer, allowed)
+    except (TypeError, ValueError) as error:
+        raise InvalidAnswer(
+            f"the answer to the approval of {question.tool_name} is no decision, so it did not run: {error}"
+        ) from error
+    if decision["type"] == "reject":
+        raise rejection(turn, question.tool_name, question.arguments, decision)
+    return decision
+
+
+def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: dict[str, Any]) -> ToolRejected:
+    """A no as an error whose text is what the model gets: the person's message, else the run's formatter's text."""
+    from hitl import _core
+
+    reason = decision["reason"]
+    if decision["message"] is not None:
+        return ToolRejected(decision["message"], reason)
+    built_in = ToolRejected(_core.rejection_text(tool_name, reason), reason)
+    if turn.tool_error_formatter is None:
+        return built_in
+    text: Any
+    try:
+        text = turn.tool_error_formatter(tool_name, json.loads(json.dumps(arguments)), built_in)
+    except Exception as error:  # noqa: BLE001  (the no stands, whatever becomes of its wording)
+        logger.warning("tool_error_formatter raised %s for %s", type(error).__name__, tool_name)
+        return built_in
+    if not isinstance(text, str):
+        logger.warning("tool_error_formatter returned a %s for %s", type(text).__name__, tool_name)
+        return built_in
+    return ToolRejected(text, reason)
+
+
+def bind_call_id(
+    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
+) -> tuple[str, str] | None:
+    """From now on the id stands for this call in its conversation; returns what `release_call_id` takes.
+
+    Raises `ApprovalMismatch` for an id that stands for another call already.
+    """
+    from hitl import _core
+
+    if tool_call_id is None:
+        return None
+    place = place_var.get()
+    conversation = place.step.path if place is not None and place.step is not None else ""
+    bound = (conversation, tool_call_id)
+    call = f"{tool_name} {_core.digest(arguments)}"
+    known = turn.approved_calls.get(bound)
+    if known == call:
+        return None  # the same call once more: it is asked for again, and the id stays the earlier one's
+    if known is not None:
+        raise ApprovalMismatch(
+            f"the call id {tool_call_id!r} stands for an approved call with other arguments, "
+            f"so this call of {tool_name} did not run"
+        )
+    turn.approved_calls[bound] = call
+    return bound
+
+
+def release_call_id(turn: Turn, bound: tuple[str, str] | None) -> None:
+    """Nothing was approved under the id after all."""
+    if bound is not None:
+        turn.approved_calls.pop(bound, None)

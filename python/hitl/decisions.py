@@ -1,0 +1,97 @@
+"""What is decided about a tool call, in Python's words: `Decision`, `ApprovalRequest`, `Approval`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+DecisionKind = Literal["approve", "edit", "reject", "respond"]
+
+DECISIONS: tuple[DecisionKind, ...] = ("approve", "edit", "reject", "respond")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What `on_approval` says about a call. Made by `approve`, `edit`, `reject` and `respond`."""
+
+    type: DecisionKind
+    args: dict[str, Any] | None = None
+    reason: str | None = None
+    message: Any = None
+    always: bool = False
+
+    @classmethod
+    def approve(cls, always: bool = False) -> Decision:
+        """The call runs as it is. `always`: so does every later call of this tool by this agent in the session."""
+        return cls("approve", always=_flag(always))
+
+    @classmethod
+    def edit(cls, args: Mapping[str, Any]) -> Decision:
+        """The call runs with these arguments, all of them, once they have been checked as the model's are."""
+        if not isinstance(args, Mapping):
+            raise TypeError(f"Decision.edit() takes a dict of arguments, got {args.__class__.__name__}")
+        return cls("edit", args=dict(args))
+
+    @classmethod
+    def reject(cls, reason: str | None = None, message: str | None = None, always: bool = False) -> Decision:
+        """The call does not run. A reason is added to the text the model gets, a message replaces it."""
+        for name, text in (("reason", reason), ("message", message)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"Decision.reject() {name} must be a str or None, got {text.__class__.__name__}")
+        return cls("reject", reason=reason, message=message, always=_flag(always))
+
+    @classmethod
+    def respond(cls, value: Any) -> Decision:
+        """The call does not run, and `value`, any JSON, is its result."""
+        return cls("respond", message=value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The decision as an answer over the wire has it."""
+        if self.type == "edit":
+            return {"type": "edit", "args": self.args}
+        if self.type == "respond":
+            return {"type": "respond", "message": self.message}
+        said = {name: text for name in ("reason", "message") if (text := getattr(self, name)) is not None}
+        return {"type": self.type, **said, **({"always": True} if self.always else {})}
+
+
+def _flag(always: object) -> bool:
+    if not isinstance(always, bool):
+        raise TypeError(f"always must be True or False, got {always!r}")
+    return always
+
+
+@dataclass(frozen=True)
+class ApprovalRequest:
+    """A call that needs approval, as `on_approval` sees it."""
+
+    tool_name: str
+    tool_args: dict[str, Any]
+    """What would run, as JSON; a copy."""
+
+    tool_call_id: str | None = None
+    agent: str | None = None
+    """Name of the agent whose model made the call."""
+
+    context: Any = None
+    """The object given to the run."""
+
+    description: str | None = None
+    """The tool's `approval_description`."""
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What `hitl.approval` returns when nobody said no."""
+
+    args: dict[str, Any]
+    """Exactly what was approved: what was asked for, or what the person made of it."""
+
+    edited: bool = False
+    """Whether the person gave other arguments."""
+
+    responded: bool = False
+    """Whether the person answered in the tool's place: nothing is to run, `response` is the result."""
+
+    response: Any = field(default=None)

@@ -1,0 +1,113 @@
+"""The options of `tool`: each is checked where it is given, and set on a tool that is being made."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from hitl.decisions import DECISIONS, DecisionKind
+
+if TYPE_CHECKING:
+    from hitl.tools import Tool
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def is_tool_name(value: object) -> bool:
+    """Whether every provider takes it as a tool's name."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def read_allowed_decisions(value: Any) -> tuple[DecisionKind, ...]:
+    """Kinds of decisions, each once; `ValueError` for an unknown one and for none."""
+    kinds = (value,) if isinstance(value, str) else tuple(value)
+    unknown = [kind for kind in kinds if kind not in DECISIONS]
+    if unknown or not kinds:
+        raise ValueError(f"allowed_decisions takes {', '.join(DECISIONS)}; got {unknown or 'nothing'}")
+    return tuple(dict.fromkeys(kinds))
+
+
+def set_name(made: Tool[..., Any], value: Any) -> None:
+    if value is None:
+        return
+    if not is_tool_name(value):
+        raise ValueError(f"a tool's name is 1 to 64 ASCII letters, digits, '_' or '-', got {value!r}")
+    made.name = value
+
+
+def _set_description(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"description must be a str, got {type(value).__name__}")
+    made._description = value
+
+
+def _set_schema(made: Tool[..., Any], value: Any) -> None:
+    if isinstance(value, type):
+        from pydantic import BaseModel
+
+        if not issubclass(value, BaseModel):
+            raise TypeError(f"schema must be a JSON Schema or a pydantic model, got the class {value.__name__}")
+    elif value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"schema must be a JSON Schema or a pydantic model, got {type(value).__name__}")
+    made.schema = copy.deepcopy(value) if isinstance(value, Mapping) else value
+
+
+def _set_requires_approval(made: Tool[..., Any], value: Any) -> None:
+    if not isinstance(value, bool) and not callable(value):
+        raise TypeError(f"requires_approval must be a bool or a callable (ctx, args) -> bool, got {value!r}")
+    made.requires_approval = value
+
+
+def _set_allowed_decisions(made: Tool[..., Any], value: Any) -> None:
+    made.allowed_decisions = read_allowed_decisions(value)
+
+
+def _set_approval_description(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not isinstance(value, str) and not callable(value):
+        raise TypeError(
+            f"approval_description must be a str or a callable (ctx, args) -> str, got {type(value).__name__}"
+        )
+    made.approval_description = value
+
+
+def _set_on_approval(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not callable(value):
+        raise TypeError(f"on_approval must be a callable (ApprovalRequest) -> Decision | None, got {value!r}")
+    made.on_approval = value
+
+
+def _set_once(made: Tool[..., Any], value: Any) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"once must be True, False or None, got {value!r}")
+    made.once = value
+
+
+def _set_timeout(made: Tool[..., Any], value: Any) -> None:
+    if value is not None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"timeout is a number of seconds or None, got {value!r}")
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"timeout must be more than 0 seconds, got {value!r}")
+    made.timeout = value
+
+
+def _later(made: Tool[..., Any], value: Any) -> None:
+    """Guardrails are read once the parameters are known."""
+
+
+SETTERS: Final[Mapping[str, Callable[[Tool[..., Any], Any], None]]] = {
+    "name": set_name,
+    "description": _set_description,
+    "schema": _set_schema,
+    "requires_approval": _set_requires_approval,
+    "allowed_decisions": _set_allowed_decisions,
+    "approval_description": _set_approval_description,
+    "on_approval": _set_on_approval,
+    "once": _set_once,
+    "timeout": _set_timeout,
+    "input_guardrails": _later,
+    "output_guardrails": _later,
+}
