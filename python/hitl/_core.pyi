@@ -12,10 +12,12 @@ __all__ = [
     "Server",
     "StoredSessions",
     "__version__",
+    "check_decision",
     "check_payload",
     "check_questions",
     "check_response_schema",
     "digest",
+    "edited_text",
     "init_logging",
     "read_decision",
     "rejection_text",
@@ -51,12 +53,30 @@ def validate(schema: object, value: object) -> list[dict[str, Any]]:
 def check_questions(arguments: object) -> dict[str, Any]:
     """The interrupt payload for the arguments of `ask_user_question`; `ValueError` names each wrong field."""
 
-def read_decision(value: object, allowed: list[str]) -> dict[str, Any]:
-    """An answer to a tool approval in its one normal form: `{"type": "approve"}` or `{"type": "reject", "reason",
-    "message"}`. Raises `ValueError` for anything else, and for what `allowed` does not list."""
+def read_decision(value: object, allowed: list[str], tool_name: str | None = None) -> dict[str, Any]:
+    """A recorded answer to a tool approval, with every member of its kind: `{"type": "approve", "always"}`, `{"type":
+    "edit", "args"}`, `{"type": "reject", "reason", "message", "always", "by"}` or `{"type": "respond", "message"}`.
 
-def rejection_text(tool_name: str, reason: str | None = None, message: str | None = None) -> str:
-    """What the model is told of a rejection."""
+    `by` is `person` or `policy`. Raises `ValueError` for anything else, and for what `allowed` does not list.
+    """
+
+def check_decision(
+    value: object,
+    allowed: list[str],
+    tool_name: str | None = None,
+    args_schema: Mapping[str, object] | bool | None = None,
+) -> dict[str, Any]:
+    """What somebody decides, as `read_decision` gives it; the arguments of an edit have to fit `args_schema`. Raises
+    `ValueError`, which names every place that is wrong."""
+
+def rejection_text(
+    tool_name: str, reason: str | None = None, message: str | None = None, by: Literal["person", "policy"] = "person"
+) -> str:
+    """What the model is told of a rejection: `User rejected NAME: reason`, or `Policy rejected`; `message` replaces
+    all of it."""
+
+def edited_text(args: Mapping[str, object]) -> str:
+    """What the model is told, after its result, of a call that ran with other arguments than its own."""
 
 def init_logging(level: str, format: str) -> bool:
     """Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first

@@ -2,15 +2,54 @@
 
 use serde_json::Value;
 
-use super::decision::{self, Decision, DecisionKind, TOOL_APPROVAL};
+use super::decision::{self, Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use super::error::{Error, FieldError};
 use super::interrupt::{Ask, Interrupt};
 use super::question::{self, Question, USER_INPUT};
 use super::{JsonObject, schema};
 
+/// What is asked, as far as it says what a valid answer is.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The interrupt's type.
+    pub kind: &'a str,
+    /// What is shown.
+    pub payload: &'a JsonObject,
+    /// For a tool approval: what may be decided.
+    pub allowed: Option<&'a [DecisionKind]>,
+    /// For a tool approval: the JSON Schema of the arguments of an edit.
+    pub args_schema: Option<&'a Value>,
+    /// The author's JSON Schema.
+    pub author: Option<&'a Value>,
+}
+
+impl<'a> From<&'a Ask> for Asked<'a> {
+    fn from(ask: &'a Ask) -> Self {
+        Self {
+            kind: &ask.kind,
+            payload: &ask.payload,
+            allowed: ask.allowed_decisions.as_deref(),
+            args_schema: ask.args_schema.as_ref(),
+            author: ask.response_schema.as_ref(),
+        }
+    }
+}
+
+impl<'a> From<&'a Interrupt> for Asked<'a> {
+    fn from(interrupt: &'a Interrupt) -> Self {
+        Self {
+            kind: &interrupt.kind,
+            payload: &interrupt.payload,
+            allowed: interrupt.allowed_decisions.as_deref(),
+            args_schema: interrupt.args_schema.as_ref(),
+            author: interrupt.response_schema.as_ref(),
+        }
+    }
+}
+
 /// What decides over an answer.
 enum Rule<'a> {
-    Decision(&'a [DecisionKind]),
+    Decision(Terms<'a>),
     Questions(Vec<Question>),
     Schema(&'a Value),
     Anything,
@@ -19,9 +58,10 @@ enum Rule<'a> {
 impl<'a> Rule<'a> {
     /// The built-in types have rules of their own, except where an author of a custom interrupt borrowed the name
     /// `user_input` without questions; then, and for any other type, it is the author's schema.
-    fn of(kind: &str, payload: &JsonObject, allowed: Option<&'a [DecisionKind]>, author: Option<&'a Value>) -> Self {
+    fn of(asked: Asked<'a>) -> Self {
+        let Asked { kind, payload, author, .. } = asked;
         match kind {
-            TOOL_APPROVAL => Self::Decision(allowed.unwrap_or(&DecisionKind::ALL)),
+            TOOL_APPROVAL => Self::Decision(terms(asked)),
             USER_INPUT if author.is_none() || payload.contains_key("questions") => {
                 match question::read(&Value::Object(payload.clone())) {
                     Ok(questions) => Self::Questions(questions),
@@ -34,32 +74,43 @@ impl<'a> Rule<'a> {
 
     fn check(&self, value: &Value) -> Vec<FieldError> {
         match self {
-            Self::Decision(allowed) => Decision::read(value, allowed).err().unwrap_or_default(),
+            Self::Decision(terms) => Decision::read(value, *terms).err().unwrap_or_default(),
             Self::Questions(questions) => question::check_answer(questions, value),
             Self::Schema(author) => schema::validate(author, value),
             Self::Anything => Vec::new(),
         }
     }
+
+    /// The JSON Schema that it brings along.
+    fn built_in(&self) -> Option<Value> {
+        match self {
+            Self::Decision(terms) => Some(decision::response_schema(terms.allowed, terms.tool_name, terms.args_schema)),
+            Self::Questions(questions) => Some(question::response_schema(questions)),
+            Self::Schema(_) | Self::Anything => None,
+        }
+    }
+}
+
+/// What decides over the decision about a tool approval.
+pub fn terms(asked: Asked<'_>) -> Terms<'_> {
+    Terms {
+        allowed: asked.allowed.unwrap_or(&DecisionKind::UNSAID),
+        tool_name: asked.payload.get("tool_name").and_then(Value::as_str),
+        args_schema: asked.args_schema,
+    }
 }
 
 /// The JSON Schema that the record shows: the built-in one of its type, else the author's.
 pub fn response_schema(ask: &Ask) -> Option<Value> {
-    let allowed = ask.allowed_decisions.as_deref();
-    match Rule::of(&ask.kind, &ask.payload, allowed, ask.response_schema.as_ref()) {
-        Rule::Decision(allowed) => Some(decision::response_schema(allowed)),
-        Rule::Questions(questions) => Some(question::response_schema(&questions)),
+    match Rule::of(ask.into()) {
         Rule::Schema(author) => Some(author.clone()),
-        Rule::Anything => None,
+        rule => rule.built_in(),
     }
 }
 
-/// The JSON Schema that an interrupt's type brings along; `None` for a type without one.
-pub fn built_in_schema(kind: &str, payload: &JsonObject, allowed: Option<&[DecisionKind]>) -> Option<Value> {
-    match Rule::of(kind, payload, allowed, None) {
-        Rule::Decision(allowed) => Some(decision::response_schema(allowed)),
-        Rule::Questions(questions) => Some(question::response_schema(&questions)),
-        Rule::Schema(_) | Rule::Anything => None,
-    }
+/// The JSON Schema that an interrupt's type brings along, whatever its record shows; `None` for a type without one.
+pub fn built_in_schema(interrupt: &Interrupt) -> Option<Value> {
+    Rule::of(Asked { author: None, ..interrupt.into() }).built_in()
 }
 
 /// Checks `value` as the answer of `interrupt`.
@@ -67,26 +118,21 @@ pub fn built_in_schema(kind: &str, payload: &JsonObject, allowed: Option<&[Decis
 /// # Errors
 /// [`Error::InvalidAnswer`] with every place that is wrong.
 pub fn check(interrupt: &Interrupt, value: &Value) -> Result<(), Error> {
-    let errors = rule_of(interrupt).check(value);
+    let errors = Rule::of(interrupt.into()).check(value);
     if errors.is_empty() { Ok(()) } else { Err(Error::InvalidAnswer(errors)) }
+}
+
+/// What was decided about a tool approval; `None` for an interrupt of another type, and for what is no decision about
+/// it.
+pub fn decision(asked: Asked<'_>, value: &Value) -> Option<Decision> {
+    (asked.kind == TOOL_APPROVAL).then(|| Decision::recorded(value, terms(asked)).ok()).flatten()
 }
 
 /// Whether two answers mean the same: two forms of one decision do.
 pub fn same(interrupt: &Interrupt, stored: &Value, again: &Value) -> bool {
-    if let Rule::Decision(allowed) = rule_of(interrupt) {
-        return match (Decision::read(stored, allowed), Decision::read(again, allowed)) {
-            (Ok(stored), Ok(again)) => stored == again,
-            _ => false,
-        };
+    if interrupt.kind == TOOL_APPROVAL {
+        let (stored, again) = (decision(interrupt.into(), stored), decision(interrupt.into(), again));
+        return stored.is_some() && stored == again;
     }
     stored == again
-}
-
-fn rule_of(interrupt: &Interrupt) -> Rule<'_> {
-    Rule::of(
-        &interrupt.kind,
-        &interrupt.payload,
-        interrupt.allowed_decisions.as_deref(),
-        interrupt.response_schema.as_ref(),
-    )
 }

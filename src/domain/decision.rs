@@ -1,11 +1,16 @@
 //! Decisions: answers to a tool approval. Two wire forms, one meaning (CONTRACT section 3), and no third way:
 //! whatever is not exactly one of the forms is refused and leaves the interrupt pending.
 
+mod form;
+mod reading;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::JsonObject;
-use super::error::{FieldError, NOWHERE};
+use super::error::FieldError;
+
+pub use form::response_schema;
 
 /// The type of interrupts that ask whether a tool may run.
 pub const TOOL_APPROVAL: &str = "tool_approval";
@@ -16,169 +21,175 @@ pub const TOOL_APPROVAL: &str = "tool_approval";
 pub enum DecisionKind {
     /// The tool runs with exactly the arguments shown.
     Approve,
+    /// The tool runs with other arguments; the model is told.
+    Edit,
     /// The tool does not run; the model is told.
     Reject,
+    /// The tool does not run; the answer is its result.
+    Respond,
 }
 
 impl DecisionKind {
     /// Everything that can be decided.
-    pub const ALL: [Self; 2] = [Self::Approve, Self::Reject];
+    pub const ALL: [Self; 4] = [Self::Approve, Self::Edit, Self::Reject, Self::Respond];
+    /// What can be decided where whoever asks does not say: yes or no.
+    pub const UNSAID: [Self; 2] = [Self::Approve, Self::Reject];
 
     /// The wire form.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approve => "approve",
+            Self::Edit => "edit",
             Self::Reject => "reject",
+            Self::Respond => "respond",
         }
     }
 }
 
-/// One decision, whichever form it came in.
+/// Whose decision a rejection is: the model is told in other words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decider {
+    /// A person's, or that of code that stands in for one.
+    #[default]
+    Person,
+    /// A rule's.
+    Policy,
+}
+
+impl Decider {
+    fn is_person(&self) -> bool {
+        *self == Self::Person
+    }
+
+    /// Reads the wire form.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "person" => Some(Self::Person),
+            "policy" => Some(Self::Policy),
+            _ => None,
+        }
+    }
+}
+
+/// One decision, whichever form it came in. As JSON it is the normal form: the typed one, without members that say
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Decision {
     /// See [`DecisionKind::Approve`].
-    Approve,
+    Approve {
+        /// Also for later calls of this tool in this session.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        always: bool,
+    },
+    /// See [`DecisionKind::Edit`].
+    Edit {
+        /// What it runs with.
+        args: JsonObject,
+    },
     /// See [`DecisionKind::Reject`].
     Reject {
         /// Why, appended to the built-in text.
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// What the model is told instead of the built-in text.
+        #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// Also for later calls of this tool in this session.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        always: bool,
+        /// Whose it is.
+        #[serde(skip_serializing_if = "Decider::is_person")]
+        by: Decider,
+    },
+    /// See [`DecisionKind::Respond`].
+    Respond {
+        /// The tool's result, any JSON value.
+        message: Value,
     },
 }
 
+/// What decides over a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// What may be decided.
+    pub allowed: &'a [DecisionKind],
+    /// The tool that is asked about, where it is known: an edit cannot make another one of it.
+    pub tool_name: Option<&'a str>,
+    /// The JSON Schema of the tool's arguments, which those of an edit have to fit.
+    pub args_schema: Option<&'a Value>,
+}
+
 impl Decision {
+    /// An approval of this call alone.
+    pub const APPROVE: Self = Self::Approve { always: false };
+
     /// What kind it is.
     pub fn kind(&self) -> DecisionKind {
         match self {
-            Self::Approve => DecisionKind::Approve,
+            Self::Approve { .. } => DecisionKind::Approve,
+            Self::Edit { .. } => DecisionKind::Edit,
             Self::Reject { .. } => DecisionKind::Reject,
+            Self::Respond { .. } => DecisionKind::Respond,
         }
     }
 
-    /// Reads `{"approved": bool, "reason"?}` or `{"type": "approve" | "reject", ...}`. A missing `approved` is a no.
+    /// Whether it is for later calls too.
+    pub fn is_sticky(&self) -> bool {
+        matches!(self, Self::Approve { always: true } | Self::Reject { always: true, .. })
+    }
+
+    /// The same for this call alone.
+    pub fn once(self) -> Self {
+        match self {
+            Self::Approve { .. } => Self::APPROVE,
+            Self::Reject { reason, message, by, .. } => Self::Reject { reason, message, always: false, by },
+            other => other,
+        }
+    }
+
+    /// Reads what somebody decided, in either form: `{"approved": bool, "reason"?, "args"?, "always"?}`, where a missing
+    /// `approved` is a no, or `{"type": "approve" | "edit" | "reject" | "respond", ...}`.
     ///
     /// # Errors
-    /// Every place that is wrong: another type than boolean, an unknown member, a mixture of the forms, a decision
-    /// that `allowed` does not list.
-    pub fn read(value: &Value, allowed: &[DecisionKind]) -> Result<Self, Vec<FieldError>> {
-        let Value::Object(members) = value else {
-            return Err(vec![FieldError::wrong_type(NOWHERE, "an object such as {\"approved\": true}", value)]);
-        };
-        let decision = if members.contains_key("type") { read_typed(members)? } else { read_approved(members)? };
-        if allowed.contains(&decision.kind()) {
-            return Ok(decision);
-        }
-        let names: Vec<&str> = allowed.iter().map(|kind| kind.as_str()).collect();
-        let place = if members.contains_key("type") { "type" } else { "approved" };
-        Err(vec![FieldError::new(
-            [place],
-            "not_allowed",
-            format!("{} is not allowed here; allowed: {}", decision.kind().as_str(), names.join(", ")),
-        )])
+    /// Every place that is wrong: another type, an unknown member, a mixture of the forms, a contradiction, a decision
+    /// that is not allowed, another tool, arguments that do not fit the tool.
+    pub fn read(value: &Value, terms: Terms<'_>) -> Result<Self, Vec<FieldError>> {
+        reading::read(value, terms)
     }
-}
 
-fn read_approved(members: &JsonObject) -> Result<Decision, Vec<FieldError>> {
-    let mut errors = unknown_members(members, &["approved", "reason"]);
-    let approved = match members.get("approved") {
-        None => false,
-        Some(Value::Bool(approved)) => *approved,
-        Some(other) => {
-            errors.push(FieldError::wrong_type(["approved"], "a boolean", other));
-            false
-        }
-    };
-    let reason = read_text(members, "reason", &mut errors);
-    if approved && reason.is_some() {
-        errors.push(FieldError::new(["reason"], "contradiction", "a reason goes with a rejection"));
+    /// Reads a decision that stands in a journal: what [`Decision::read`] takes, and what a rule decided, which nobody
+    /// can post.
+    ///
+    /// # Errors
+    /// As [`Decision::read`].
+    pub fn recorded(value: &Value, terms: Terms<'_>) -> Result<Self, Vec<FieldError>> {
+        reading::recorded(value, terms)
     }
-    finish(errors, if approved { Decision::Approve } else { Decision::Reject { reason, message: None } })
-}
 
-fn read_typed(members: &JsonObject) -> Result<Decision, Vec<FieldError>> {
-    match members.get("type").and_then(Value::as_str) {
-        Some("approve") => finish(unknown_members(members, &["type"]), Decision::Approve),
-        Some("reject") => {
-            let mut errors = unknown_members(members, &["type", "reason", "message"]);
-            let reason = read_text(members, "reason", &mut errors);
-            let message = read_text(members, "message", &mut errors);
-            finish(errors, Decision::Reject { reason, message })
-        }
-        Some(other) => Err(vec![FieldError::new(
-            ["type"],
-            "unknown_decision",
-            format!("unknown decision {other:?}; known: approve, reject"),
-        )]),
-        None => Err(vec![FieldError::new(["type"], "wrong_type", "must be a string")]),
+    /// The normal form.
+    pub fn to_value(&self) -> Value {
+        json!(self)
     }
-}
-
-fn finish(errors: Vec<FieldError>, decision: Decision) -> Result<Decision, Vec<FieldError>> {
-    if errors.is_empty() { Ok(decision) } else { Err(errors) }
-}
-
-fn unknown_members(members: &JsonObject, known: &[&str]) -> Vec<FieldError> {
-    members
-        .keys()
-        .filter(|name| !known.contains(&name.as_str()))
-        .map(|name| {
-            FieldError::new(
-                [name.as_str()],
-                "unknown_member",
-                format!("unknown member; known here: {}", known.join(", ")),
-            )
-        })
-        .collect()
-}
-
-fn read_text(members: &JsonObject, name: &str, errors: &mut Vec<FieldError>) -> Option<String> {
-    match members.get(name) {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(other) => {
-            errors.push(FieldError::wrong_type([name], "a string", other));
-            None
-        }
-    }
-}
-
-/// The JSON Schema of what [`Decision::read`] takes.
-pub fn response_schema(allowed: &[DecisionKind]) -> Value {
-    let text = json!({"type": ["string", "null"]});
-    let mut forms = Vec::new();
-    if allowed.contains(&DecisionKind::Approve) {
-        forms.push(json!({
-            "type": "object", "required": ["approved"], "additionalProperties": false,
-            "properties": {"approved": {"const": true}, "reason": {"type": "null"}},
-        }));
-        forms.push(json!({
-            "type": "object", "required": ["type"], "additionalProperties": false,
-            "properties": {"type": {"const": "approve"}},
-        }));
-    }
-    if allowed.contains(&DecisionKind::Reject) {
-        forms.push(json!({
-            "type": "object", "additionalProperties": false,
-            "properties": {"approved": {"const": false}, "reason": text},
-        }));
-        forms.push(json!({
-            "type": "object", "required": ["type"], "additionalProperties": false,
-            "properties": {"type": {"const": "reject"}, "reason": text, "message": text},
-        }));
-    }
-    // An `anyOf` of nothing is no schema; where nothing may be decided, nothing is valid.
-    if forms.is_empty() { json!(false) } else { json!({"anyOf": forms}) }
 }
 
 /// What the model is told of a rejection: `message` replaces the built-in text, a reason is appended to it.
-pub fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&str>) -> String {
+pub fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&str>, by: Decider) -> String {
+    let who = match by {
+        Decider::Person => "User",
+        Decider::Policy => "Policy",
+    };
     match (message, reason) {
         (Some(message), _) => message.to_owned(),
-        (None, Some(reason)) if !reason.is_empty() => format!("User rejected {tool_name}: {reason}"),
-        (None, _) => format!("User rejected {tool_name}"),
+        (None, Some(reason)) if !reason.is_empty() => format!("{who} rejected {tool_name}: {reason}"),
+        (None, _) => format!("{who} rejected {tool_name}"),
     }
+}
+
+/// What the model is told, after the result, of a call that ran with other arguments than its own.
+pub fn edited_text(args: &JsonObject) -> String {
+    format!("[A person changed the arguments of this call to {}]", json!(args))
 }
 
 #[cfg(test)]

@@ -140,6 +140,9 @@ pub enum Error {
     /// No such interrupt, or not of this session.
     #[error("Unknown interrupt_id: {0}")]
     UnknownInterrupt(String),
+    /// No such grant, or not of this session.
+    #[error("Unknown grant_id: {0}")]
+    UnknownGrant(String),
     /// Somebody answered before, with another value.
     #[error("Interrupt already resolved")]
     AlreadyResolved {
@@ -223,6 +226,7 @@ impl Error {
             Self::QueueFull => "queue_full",
             Self::ShuttingDown => "shutting_down",
             Self::UnknownInterrupt(_) => "unknown_interrupt",
+            Self::UnknownGrant(_) => "unknown_grant",
             Self::AlreadyResolved { .. } => "already_resolved",
             Self::InterruptCancelled => "interrupt_cancelled",
             Self::InterruptExpired(_) => "interrupt_expired",

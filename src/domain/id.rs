@@ -42,3 +42,7 @@ id!(
     /// One question to a person.
     InterruptId
 );
+id!(
+    /// One standing decision.
+    GrantId
+);

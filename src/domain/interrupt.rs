@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::answer;
-use super::decision::DecisionKind;
+use super::decision::{Decision, DecisionKind};
 use super::error::Error;
+use super::grant::Scope;
 use super::id::{InterruptId, SessionId, TurnId};
 use super::time::Timestamp;
 use super::{JsonObject, payload, schema};
@@ -71,7 +72,8 @@ pub struct Interrupt {
     pub tool_call_id: Option<String>,
     /// The name of the agent that asks.
     pub agent: Option<String>,
-    /// The rule that made it ask.
+    /// What made it ask, or decided it: `policy:<name of the rule>`, `on_approval` or `grant:<id>`; null where the tool
+    /// itself asks a person.
     pub rule: Option<String>,
     /// For a tool approval: the digest of the exact arguments that the approval is for.
     pub args_digest: Option<String>,
@@ -88,6 +90,16 @@ pub struct Interrupt {
     /// The agent's own data about it.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<JsonObject>,
+    /// For a tool approval: where the tool is from when it is not the agent's own, such as an MCP server; left out
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tool_source: Option<String>,
+    /// For a tool approval that can be edited: the JSON Schema of the tool's arguments. Shown as a part of
+    /// `response_schema`.
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    pub args_schema: Option<Value>,
 }
 
 /// What a worker sends to open an interrupt.
@@ -125,6 +137,30 @@ pub struct Ask {
     /// See [`Interrupt::metadata`].
     #[serde(default)]
     pub metadata: Option<JsonObject>,
+    /// See [`Interrupt::tool_source`].
+    #[serde(default)]
+    pub tool_source: Option<String>,
+    /// See [`Interrupt::args_schema`]. Not compiled here: a tool whose schema is of no use can still be approved, only its
+    /// edits are refused.
+    #[serde(default)]
+    pub args_schema: Option<Value>,
+    /// For a tool approval: whether somebody has to decide. Where not, it only asks what the rules say.
+    #[serde(default = "yes")]
+    pub required: bool,
+    /// For a tool approval: what the tool's own code decided.
+    #[serde(default)]
+    pub proposed: Option<Value>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Ask {
+    /// The calls that a decision about it can be for; `None` for what is no tool approval.
+    pub fn scope(&self) -> Option<Scope<'_>> {
+        Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
+    }
 }
 
 /// Ids, time and limits that opening an interrupt needs from outside.
@@ -197,7 +233,27 @@ impl Interrupt {
             resolved_by: None,
             resolved_at: None,
             metadata: ask.metadata,
+            tool_source: ask.tool_source,
+            args_schema: ask.args_schema,
         })
+    }
+
+    /// The same, settled before anybody sees it: decided by `rule`, which stands for `by`.
+    pub fn decided(self, decision: &Decision, rule: String, by: Option<String>, now: Timestamp) -> Self {
+        Self {
+            status: InterruptStatus::Resolved,
+            value: Some(decision.to_value()),
+            rule: Some(rule),
+            resolved_by: by,
+            resolved_at: Some(now),
+            expires_at: None,
+            ..self
+        }
+    }
+
+    /// The calls that a decision about it can be for; `None` for what is no tool approval.
+    pub fn scope(&self) -> Option<Scope<'_>> {
+        Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
     }
 
     /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one.

@@ -87,6 +87,9 @@ pub enum Entry {
         code: CodeVersion,
         /// On which Python, such as `3.11`.
         python: String,
+        /// There were rules then: calls of tools that need no approval ask too, since a rule may say otherwise.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        policy: bool,
     },
     /// A worker with other code or another Python than the last one took the turn over.
     Taken {

@@ -8,11 +8,13 @@ pub mod decision;
 pub mod digest;
 pub mod error;
 pub mod event;
+pub mod grant;
 pub mod id;
 pub mod interrupt;
 pub mod journal;
 pub mod message;
 pub mod payload;
+pub mod policy;
 pub mod question;
 pub mod replay;
 pub mod schema;
@@ -21,7 +23,7 @@ pub mod time;
 pub mod webhook;
 
 pub use error::{Error, FieldError};
-pub use id::{InterruptId, SessionId, TurnId};
+pub use id::{GrantId, InterruptId, SessionId, TurnId};
 pub use time::Timestamp;
 
 /// A JSON object in the order its members arrived.

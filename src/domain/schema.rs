@@ -81,5 +81,44 @@ fn external_reference(schema: &Value) -> Option<&str> {
     }
 }
 
+/// `schema` as a part of a larger one, where it stands at `place` (`#/$defs/args`): what it refers to in itself is still
+/// found. One that names itself (`$id`) is its own document wherever it stands.
+pub fn moved(schema: &Value, place: &str) -> Value {
+    let mut moved = schema.clone();
+    if let Value::Object(members) = &mut moved
+        && !members.contains_key("$id")
+    {
+        members.shift_remove("$schema");
+        move_references(&mut moved, place);
+    }
+    moved
+}
+
+/// The walk of [`external_reference`].
+fn move_references(schema: &mut Value, place: &str) {
+    match schema {
+        Value::Object(members) => {
+            for (keyword, value) in members.iter_mut() {
+                match (keyword.as_str(), value) {
+                    ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
+                        let rest = target.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+                        if let Some(rest) = rest {
+                            *target = format!("{place}{rest}");
+                        }
+                    }
+                    ("const" | "enum" | "default" | "examples", _) => {}
+                    (
+                        "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
+                        Value::Object(named),
+                    ) => named.values_mut().for_each(|schema| move_references(schema, place)),
+                    (_, other) => move_references(other, place),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| move_references(item, place)),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::id::{InterruptId, SessionId, TurnId};
+use super::grant::Grant;
+use super::id::{GrantId, InterruptId, SessionId, TurnId};
 use super::message::ChatMessage;
+use super::policy::Rule;
 use super::time::Timestamp;
 
 /// What clients see of a session.
@@ -161,6 +163,10 @@ pub struct Session {
     pub total_messages: usize,
     /// Where it stands.
     pub phase: Phase,
+    /// Its own rules, which come before those of the server.
+    pub rules: Vec<Rule>,
+    /// What was decided for the rest of it.
+    pub grants: Vec<Grant>,
 }
 
 /// What can happen to a session.
@@ -239,7 +245,27 @@ impl Session {
             updated_at: now,
             total_messages,
             phase: Phase::Idle { response: None },
+            rules: Vec::new(),
+            grants: Vec::new(),
         }
+    }
+
+    /// The same with a decision for the rest of it, in the place of an earlier one for the same calls.
+    pub fn granted(&self, grant: Grant, now: Timestamp) -> Self {
+        let mut next = Self { updated_at: now, ..self.clone() };
+        next.grants.retain(|earlier| earlier.scope() != grant.scope());
+        next.grants.push(grant);
+        next
+    }
+
+    /// The same without a decision for the rest of it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownGrant`].
+    pub fn revoked(&self, id: GrantId, now: Timestamp) -> Result<Self, Error> {
+        let mut next = Self { updated_at: now, ..self.clone() };
+        next.grants.retain(|grant| grant.grant_id != id);
+        if next.grants.len() == self.grants.len() { Err(Error::UnknownGrant(id.to_string())) } else { Ok(next) }
     }
 
     /// The status that clients see.

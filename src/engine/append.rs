@@ -7,8 +7,10 @@ use super::live::{Pause, Standing};
 use super::owed::Owed;
 use super::{Engine, clock};
 use crate::domain::event::Event;
+use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
+use crate::domain::policy::{self, Decided, Verdict};
 use crate::domain::session::{self, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -21,6 +23,8 @@ struct Written {
     owed: Owed,
     steps: usize,
     asked: usize,
+    /// How many were decided without asking a person.
+    decided: usize,
     /// When the first of the interrupts opened expires.
     expires_at: Option<Timestamp>,
     pause: Option<Pause>,
@@ -85,6 +89,7 @@ impl Engine {
         }
         self.counters.steps(written.steps);
         self.counters.asked(written.asked);
+        self.counters.decided(written.decided);
         if let Some(at) = written.expires_at {
             self.alarm.set(at);
         }
@@ -135,22 +140,37 @@ impl Writing<'_> {
     fn append(&mut self, entry: &Entry) -> Result<Appended, Error> {
         let index = self.tx.append(self.turn, self.epoch, entry, self.now)?;
         self.own.push(index);
-        Ok(Appended { index, at: self.now, interrupt: None })
+        Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }
 
     fn ask(&mut self, step: StepIdentity, ask: Ask) -> Result<Appended, Error> {
-        let settings = &self.engine.settings;
-        let id = clock::interrupt_id();
-        let opening = Opening {
-            id,
+        match self.engine.verdict(&self.session, &ask) {
+            Verdict::Person { rule, ignored } => {
+                for error in ignored {
+                    tracing::warn!(session = %self.session.id, %error, "what on_approval decided is no decision");
+                }
+                self.ask_person(step, ask, rule)
+            }
+            Verdict::Decided(decided) => self.ask_nobody(step, ask, decided),
+        }
+    }
+
+    fn opening(&self, max_payload: usize) -> Opening {
+        Opening {
+            id: clock::interrupt_id(),
             session: self.session.id,
             turn: self.turn,
             now: self.now,
-            default_ttl: settings.interrupt_ttl,
-            max_payload: settings.max_payload,
-        };
+            default_ttl: self.engine.settings.interrupt_ttl,
+            max_payload,
+        }
+    }
+
+    fn ask_person(&mut self, step: StepIdentity, ask: Ask, rule: Option<String>) -> Result<Appended, Error> {
+        let opening = self.opening(self.engine.settings.max_payload);
+        let id = opening.id;
         // Checked before anything is written: a refused ask leaves nothing behind.
-        let interrupt = Interrupt::open(ask, opening)?;
+        let interrupt = Interrupt { rule, ..Interrupt::open(ask, opening)? };
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
         self.written.owed.tell(self.tx, &Event::interrupt(&interrupt), self.now)?;
@@ -161,6 +181,27 @@ impl Writing<'_> {
             (first, at) => first.or(at),
         };
         Ok(Appended { interrupt: Some(id), ..appended })
+    }
+
+    /// The question finds its answer there: both are written at once, and nobody is interrupted. What no person has to
+    /// look at may be of any size.
+    fn ask_nobody(&mut self, step: StepIdentity, ask: Ask, decided: Decided) -> Result<Appended, Error> {
+        let Decided { decision, rule, by } = decided;
+        let interrupt = Interrupt::open(ask, self.opening(usize::MAX))?;
+        let (id, value) = (interrupt.interrupt_id, decision.to_value());
+        let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
+        let index = self.append(&Entry::Answer { interrupt_id: id, value: value.clone() })?.index;
+        if rule != policy::DEFAULT {
+            let interrupt = interrupt.decided(&decision, rule, by.clone(), self.now);
+            self.tx.insert_interrupt(&interrupt)?;
+            self.written.owed.tell(self.tx, &Event::interrupt(&interrupt), self.now)?;
+            if let Some(grant) = Grant::new(clock::grant_id(), interrupt.scope(), &decision, by.as_deref(), self.now) {
+                self.session = self.session.granted(grant, self.now);
+                self.tx.update_session(&self.session)?;
+            }
+            self.written.decided += 1;
+        }
+        Ok(Appended { interrupt: Some(id), answer: Some((index, value)), ..appended })
     }
 
     /// The task that asked was cancelled: the interrupt leaves the list. Nothing happens where it is settled already.

@@ -98,7 +98,7 @@ impl Engine {
     pub(super) fn claim_new(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Claim, Error> {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
-        let entry = Entry::Start { code: runtime.code, python: runtime.python };
+        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy: false };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![Recorded { at: now, entry }])?;
         Ok(Claim::new(self, order, Duration::ZERO))
@@ -291,7 +291,7 @@ fn order(tx: &dyn Transaction, turn: &Turn, epoch: u64, journal: Vec<Recorded>) 
 /// Whether the journal was written last by other code, or on another Python.
 fn runs_other(journal: &[Recorded], runtime: &Runtime) -> bool {
     let last = journal.iter().rev().find_map(|recorded| match &recorded.entry {
-        Entry::Start { code, python } | Entry::Taken { code, python } => Some((code, python)),
+        Entry::Start { code, python, .. } | Entry::Taken { code, python } => Some((code, python)),
         _ => None,
     });
     last != Some((&runtime.code, &runtime.python))

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{GrantId, InterruptId, SessionId, Timestamp, TurnId};
 
 /// The time.
 pub fn now() -> Timestamp {
@@ -25,4 +25,9 @@ pub fn turn_id() -> TurnId {
 /// A new interrupt's id.
 pub fn interrupt_id() -> InterruptId {
     InterruptId(Uuid::now_v7())
+}
+
+/// A new grant's id.
+pub fn grant_id() -> GrantId {
+    GrantId(Uuid::now_v7())
 }

@@ -143,7 +143,7 @@ pub enum Record {
 }
 
 /// Where a record stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Appended {
     /// Its place in the journal.
     pub index: u64,
@@ -151,6 +151,8 @@ pub struct Appended {
     pub at: Timestamp,
     /// The interrupt that was opened, for an ask.
     pub interrupt: Option<InterruptId>,
+    /// The answer that an ask found there already, with its place in the journal: the turn gets it right after.
+    pub answer: Option<(u64, Value)>,
 }
 
 /// Why a turn is in no worker any more although it is neither over nor parked.

@@ -14,6 +14,7 @@ pub struct Counters {
     turns_failed: AtomicU64,
     steps: AtomicU64,
     asked: AtomicU64,
+    decided: AtomicU64,
     answered: AtomicU64,
     expired: AtomicU64,
     parked: AtomicU64,
@@ -41,6 +42,11 @@ impl Counters {
     /// Interrupts were opened.
     pub fn asked(&self, interrupts: usize) {
         self.asked.fetch_add(interrupts as u64, Ordering::Relaxed);
+    }
+
+    /// Tool calls were decided by a rule, a grant or the tool's own code.
+    pub fn decided(&self, interrupts: usize) {
+        self.decided.fetch_add(interrupts as u64, Ordering::Relaxed);
     }
 
     /// A turn was parked.
@@ -98,6 +104,7 @@ impl Engine {
             ("hitl_turns_retried_total", "Times a failed turn was taken up again.", &counters.retried),
             ("hitl_steps_total", "Steps journaled.", &counters.steps),
             ("hitl_interrupts_opened_total", "Interrupts opened.", &counters.asked),
+            ("hitl_interrupts_decided_total", "Interrupts decided without asking a person.", &counters.decided),
         ] {
             metric(&mut text, name, help, "counter", &[("", count(counter))]);
         }

@@ -23,6 +23,7 @@ pub mod messages;
 pub mod metrics;
 mod owed;
 mod parking;
+mod policy;
 mod recovery;
 pub mod retry;
 pub mod sessions;
@@ -49,6 +50,7 @@ use feed::Feed;
 use live::LiveTurns;
 use metrics::Counters;
 use owed::Owed;
+use policy::ServerRules;
 use settings::Settings;
 use slots::Slots;
 use webhooks::{Webhooks, WebhooksError};
@@ -68,6 +70,7 @@ pub struct Engine {
     feed: Feed,
     webhooks: Arc<Webhooks>,
     counters: Counters,
+    rules: ServerRules,
     /// The server stops: nothing new is taken, pollers and listeners go home.
     stopping: CancellationToken,
     /// The engine is over: its tasks end.
@@ -107,6 +110,7 @@ impl Engine {
             alarm: Alarm::default(),
             webhooks: Arc::new(webhooks),
             counters: Counters::default(),
+            rules: ServerRules::default(),
             stopping,
             stopped: CancellationToken::new(),
         }))

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
-use crate::domain::decision::{self, Decision, DecisionKind};
+use crate::domain::decision::{self, Decider, Decision, DecisionKind, Terms};
 use crate::domain::error::FieldError;
 use crate::domain::payload::{self, MAX_PAYLOAD};
 use crate::domain::{Error, digest, question, schema};
@@ -19,7 +19,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(validate, module)?)?;
     module.add_function(wrap_pyfunction!(check_questions, module)?)?;
     module.add_function(wrap_pyfunction!(read_decision, module)?)?;
-    module.add_function(wrap_pyfunction!(rejection_text, module)?)
+    module.add_function(wrap_pyfunction!(check_decision, module)?)?;
+    module.add_function(wrap_pyfunction!(rejection_text, module)?)?;
+    module.add_function(wrap_pyfunction!(edited_text, module)?)
 }
 
 /// The compact JSON of a valid interrupt payload.
@@ -75,21 +77,72 @@ fn check_questions<'py>(arguments: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     Ok(pythonize::pythonize(arguments.py(), &question::payload(&questions))?)
 }
 
-/// An answer to a tool approval in its one normal form: `{"type": "approve"}` or `{"type": "reject", "reason",
-/// "message"}`. Raises `ValueError` for anything else, and for what `allowed` does not list.
+/// A recorded answer to a tool approval, with every member of its kind: `{"type": "approve", "always"}`, `{"type":
+/// "edit", "args"}`, `{"type": "reject", "reason", "message", "always", "by"}` or `{"type": "respond", "message"}`.
+/// Raises `ValueError` for anything else, and for what `allowed` does not list.
 #[pyfunction]
-fn read_decision<'py>(value: &Bound<'py, PyAny>, allowed: Vec<String>) -> PyResult<Bound<'py, PyAny>> {
-    let known: Vec<DecisionKind> =
-        DecisionKind::ALL.into_iter().filter(|kind| allowed.iter().any(|name| name == kind.as_str())).collect();
-    let decision = Decision::read(&to_json(value, "decision")?, &known).map_err(|errors| fields_error(&errors))?;
-    Ok(pythonize::pythonize(value.py(), &json!(decision))?)
+#[pyo3(signature = (value, allowed, tool_name = None))]
+fn read_decision<'py>(
+    value: &Bound<'py, PyAny>,
+    allowed: Vec<String>,
+    tool_name: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let allowed = kinds(&allowed);
+    let terms = Terms { allowed: &allowed, tool_name, args_schema: None };
+    let decision = Decision::recorded(&to_json(value, "decision")?, terms).map_err(|errors| fields_error(&errors))?;
+    shown(value.py(), &decision)
 }
 
-/// What the model is told of a rejection.
+/// What somebody decides, as [`read_decision`] gives it; the arguments of an edit have to fit `args_schema`. Raises
+/// `ValueError`, which names every place that is wrong.
 #[pyfunction]
-#[pyo3(signature = (tool_name, reason = None, message = None))]
-fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&str>) -> String {
-    decision::rejection_text(tool_name, reason, message)
+#[pyo3(signature = (value, allowed, tool_name = None, args_schema = None))]
+fn check_decision<'py>(
+    value: &Bound<'py, PyAny>,
+    allowed: Vec<String>,
+    tool_name: Option<&str>,
+    args_schema: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let allowed = kinds(&allowed);
+    let args_schema = args_schema.map(|schema| to_json(schema, "args_schema")).transpose()?;
+    let terms = Terms { allowed: &allowed, tool_name, args_schema: args_schema.as_ref() };
+    let decision = Decision::read(&to_json(value, "decision")?, terms).map_err(|errors| fields_error(&errors))?;
+    shown(value.py(), &decision)
+}
+
+fn kinds(names: &[String]) -> Vec<DecisionKind> {
+    DecisionKind::ALL.into_iter().filter(|kind| names.iter().any(|name| name == kind.as_str())).collect()
+}
+
+/// With the members that the normal form leaves out.
+fn shown<'py>(py: Python<'py>, decision: &Decision) -> PyResult<Bound<'py, PyAny>> {
+    let shown = match decision {
+        Decision::Approve { always } => json!({"type": "approve", "always": always}),
+        Decision::Edit { args } => json!({"type": "edit", "args": args}),
+        Decision::Reject { reason, message, always, by } => {
+            json!({"type": "reject", "reason": reason, "message": message, "always": always, "by": by})
+        }
+        Decision::Respond { message } => json!({"type": "respond", "message": message}),
+    };
+    Ok(pythonize::pythonize(py, &shown)?)
+}
+
+/// What the model is told of a rejection; `by` is `person` or `policy`.
+#[pyfunction]
+#[pyo3(signature = (tool_name, reason = None, message = None, by = "person"))]
+fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&str>, by: &str) -> PyResult<String> {
+    let by = Decider::parse(by)
+        .ok_or_else(|| PyValueError::new_err(format!("by is \"person\" or \"policy\", got {by:?}")))?;
+    Ok(decision::rejection_text(tool_name, reason, message, by))
+}
+
+/// What the model is told, after its result, of a call that ran with other arguments than its own.
+#[pyfunction]
+fn edited_text(args: &Bound<'_, PyAny>) -> PyResult<String> {
+    match to_json(args, "args")? {
+        Value::Object(args) => Ok(decision::edited_text(&args)),
+        _ => Err(PyTypeError::new_err("args must be a dict")),
+    }
 }
 
 fn value_error(error: Error) -> PyErr {

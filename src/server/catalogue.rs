@@ -71,6 +71,9 @@ causes! {
     UNKNOWN_INTERRUPT NOT_FOUND "unknown_interrupt", "Unknown interrupt",
         "Unknown interrupt_id: <id>",
         "Take the id from the latest reply or event; an interrupt goes away with its session.";
+    UNKNOWN_GRANT NOT_FOUND "unknown_grant", "Unknown grant",
+        "Unknown grant_id: <id>",
+        "List the session's grants (`GET /sessions/{id}/grants`); it may have been revoked, or replaced by a later one.";
     METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method_not_allowed", "Method not allowed",
         "Method <method> is not allowed here",
         "Use one of the methods in the `Allow` header.";
@@ -183,6 +186,7 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::QueueFull => &QUEUE_FULL,
         Error::ShuttingDown => &SHUTTING_DOWN,
         Error::UnknownInterrupt(_) => &UNKNOWN_INTERRUPT,
+        Error::UnknownGrant(_) => &UNKNOWN_GRANT,
         Error::AlreadyResolved { .. } => &ALREADY_RESOLVED,
         Error::InterruptCancelled => &INTERRUPT_CANCELLED,
         Error::InterruptExpired(_) => &INTERRUPT_EXPIRED,

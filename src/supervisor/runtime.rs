@@ -86,7 +86,7 @@ mod tests {
     }
 
     fn start(python: &str) -> Entry {
-        Entry::Start { code: "a".to_owned(), python: python.to_owned() }
+        Entry::Start { code: "a".to_owned(), python: python.to_owned(), policy: false }
     }
 
     fn taken(python: &str) -> Entry {

@@ -214,6 +214,11 @@ impl Turn {
                             let (index, at, interrupt_id) = (appended.index, appended.at, appended.interrupt);
                             seat.worker().send(&ToWorker::Ack { turn, call, index, at, interrupt_id });
                             faults::at(Point::SupervisorAcknowledged);
+                            if let (Some(interrupt_id), Some((index, value))) = (interrupt_id, &appended.answer) {
+                                self.set_waiting(seat, false);
+                                let index = *index;
+                                seat.worker().send(&ToWorker::Answer { turn, index, at, interrupt_id, value });
+                            }
                         }
                         (Some(call), Err(error)) => self.refuse(seat, call, &error),
                         (None, Err(error)) => tracing::warn!(%turn, %error, "a word of a turn was refused"),

@@ -142,7 +142,7 @@ impl Journal {
         let silent = matches!(said, Said::Wakes(_) | Said::Withdraw(_) | Said::Waiting(..));
         self.append(entry);
         self.said.send(said).ok();
-        Ok((!silent).then_some(Appended { index, at: Timestamp::from_millis(1), interrupt }))
+        Ok((!silent).then_some(Appended { index, at: Timestamp::from_millis(1), interrupt, answer: None }))
     }
 
     fn append(&mut self, entry: Entry) -> u64 {
@@ -211,7 +211,7 @@ impl TurnInbox for Inbox {
 
 /// The first entry of a journal.
 pub fn started(python: &str) -> Recorded {
-    recorded(Entry::Start { code: "0123456789abcdef".to_owned(), python: python.to_owned() })
+    recorded(Entry::Start { code: "0123456789abcdef".to_owned(), python: python.to_owned(), policy: false })
 }
 
 /// An entry of a journal.

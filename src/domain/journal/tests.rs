@@ -23,7 +23,7 @@ fn entries() -> Vec<(Entry, Value)> {
     let (code, python) = ("0123456789abcdef".to_owned(), "3.11".to_owned());
     vec![
         (
-            Entry::Start { code: code.clone(), python: python.clone() },
+            Entry::Start { code: code.clone(), python: python.clone(), policy: false },
             json!({"entry": "start", "code": "0123456789abcdef", "python": "3.11"}),
         ),
         (Entry::Taken { code, python }, json!({"entry": "taken", "code": "0123456789abcdef", "python": "3.11"})),

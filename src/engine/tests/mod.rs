@@ -22,6 +22,7 @@ use for_each_store;
 
 mod commits;
 mod compaction;
+mod decisions;
 mod due;
 mod journal;
 mod losses;

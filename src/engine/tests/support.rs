@@ -338,6 +338,12 @@ pub fn question(number: usize, expires_in: Option<f64>) -> Record {
     Record::Ask { step, ask: Box::new(serde_json::from_value(ask).unwrap()) }
 }
 
+/// A question of the members that a worker sends.
+pub fn call(ask: Value) -> Record {
+    let step = identity("0#call", "interrupt");
+    Record::Ask { step, ask: Box::new(serde_json::from_value(ask).unwrap()) }
+}
+
 pub fn waiting(seen: Option<u64>, timers: &[(&str, Timestamp)]) -> Record {
     let timers = timers.iter().map(|(path, due)| PendingTimer { path: (*path).to_owned(), due: *due }).collect();
     Record::Waiting { seen, timers }

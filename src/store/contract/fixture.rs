@@ -138,7 +138,7 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         payload: object(json!({"type": "tool_approval", "tool_name": tool, "tool_args": {"path": "/tmp/x"}})),
         status: InterruptStatus::Pending,
         message: None,
-        response_schema: Some(decision::response_schema(&DecisionKind::ALL)),
+        response_schema: Some(decision::response_schema(&DecisionKind::UNSAID, Some(tool), None)),
         allowed_decisions: None,
         tool_call_id: None,
         agent: Some("files".to_owned()),
@@ -150,6 +150,8 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         resolved_by: None,
         resolved_at: None,
         metadata: None,
+        tool_source: None,
+        args_schema: None,
     }
 }
 
@@ -168,6 +170,8 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         expires_at: Some(at(5000)),
         resolved_by: Some("alice".to_owned()),
         metadata: Some(object(json!({"ticket": 7}))),
+        tool_source: Some("mcp:tickets".to_owned()),
+        args_schema: Some(json!({"type": "object", "required": ["colour"]})),
         ..approval(session, number, "paint")
     }
 }

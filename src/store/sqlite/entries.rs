@@ -2,6 +2,7 @@
 //! hundred bytes less than the names of the members would in JSON; only what is free in form is JSON.
 
 use rusqlite::params;
+use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -27,7 +28,12 @@ impl<'e> Columns<'e> {
     fn of(entry: &'e Entry) -> Result<Self, Error> {
         let none = Self::default();
         Ok(match entry {
-            Entry::Start { code, python } => Self { entry: "start", body: Some(rows::json(&(code, python))?), ..none },
+            Entry::Start { code, python, policy: false } => {
+                Self { entry: "start", body: Some(rows::json(&(code, python))?), ..none }
+            }
+            Entry::Start { code, python, policy } => {
+                Self { entry: "start", body: Some(rows::json(&(code, python, policy))?), ..none }
+            }
             Entry::Taken { code, python } => Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none },
             Entry::Intent { step } => Self { entry: "intent", step: Some(step), ..none },
             Entry::Step { step, result } => {
@@ -52,6 +58,10 @@ impl<'e> Columns<'e> {
         })
     }
 }
+
+/// The body of a `start`: what stands at its end is left out where it says nothing.
+#[derive(Deserialize)]
+struct Start(String, String, #[serde(default)] bool);
 
 impl Handle<'_> {
     /// Appends to the journal of the turn in row `turn`: the entry's index.
@@ -88,8 +98,8 @@ pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
     let mut place = Place::of(cells)?;
     let entry = match word.as_str() {
         "start" => {
-            let (code, python) = cells.json()?;
-            Entry::Start { code, python }
+            let Start(code, python, policy) = cells.json()?;
+            Entry::Start { code, python, policy }
         }
         "taken" => {
             let (code, python) = cells.json()?;

@@ -86,6 +86,11 @@ pub(super) fn json_or_none(value: Option<&impl Serialize>) -> Result<Option<Stri
     value.map(json).transpose()
 }
 
+/// An empty list is none.
+pub(super) fn list_or_none<T: Serialize>(list: &[T]) -> Result<Option<String>, Error> {
+    if list.is_empty() { Ok(None) } else { json(&list).map(Some) }
+}
+
 /// How deep JSON text nests.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
@@ -159,6 +164,8 @@ pub(super) fn session(cells: &mut Cells<'_, '_>) -> Result<(u64, Session), Error
         updated_at: cells.time()?,
         total_messages: cells.number().map(|total| usize::try_from(total).unwrap_or(usize::MAX))?,
         phase: phase(cells)?,
+        rules: cells.json_or_none()?.unwrap_or_default(),
+        grants: cells.json_or_none()?.unwrap_or_default(),
     };
     Ok((seq, session))
 }
@@ -244,16 +251,13 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         resolved_by: cells.plain()?,
         resolved_at: cells.time_or_none()?,
         metadata: cells.json_or_none()?,
+        tool_source: cells.plain()?,
+        args_schema: cells.json_or_none()?,
     };
     if has_built_in_schema {
-        interrupt.response_schema = built_in_schema(&interrupt);
+        interrupt.response_schema = answer::built_in_schema(&interrupt);
     }
     Ok((seq, interrupt))
-}
-
-/// The schema that the interrupt's type brings along.
-pub(super) fn built_in_schema(interrupt: &Interrupt) -> Option<serde_json::Value> {
-    answer::built_in_schema(&interrupt.kind, &interrupt.payload, interrupt.allowed_decisions.as_deref())
 }
 
 /// A row of `replies/select.sql`.

@@ -11,7 +11,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
-use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, SessionId, Timestamp, TurnId, answer};
 use crate::faults::{self, Point, Rule};
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, Transaction};
@@ -65,7 +65,7 @@ impl Handle<'_> {
     fn write_interrupt(&self, sql: &str, interrupt: &Interrupt) -> Result<usize, Error> {
         let session = self.require_session(interrupt.session_id)?;
         let is_built_in =
-            interrupt.response_schema.is_some() && interrupt.response_schema == rows::built_in_schema(interrupt);
+            interrupt.response_schema.is_some() && interrupt.response_schema == answer::built_in_schema(interrupt);
         let schema = interrupt.response_schema.as_ref().filter(|_| !is_built_in);
         self.execute(
             sql,
@@ -91,6 +91,8 @@ impl Handle<'_> {
                 interrupt.resolved_by,
                 interrupt.resolved_at.map(Timestamp::millis),
                 rows::json_or_none(interrupt.metadata.as_ref())?,
+                interrupt.tool_source,
+                rows::json_or_none(interrupt.args_schema.as_ref())?,
                 self.due_at(interrupt, session)?,
             ],
         )
@@ -128,6 +130,8 @@ impl Handle<'_> {
                 phase.response,
                 phase.failure_code,
                 phase.failure_message,
+                rows::list_or_none(&session.rules)?,
+                rows::list_or_none(&session.grants)?,
             ],
         )
     }

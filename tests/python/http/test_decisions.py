@@ -114,7 +114,6 @@ class TestApproval:
             {"type": "edit", "args": {"path": "/elsewhere"}},
             {"approved": True, "args": {"path": "/elsewhere"}},
             {"type": "respond", "message": "done by hand"},
-            {"approved": True, "always": True},
         ],
     )
     def test_a_decision_that_is_not_allowed_is_refused_not_ignored(

@@ -1,4 +1,5 @@
 SELECT seq, id, (SELECT sessions.id FROM sessions WHERE sessions.seq = interrupts.session) AS session_id, turn,
        type, payload, status, message, built_in_schema, response_schema, allowed_decisions, tool_call_id,
-       agent, rule, args_digest, created_at, expires_at, value, resolved_by, resolved_at, metadata
+       agent, rule, args_digest, created_at, expires_at, value, resolved_by, resolved_at, metadata,
+       tool_source, args_schema
 FROM interrupts

@@ -1,0 +1,36 @@
+//! Standing rules, as an operator or a client writes them.
+
+use serde::{Deserialize, Serialize};
+
+/// What a rule does with the calls that it matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// They run without asking anybody.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// They do not run; the model is told.
+    Deny,
+}
+
+/// One rule. The first one that matches a call decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// What records of its decisions name.
+    pub name: String,
+    /// What it does.
+    pub effect: Effect,
+    /// The tools that it is for: a name, where `*` stands for any characters and `?` for one.
+    pub tool: String,
+    /// The agents that it is for, in the same form; all where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// A CEL expression over `tool`, `args` and `agent`; the rule is for calls where it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Why, appended to what the model is told of a denied call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
