@@ -359,7 +359,7 @@ class Order:
         if self._replay is None:
             return None
         mismatch: ReplayMismatch | None = self._replay.returned()
-        if self._is_left_at_work:  # a thread that the agent left behind was on its way to what is recorded of it
+        if self._is_left_at_work:  # what the agent left behind was on its way to what is recorded of it
             mismatch = None
         if mismatch is None:
             self.records.port.replayed(list(self._replay.warnings))

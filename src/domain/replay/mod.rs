@@ -17,7 +17,7 @@ pub use mismatch::{Cause, Mismatch, Shown};
 pub use recorded::{Author, Entry, Recorded, Wake};
 
 use super::journal::StepIdentity;
-use order::{Journal, Stand, TimerStand, What};
+use order::{Journal, Stand, TimerStand, What, around};
 
 /// Why a journal, or a call, cannot be: a bug of ours, never the agent's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -239,19 +239,31 @@ impl Replay {
     }
 
     /// The agent has returned, and so have the tasks it left behind: what the journal still holds that nobody asked for.
+    ///
+    /// A body that the agent left behind may have gone on while the agent was returning, when nothing was delivered any
+    /// more: woken by a timer of its own, which this replay has not come to. What it asked for then is no mismatch.
     pub fn returned(&mut self) -> Option<Mismatch> {
         self.pass();
         let left = self.journal.slots.get(self.cursor..)?;
+        let mut gone_on: Vec<&str> = Vec::new();
         let unasked = left.iter().position(|slot| match &slot.what {
             What::Mark(place) | What::Result(place) => {
                 let known = &self.journal.places[*place];
-                known.stand == Stand::Unasked && !self.journal.may_stay_unasked(known)
+                known.stand == Stand::Unasked
+                    && !self.journal.may_stay_unasked(known)
+                    && !around(&known.path).any(|outer| gone_on.contains(&outer))
             }
             What::Timer(timer) => {
                 let known = &self.journal.timers[*timer];
-                known.stand == TimerStand::Unarmed && !self.journal.is_below_withdrawn(&known.path)
+                known.stand == TimerStand::Unarmed
+                    && !self.journal.is_below_withdrawn(&known.path)
+                    && !around(&known.path).any(|outer| gone_on.contains(&outer))
             }
-            What::Settled(_) | What::Withdrawn(_) | What::Wake(_) => false,
+            What::Wake(task) => {
+                gone_on.extend(around(task).last());
+                false
+            }
+            What::Settled(_) | What::Withdrawn(_) => false,
         })?;
         self.cursor += unasked;
         self.unasked(Some(Shown::end()))

@@ -124,6 +124,24 @@ fn what_was_asked_for_may_be_left_over() {
 }
 
 #[test]
+fn a_body_that_was_left_behind_may_have_gone_on_while_the_agent_returned() {
+    let journal = |after| {
+        case().done(&tool("0#1")).wakes(&[(after, "0.1#1/0@1")]).intent(&tool("0.1#1/0#1")).done(&tool("0.1#1/0#1"))
+    };
+    let returned = |after: usize| {
+        let mut replay = journal(after).replay();
+        replay.ask(tool("0.1#1"), false).unwrap();
+        replay.ask(tool("0#1"), false).unwrap();
+        while replay.next() != deliver(1, "0#1") {
+            replay.woken().unwrap();
+        }
+        replay.returned()
+    };
+    assert!(returned(1).is_none());
+    assert!(returned(0).is_some(), "its timer fired in this replay, before the agent returned");
+}
+
+#[test]
 fn the_mark_of_an_edit_may_go_once_the_edit_is_taken_for_granted() {
     let mark = step("~patched:faster", "step", "patched");
     let journal = || case().done(&mark).done(&tool("0#1"));
