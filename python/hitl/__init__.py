@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from hitl.agents.decorator import agent as agent
     from hitl.agents.react import ReActAgent as ReActAgent
+    from hitl.decisions import Approval as Approval
     from hitl.decisions import ApprovalRequest as ApprovalRequest
     from hitl.decisions import Decision as Decision
     from hitl.errors import AgentLoadError as AgentLoadError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from hitl.errors import ToolRejected as ToolRejected
     from hitl.errors import UnknownInterrupt as UnknownInterrupt
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
+    from hitl.gate import approval as approval
+    from hitl.gate import requires_approval as requires_approval
     from hitl.interrupts import interrupt as interrupt
     from hitl.mcp_tools import MCPTools as MCPTools
     from hitl.messages import ChatMessage as ChatMessage
@@ -55,6 +58,7 @@ _ERRORS = (
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.
 _EXPORTS: dict[str, str] = {
+    "Approval": "hitl.decisions",
     "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
     "Decision": "hitl.decisions",
@@ -64,11 +68,13 @@ _EXPORTS: dict[str, str] = {
     "Server": "hitl.serving",
     "Tool": "hitl.tools",
     "agent": "hitl.agents.decorator",
+    "approval": "hitl.gate",
     "ask_user_question": "hitl.questions",
     "interrupt": "hitl.interrupts",
     "now": "hitl.steps",
     "patched": "hitl.steps",
     "random": "hitl.steps",
+    "requires_approval": "hitl.gate",
     "serve": "hitl.serving",
     "step": "hitl.steps",
     "tool": "hitl.tools",

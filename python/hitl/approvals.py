@@ -218,7 +218,7 @@ async def _ask_until_clear(
             proposed=None if proposed is None else proposed.to_json(),
         )
         decision = await ask(turn, question)
-        once = tool.once if tool.once is not None else required or decision.get("by", "person") == "person"
+        once = tool.once if tool.once is not None else required or decision.get("by") == "person"
         if decision["type"] == "respond":
             return ReadyCall(turn, tool, arguments, tool_call_id, responded=True, response=decision["message"])
         if decision["type"] == "approve":
@@ -243,8 +243,8 @@ def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
     from hitl import _core
 
     if by_code:
-        return f"[A policy changed the arguments of this call to {_core.to_json(arguments)}]"
-    return f"[A person changed the arguments of this call to {_core.to_json(arguments)}]"
+        return f"[The arguments of this call were changed to {_core.to_json(arguments)}]"
+    return _core.edited_text(arguments)
 
 
 async def _recheck(
@@ -254,7 +254,7 @@ async def _recheck(
     arguments = await _guard_input(turn, tool, given)
     said = await _propose(turn, tool, arguments, tool_call_id, description)
     if said is not None and said.type == "reject":
-        decision = {"reason": said.reason, "message": said.message, "by": "policy"}
+        decision = {"reason": said.reason, "message": said.message, "by": "person"}
         raise rejection(turn, tool.name, arguments.json, decision)
     if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
         arguments = await _guard_input(turn, tool, tool.check(said.args))

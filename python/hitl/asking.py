@@ -64,8 +64,7 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
     # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs.
     checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
     digest = _core.digest(checked["tool_args"])
-    # TODO(B): all of them once the core reads them
-    allowed: list[str] = [kind for kind in question.allowed if kind in ("approve", "reject")] or ["reject"]
+    allowed: list[str] = list(question.allowed)
     members: ApprovalMembers = {
         "required": question.required,
         "proposed": question.proposed,
@@ -87,7 +86,7 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
     if question.proposed is not None and question.proposed["type"] not in allowed:
         allowed.append(question.proposed["type"])  # the author's code may decide what a person is not offered
     try:
-        decision: dict[str, Any] = _core.read_decision(answer, allowed)
+        decision: dict[str, Any] = _core.read_decision(answer, allowed, question.tool_name)
     except (TypeError, ValueError) as error:
         raise InvalidAnswer(
             f"the answer to the approval of {question.tool_name} is no decision, so it did not run: {error}"
@@ -104,7 +103,7 @@ def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: d
     reason = decision["reason"]
     if decision["message"] is not None:
         return ToolRejected(decision["message"], reason)
-    built_in = ToolRejected(_core.rejection_text(tool_name, reason), reason)
+    built_in = ToolRejected(_core.rejection_text(tool_name, reason, by=decision["by"]), reason)
     if turn.tool_error_formatter is None:
         return built_in
     text: Any

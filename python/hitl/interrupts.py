@@ -110,7 +110,7 @@ async def _ask(
             checked,
             message=message,
             response_schema=schema,
-            expires_in=_seconds(expires_in),
+            expires_in=seconds("interrupt()", expires_in),
             has_default=on_expire is not RAISE,
             metadata=_checked_metadata(metadata),
             key=key,
@@ -144,15 +144,16 @@ def _checked_metadata(metadata: Any) -> dict[str, Any] | None:
     return checked
 
 
-def _seconds(expires_in: Any) -> float | None:
+def seconds(caller: str, expires_in: Any) -> float | None:
+    """Seconds until a question lapses; TypeError or ValueError, naming ``caller``, for what is no time."""
     if expires_in is None:
         return None
     if isinstance(expires_in, timedelta):
         expires_in = expires_in.total_seconds()
     if isinstance(expires_in, bool) or not isinstance(expires_in, int | float):
-        raise TypeError(f"interrupt() expires_in must be seconds, a timedelta or None, got {_type_name(expires_in)}")
+        raise TypeError(f"{caller} expires_in must be seconds, a timedelta or None, got {_type_name(expires_in)}")
     if not (math.isfinite(expires_in) and expires_in > 0):
-        raise ValueError(f"interrupt() expires_in must be a positive number of seconds, got {expires_in}")
+        raise ValueError(f"{caller} expires_in must be a positive number of seconds, got {expires_in}")
     return float(expires_in)
 
 

@@ -5,15 +5,34 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from hitl.decisions import DECISIONS, DecisionKind
 
 if TYPE_CHECKING:
-    from hitl.tools import Tool
+    from pydantic import BaseModel
+
+    from hitl.guardrails import Guardrail
+    from hitl.tools import ApprovalCallback, ApprovalDescription, ApprovalPolicy, Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `tool`, which explains them."""
+
+    name: str | None
+    description: str | None
+    schema: Mapping[str, Any] | type[BaseModel] | None
+    requires_approval: bool | ApprovalPolicy
+    allowed_decisions: Iterable[DecisionKind]
+    approval_description: str | ApprovalDescription | None
+    on_approval: ApprovalCallback | None
+    input_guardrails: Iterable[Guardrail] | None
+    output_guardrails: Iterable[Guardrail] | None
+    once: bool | None
+    timeout: float | None
 
 
 def is_tool_name(value: object) -> bool:

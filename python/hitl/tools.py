@@ -46,6 +46,9 @@ ApprovalDescription = Callable[["RunContext[Any]", dict[str, Any]], Any]
 ApprovalCallback = Callable[[ApprovalRequest], Any]
 """`(ApprovalRequest) -> Decision | None`, plain or async."""
 
+TOOL_ATTRIBUTE: Final = "__hitl_tool__"
+"""Where a function keeps the tool behind it, so that nobody makes another one of it that has lost its gate."""
+
 _UNSET: Final[Any] = object()
 
 
@@ -103,6 +106,7 @@ class Tool(Generic[P, R]):
         """Where the tool is from, when it is not this program's own: an MCP server."""
         self._description: str | None = None
         self._local_names = _local_names
+        self._hints: dict[str, Any] | None = None
         self._signature: Signature = _read_signature(function)
         self._parameters: Parameters | None = None
         self._context_parameter: str | None = None
@@ -229,7 +233,9 @@ class Tool(Generic[P, R]):
         return named | {name: value for name, value in kwargs.items() if name != self._context_parameter}
 
     def _build_parameters(self) -> None:
-        hints = resolve_hints(self.function, self._local_names)
+        if self._hints is None:
+            self._hints = resolve_hints(self.function, self._local_names)
+        hints = self._hints
         self._find_context(hints)
         visible = [parameter for parameter in self._signature.parameters if parameter.name != self._context_parameter]
         if self.schema is None:
@@ -375,11 +381,19 @@ def tool(
     local_names = frame.f_locals if frame.f_locals is not frame.f_globals else None
 
     def make(function: Callable[..., Any] | Tool[..., Any]) -> Tool[..., Any]:
-        made = copy.copy(function) if isinstance(function, Tool) else Tool(function, _local_names=local_names)
-        _apply(made, changes, from_tool=isinstance(function, Tool))
-        return made
+        return make_tool(function, changes, local_names)
 
     return make if fn is None else make(fn)
+
+
+def make_tool(
+    function: Callable[..., Any] | Tool[..., Any], changes: Mapping[str, Any], local_names: Mapping[str, Any] | None
+) -> Tool[..., Any]:
+    """A tool of a function, or a changed copy of the tool that it is, or has behind it (`hitl.requires_approval`)."""
+    known: Any = function if isinstance(function, Tool) else getattr(function, TOOL_ATTRIBUTE, None)
+    made = copy.copy(known) if isinstance(known, Tool) else Tool(function, _local_names=local_names)
+    _apply(made, changes, from_tool=isinstance(known, Tool))
+    return made
 
 
 def _apply(made: Tool[..., Any], changes: Mapping[str, Any], *, from_tool: bool) -> None:

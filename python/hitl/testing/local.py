@@ -41,6 +41,14 @@ Journal = list[dict[str, Any]]
 _LEFTOVER_SECONDS = 10.0
 
 
+def without_rules(request: InterruptRequest) -> Any:
+    """What a server that has no rules and no grants decides at once: what code did, and calls that need no approval."""
+    proposed = request.get("proposed")
+    if proposed is not None:
+        return proposed
+    return PENDING if request.get("required", True) else {"type": "approve"}
+
+
 @dataclass
 class LocalInterrupt:
     """An interrupt in memory."""
@@ -85,6 +93,8 @@ class LocalPort:
     on_waiting: Callable[[], None] | None = None
     refuse_steps: HitlError | None = None
     """Refuse the next step with this."""
+    decide_at_once: Callable[[InterruptRequest], Any] = without_rules
+    """The decision about a request that needs nobody, or PENDING."""
     order: Order | None = None
     _calls: int = 0
     _answering: list[asyncio.Task[None]] = field(default_factory=list)
@@ -130,7 +140,7 @@ class LocalPort:
         request = json.loads(json.dumps(interrupt, allow_nan=False))
         asked = LocalInterrupt(f"interrupt-{len(self.journal)}", step, request, self)
         try:
-            value = self._decided_at_once(request)
+            value = self.decide_at_once(request)
             if value is PENDING and self.answers is not None:
                 value = self.answers(request)
         except InterruptExpired:
@@ -143,13 +153,6 @@ class LocalPort:
         call = self._opened(asked)
         self._answer_with(asked, value)
         return call
-
-    @staticmethod
-    def _decided_at_once(request: InterruptRequest) -> Any:
-        """As a server without rules and grants: what code decided, and calls that need no approval."""
-        if request.get("proposed") is not None:
-            return request["proposed"]
-        return PENDING if request.get("required", True) else {"type": "approve", "by": "policy"}
 
     def reopen(self, asked: LocalInterrupt) -> None:
         """A question of a recorded journal that is still open: whoever answers is asked again."""

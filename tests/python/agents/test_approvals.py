@@ -62,9 +62,11 @@ async def test_the_person_is_asked_with_the_payload_of_the_contract(victim: Path
     assert asked["type"] == "tool_approval"
     args = {"path": str(victim)}
     assert asked["payload"] == {"type": "tool_approval", "tool_name": "delete_file", "tool_args": args}
-    assert asked["allowed_decisions"] == ["approve", "reject"]
+    assert asked["allowed_decisions"] == ["approve", "edit", "reject"]
     assert (asked["tool_call_id"], asked["agent"]) == ("call_1", "cleaner")
     assert asked["message"] == "This cannot be undone."
+    assert asked["args_schema"] == delete_file.parameters.json_schema
+    assert (asked["required"], asked["proposed"], asked["tool_source"]) == (True, None, None)
     from hitl import _core
 
     assert asked["args_digest"] == _core.digest(args)
@@ -101,7 +103,9 @@ async def test_a_no_leaves_the_file_and_tells_the_model_why(victim: Path, decisi
         {"approved": None},
         {"type": "approved"},
         {"type": "approve", "approved": False},
-        {"type": "edit", "args": {}},
+        {"type": "edit", "args": []},
+        {"type": "edit", "args": {"path": "/x"}, "name": "rename"},
+        {"type": "edit", "args": {"path": "/x"}, "always": True},
         {"type": "respond", "message": "x"},
     ],
 )
@@ -122,7 +126,7 @@ async def test_nobody_answering_in_time_is_no_approval(victim: Path) -> None:
 
 async def test_only_what_the_tool_allows_is_offered() -> None:
     result = await call(tool(delete_file, allowed_decisions=["reject", "edit"]), {"path": "/x"}, {"type": "reject"})
-    assert result.requests[0]["allowed_decisions"] == ["reject"]
+    assert result.requests[0]["allowed_decisions"] == ["reject", "edit"]
 
 
 async def test_arguments_too_large_to_show_do_not_run(victim: Path) -> None:

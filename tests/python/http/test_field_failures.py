@@ -117,7 +117,7 @@ def test_null_is_an_answer(either_api: Api) -> None:
     assert result(either_api.wait(session_id)) is None
 
 
-def test_a_call_id_used_again_is_another_call(puppet: Api, tmp_path: Path) -> None:
+def test_a_call_id_used_again_with_other_arguments_runs_nothing(puppet: Api, tmp_path: Path) -> None:
     """An approval is bound to the arguments shown, not to an id that the model chose."""
     ledger = tmp_path / "ledger"
     session = puppet.call_tools(
@@ -126,11 +126,9 @@ def test_a_call_id_used_again_is_another_call(puppet: Api, tmp_path: Path) -> No
     )
     session_id = session["session_id"]
     ok(puppet.resume(session_id, session["interrupts"][0]["interrupt_id"], {"approved": True}))
-    session = puppet.wait(session_id)
-    assert session["status"] == "interrupted"
-    assert session["interrupts"][0]["payload"]["tool_args"]["cents"] == 1000
-    ok(puppet.resume(session_id, session["interrupts"][0]["interrupt_id"], {"approved": False}))
-    assert puppet.wait(session_id)["status"] == "idle"
+    charged, refused = tool_results(puppet.wait(session_id))
+    assert charged == "charged 1"
+    assert "stands for an approved call with other arguments" in refused["error"]
     assert ledger.read_text() == "charged 1\n"
 
 

@@ -16,7 +16,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, tool
+import hitl
+from hitl import (
+    ApprovalRequest,
+    ChatMessage,
+    Decision,
+    ReActAgent,
+    RunContext,
+    ToolRejected,
+    ask_user_question,
+    interrupt,
+    tool,
+)
 from hitl.models.chat_client import ModelReply, ModelRequest
 
 Play = Callable[[Any], Awaitable[Any]]
@@ -69,6 +80,37 @@ async def effect_then_ask(argument: dict[str, Any]) -> Any:
     with Path(argument["ledger"]).open("a") as ledger:
         ledger.write("effect\n")
     return [await interrupt(payload) for payload in argument["payloads"]]
+
+
+async def transfer_by_hand(argument: dict[str, Any]) -> Any:
+    """A loop that is not ours asks for itself, and runs what was approved."""
+    try:
+        approved = await hitl.approval("transfer", {"cents": argument["cents"]}, args_schema=_TRANSFER_SCHEMA)
+    except ToolRejected as no:
+        return str(no)
+    return await hitl.step(_write, argument["ledger"], f"transferred {approved.args['cents']}")
+
+
+async def transfer_gated(argument: dict[str, Any]) -> Any:
+    """The same by a gated function."""
+    try:
+        return await _transfer(**argument)
+    except ToolRejected as no:
+        return str(no)
+
+
+_TRANSFER_SCHEMA = {"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}
+
+
+@hitl.requires_approval(name="transfer")
+async def _transfer(ledger: str, cents: int) -> str:
+    return _write(ledger, f"transferred {cents}")
+
+
+def _write(ledger: str, text: str) -> str:
+    with Path(ledger).open("a") as lines:
+        lines.write(f"{text}\n")
+    return text
 
 
 async def fail(text: str) -> Any:
@@ -177,6 +219,8 @@ PLAYS: dict[str, Play] = {
         ask_whoever_is_first,
         ask_and_hold,
         effect_then_ask,
+        transfer_by_hand,
+        transfer_gated,
         fail,
         fail_after_asking,
         hold,
@@ -287,9 +331,41 @@ def delete_rewritten(path: str) -> str:
     return f"deleted {path}"
 
 
+def _at_most_50(cents: int) -> dict[str, int] | None:
+    return {"cents": 50} if cents > 50 else None
+
+
+def _small_sums(request: ApprovalRequest) -> Decision | None:
+    """Code decides about sums below 10, each in its way."""
+    return {
+        1: Decision.approve(),
+        2: Decision.reject("too little"),
+        3: Decision.respond({"paid": 0}),
+        4: Decision.edit({**request.tool_args, "cents": 5}),
+    }.get(request.tool_args["cents"])
+
+
+def _describe_payment(ctx: RunContext[Any], args: dict[str, Any]) -> str:
+    return f"Pay {args['cents']} cents."
+
+
+@tool(
+    requires_approval=True,
+    allowed_decisions=["approve", "edit", "reject", "respond"],
+    approval_description=_describe_payment,
+    on_approval=_small_sums,
+    input_guardrails=[_at_most_50],
+)
+async def pay(ledger: str, cents: int) -> str:
+    """Pay something, at most 50 cents."""
+    with Path(ledger).open("a") as lines:
+        lines.write(f"paid {cents}\n")
+    return f"paid {cents}"
+
+
 puppet = ReActAgent(
     client=PuppetModel(),
     model_name="puppet",
     name="puppet",
-    tools=[delete_file, charge, note, environment_of_tool, ask_three_times, delete_rewritten, ask_user_question],
+    tools=[delete_file, charge, note, environment_of_tool, ask_three_times, delete_rewritten, ask_user_question, pay],
 )

@@ -1,0 +1,217 @@
+"""The gate without our agent: for those who have a loop of their own, in a served agent, in `hitl.run` and in tests.
+
+>>> approved = await hitl.approval("transfer", {"cents": 500})          # doctest: +SKIP
+>>> await transfer(**approved.args)                                     # doctest: +SKIP
+
+>>> @hitl.requires_approval                                             # doctest: +SKIP
+... async def transfer(cents: int) -> str: ...
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import timedelta
+from types import FrameType
+from typing import Any, TypeVar, Unpack, cast, overload
+
+from hitl.asking import Question, ask, bind_call_id, release_call_id
+from hitl.decisions import Approval, DecisionKind
+from hitl.interrupts import seconds
+from hitl.runtime import Turn, current_turn, location_of
+from hitl.tool_options import SETTERS, ToolOptions, read_allowed_decisions
+from hitl.tools import TOOL_ATTRIBUTE, Tool, make_tool
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT_DECISIONS: tuple[DecisionKind, ...] = ("approve", "edit", "reject")
+
+
+class _Approval:
+    """``hitl.approval``; see ``__call__``."""
+
+    def __call__(
+        self,
+        tool_name: str,
+        args: Mapping[str, Any],
+        *,
+        description: str | None = None,
+        allowed_decisions: Iterable[DecisionKind] = _DEFAULT_DECISIONS,
+        args_schema: Mapping[str, Any] | None = None,
+        tool_call_id: str | None = None,
+        key: str | None = None,
+        expires_in: float | timedelta | None = None,
+    ) -> Coroutine[Any, Any, Approval]:
+        """Ask whether a call may run, as for a tool with ``requires_approval=True``: the same interrupt, the same
+        rules and grants. The caller runs it, with ``approval.args``.
+
+        - ``args``: what would run, a dict of JSON values; the person sees them and approves exactly them.
+        - ``description``: one line beside them.
+        - ``args_schema``: JSON Schema of the arguments; edited ones that do not fit are refused before they get here.
+          Without it any object of arguments may be the edit.
+        - ``tool_call_id``: the id the model gave the call. An id that comes back with other arguments is an
+          ``ApprovalMismatch``.
+        - ``key``: names the question independently of its position in the code.
+        - ``expires_in``: seconds (or a timedelta) until it lapses, which raises ``InterruptExpired``.
+
+        Returns an ``Approval``. Raises ``ToolRejected``, whose text is for the model; RuntimeError outside a hitl run;
+        TypeError or ValueError for what cannot be asked.
+        """
+        turn = current_turn("approval()")
+        frame = sys._getframe(1)
+        return _ask(
+            turn, tool_name, args, description, allowed_decisions, args_schema, tool_call_id, key, expires_in, frame
+        )
+
+    def sync(
+        self,
+        tool_name: str,
+        args: Mapping[str, Any],
+        *,
+        description: str | None = None,
+        allowed_decisions: Iterable[DecisionKind] = _DEFAULT_DECISIONS,
+        args_schema: Mapping[str, Any] | None = None,
+        tool_call_id: str | None = None,
+        key: str | None = None,
+        expires_in: float | timedelta | None = None,
+    ) -> Approval:
+        """The same from a sync agent or a sync tool; blocks the calling thread, RuntimeError on an event loop's."""
+        turn = current_turn("approval()")
+        frame = sys._getframe(1)
+        return turn.run_sync(
+            "approval",
+            lambda: _ask(
+                turn, tool_name, args, description, allowed_decisions, args_schema, tool_call_id, key, expires_in, frame
+            ),
+        )
+
+
+approval = _Approval()
+
+
+async def _ask(
+    turn: Turn,
+    tool_name: str,
+    args: Mapping[str, Any],
+    description: str | None,
+    allowed_decisions: Iterable[DecisionKind],
+    args_schema: Mapping[str, Any] | None,
+    tool_call_id: str | None,
+    key: str | None,
+    expires_in: float | timedelta | None,
+    frame: FrameType,
+) -> Approval:
+    if not (tool_name and isinstance(tool_name, str)):
+        raise TypeError(f"approval() takes the name of the tool first, got {tool_name!r}")
+    texts: dict[str, Any] = {"description": description, "tool_call_id": tool_call_id, "key": key}
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"approval() {name} must be a str or None, got {type(text).__name__}")
+    if not isinstance(args, Mapping):
+        raise TypeError(f"approval() args must be a dict, got {type(args).__name__}")
+    question = Question(
+        tool_name=tool_name,
+        arguments=_plain(args),
+        allowed=read_allowed_decisions(allowed_decisions),
+        description=description,
+        args_schema=_checked_schema(args_schema),
+        tool_call_id=tool_call_id,
+        key=key,
+        expires_in=seconds("approval()", expires_in),
+        location=location_of(frame),
+    )
+    bound = bind_call_id(turn, tool_call_id, tool_name, question.arguments)
+    is_approved = False
+    try:
+        decision = await ask(turn, question)
+        is_approved = decision["type"] in ("approve", "edit")
+    finally:
+        if not is_approved:
+            release_call_id(turn, bound)
+    if decision["type"] == "respond":
+        return Approval(question.arguments, responded=True, response=decision["message"])
+    if decision["type"] == "edit":
+        return Approval(decision["args"], edited=True)
+    return Approval(question.arguments)
+
+
+def _plain(args: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy, as JSON: what the caller goes on changing is not what was asked about."""
+    from hitl import _core
+
+    plain: dict[str, Any] = json.loads(_core.to_json(dict(args)))
+    return plain
+
+
+def _checked_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    from hitl import _core
+
+    if schema is None:
+        return None
+    if not isinstance(schema, Mapping):
+        raise TypeError(f"approval() args_schema must be a JSON Schema, got {type(schema).__name__}")
+    _core.check_response_schema(dict(schema))
+    return _plain(schema)
+
+
+@overload
+def requires_approval(function: F, /) -> F: ...
+@overload
+def requires_approval(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+def requires_approval(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Gate a plain or async function: each call inside a hitl run is asked about first, and runs once, as a step.
+
+    ``@hitl.requires_approval`` or ``@hitl.requires_approval(description=..., on_approval=..., ...)``: the options are
+    those of ``hitl.tool``; ``requires_approval=`` itself may be a callable ``(ctx, args) -> bool``. The result is a
+    function of the same kind and signature, so that other frameworks can make a tool of it. A plain function blocks its
+    thread while it waits; on an event loop write ``await function.call(...)``.
+
+    A call raises ``ToolRejected`` after a no, RuntimeError outside a hitl run, and what the function raises. A ``Tool``
+    that is given comes back as a gated copy.
+    """
+    changes = {"requires_approval": True, **cast(dict[str, Any], options)}
+    if unknown := changes.keys() - SETTERS.keys():
+        raise TypeError(f"requires_approval() has no option {min(unknown)!r}; it takes those of hitl.tool")
+    if changes["requires_approval"] is False:
+        raise ValueError("requires_approval(requires_approval=False) would gate nothing")
+    frame = sys._getframe(1)
+    local_names = frame.f_locals if frame.f_locals is not frame.f_globals else None
+
+    def gate(function: Any) -> Any:
+        made = make_tool(function, changes, local_names)
+        return made if isinstance(function, Tool) else _gated(function, made)
+
+    return gate if function is None else gate(function)
+
+
+def _gated(function: Callable[..., Any], made: Tool[..., Any]) -> Callable[..., Any]:
+    is_method = next(iter(inspect.signature(function).parameters), None) == "self" and not inspect.ismethod(function)
+
+    def of(args: tuple[Any, ...]) -> tuple[Tool[..., Any], tuple[Any, ...]]:
+        """The tool, bound to the object that a method is called on, and the arguments that are left."""
+        return (made.__get__(args[0]), args[1:]) if is_method and args else (made, args)
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        target, rest = of(args)
+        return await target.call(*rest, **kwargs)
+
+    if made.is_async:
+
+        @functools.wraps(function)
+        async def gated(*args: Any, **kwargs: Any) -> Any:
+            return await call(*args, **kwargs)
+
+    else:
+
+        @functools.wraps(function)
+        def gated(*args: Any, **kwargs: Any) -> Any:
+            target, rest = of(args)
+            return target(*rest, **kwargs)
+
+    gated.call = call  # type: ignore[attr-defined]
+    if not is_method:
+        setattr(gated, TOOL_ATTRIBUTE, made)
+    return gated

@@ -1,0 +1,103 @@
+"""Turns that began under standing rules: every tool call is put before them, also one that needs no approval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl import ReActAgent, RunContext, tool
+from hitl.testing import ScriptedChatClient
+from hitl.testing.local import LocalTurn
+from tests.python.support.prefixes import Effects, run_all_prefixes
+
+RULES = {"policy": True}
+ALLOWED = {"type": "approve"}
+DENIED = {"type": "reject", "reason": "not today", "by": "policy"}
+
+
+def make(effects: Effects, **options: Any) -> ReActAgent:
+    @tool(**options)
+    async def act(what: str) -> str:
+        effects.append(what)
+        return f"did {what}"
+
+    script = [{"tool_calls": [{"name": "act", "args": {"what": "x"}}]}, {"content": "done"}]
+    return ReActAgent(client=ScriptedChatClient(script), tools=[act])
+
+
+def rule(decision: Any) -> Any:
+    """Stands for a server that has a rule: what it decides comes before everything that code proposes."""
+
+    def setup(local: LocalTurn) -> None:
+        local.port.decide_at_once = lambda request: decision
+
+    return setup
+
+
+async def test_without_rules_a_call_that_needs_no_approval_asks_nobody() -> None:
+    run = await run_all_prefixes(make, None)
+    assert run.requests == []
+    assert run.effects == ["x"]
+
+
+async def test_under_rules_it_is_asked_about_and_goes_through_when_none_matches() -> None:
+    run = await run_all_prefixes(make, None, journal_start=RULES)
+    (request,) = run.requests
+    assert (request["required"], request["proposed"]) == (False, None)
+    assert run.effects == ["x"]
+
+
+async def test_a_rule_that_denies_is_a_no_by_policy() -> None:
+    run = await run_all_prefixes(make, None, journal_start=RULES, setup=rule(DENIED))
+    assert run.effects == []
+    assert run.told == ['{"error": "Policy rejected act: not today"}']
+
+
+async def test_a_rule_goes_before_what_code_decided() -> None:
+    from hitl import Decision
+
+    def gated(effects: Effects) -> ReActAgent:
+        return make(effects, requires_approval=True, on_approval=lambda request: Decision.approve())
+
+    run = await run_all_prefixes(gated, None, journal_start=RULES, setup=rule(DENIED))
+    assert run.requests[0]["proposed"] == {"type": "approve"}
+    assert run.effects == []
+
+
+@pytest.mark.parametrize("options", [{}, {"requires_approval": lambda ctx, args: False}])
+async def test_on_approval_is_not_asked_about_a_call_that_needs_no_approval(options: Any) -> None:
+    def nobody(request: Any) -> Any:
+        raise AssertionError("asked")
+
+    def gated(effects: Effects) -> ReActAgent:
+        return make(effects, on_approval=nobody, **options)
+
+    run = await run_all_prefixes(gated, None, journal_start=RULES)
+    assert run.effects == ["x"]
+
+
+async def test_a_turn_that_began_without_rules_goes_on_without_them() -> None:
+    """Its journal holds no such questions, and it must fit."""
+    run = await run_all_prefixes(make, None, journal_start={"policy": False})
+    assert run.requests == []
+
+
+async def test_what_no_person_approved_and_nothing_required_is_no_once_step() -> None:
+    onces: list[bool] = []
+
+    def remembering(effects: Effects) -> ReActAgent:
+        @tool
+        async def act(ctx: RunContext[Any]) -> None:
+            from hitl.runtime import current_turn
+
+            step = current_turn().current_step
+            assert step is not None
+            onces.append(step.once)
+
+        return ReActAgent(
+            client=ScriptedChatClient([{"tool_calls": [{"name": "act"}]}, {"content": "done"}]), tools=[act]
+        )
+
+    await run_all_prefixes(remembering, None, journal_start=RULES)
+    assert not any(onces)
