@@ -238,7 +238,7 @@ impl Interrupt {
         })
     }
 
-    /// The same, settled before anybody sees it: decided by `rule`, which stands for `by`.
+    /// The same, settled without anybody being asked: decided by `rule`, behind which stands `by`.
     pub fn decided(self, decision: &Decision, rule: String, by: Option<String>, now: Timestamp) -> Self {
         Self {
             status: InterruptStatus::Resolved,
@@ -246,7 +246,6 @@ impl Interrupt {
             rule: Some(rule),
             resolved_by: by,
             resolved_at: Some(now),
-            expires_at: None,
             ..self
         }
     }
@@ -293,7 +292,8 @@ impl Interrupt {
         self.status == InterruptStatus::Pending
     }
 
-    fn is_due(&self, now: Timestamp) -> bool {
+    /// Whether its time is over.
+    pub fn is_due(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|due| now >= due)
     }
 

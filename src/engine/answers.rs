@@ -12,7 +12,7 @@ use super::dispatch::Delivery;
 use super::messages::{keep_reply, stored_reply};
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
-use super::{Engine, clock, detached};
+use super::{Engine, clock, detached, grants};
 use crate::domain::error::Place;
 use crate::domain::event::Event;
 use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
@@ -110,6 +110,7 @@ impl Engine {
         let mut owed = Owed::default();
         let mut deliveries = Vec::new();
         let mut seen = HashSet::new();
+        let mut granted = Vec::new();
         for answer in answers {
             let mut interrupt = find(tx, &session, &answer.interrupt_id)?;
             if Rule::FirstWriter.is_left_out() {
@@ -121,10 +122,16 @@ impl Engine {
             }
             let outcome = interrupt.answer(answer.value, by, now).map_err(|error| at(&answer.place, error))?;
             let Answered::Now(answered) = outcome else { continue };
+            self.check_rules(&session, &answered).map_err(|error| at(&answer.place, error))?;
+            granted.extend(grants::granted_by(&answered, by, now));
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
             let index = close(tx, &answered, &entry, &mut owed, now)?;
             deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
+        }
+        // After all of them: what was decided about one call counts more than what was decided about all.
+        for grant in granted {
+            deliveries.extend(grants::store(tx, id, grant, &mut owed, now)?);
         }
         let resolved = deliveries.len();
         let status = tx.session(id)?.map_or(session.status(), |session| session.status());

@@ -187,7 +187,7 @@ impl Writing<'_> {
     /// look at may be of any size.
     fn ask_nobody(&mut self, step: StepIdentity, ask: Ask, decided: Decided) -> Result<Appended, Error> {
         let Decided { decision, rule, by } = decided;
-        let interrupt = Interrupt::open(ask, self.opening(usize::MAX))?;
+        let interrupt = Interrupt { expires_at: None, ..Interrupt::open(ask, self.opening(usize::MAX))? };
         let (id, value) = (interrupt.interrupt_id, decision.to_value());
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         let index = self.append(&Entry::Answer { interrupt_id: id, value: value.clone() })?.index;

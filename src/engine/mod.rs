@@ -17,6 +17,7 @@ mod deliveries;
 pub mod dispatch;
 mod due;
 mod feed;
+pub mod grants;
 mod inbox;
 mod live;
 pub mod messages;

@@ -15,7 +15,7 @@ use super::error::ServerError;
 use super::hosts::Hosts;
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
-use super::{docs, events, front, health, interrupts, messages, metrics, openapi, resume, sessions, unread};
+use super::{docs, events, front, grants, health, interrupts, messages, metrics, openapi, resume, sessions, unread};
 use crate::engine::Engine;
 
 /// What handlers share.
@@ -100,6 +100,7 @@ impl App {
 fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
     openapi::router()
         .merge(sessions::routes())
+        .merge(grants::routes())
         .merge(messages::routes())
         .merge(resume::routes())
         .merge(interrupts::routes())

@@ -12,6 +12,7 @@ mod docs;
 pub mod error;
 mod events;
 mod front;
+mod grants;
 mod health;
 mod hosts;
 mod interrupts;

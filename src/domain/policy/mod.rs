@@ -7,4 +7,4 @@ mod verdict;
 
 pub use rule::{Effect, Rule};
 pub use rules::{Call, Matched, Rules};
-pub use verdict::{DEFAULT, Decided, Standing, Verdict, decide};
+pub use verdict::{DEFAULT, Decided, Standing, Verdict, decide, denial};

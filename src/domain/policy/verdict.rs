@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::rule::Effect;
 use super::rules::{Call, Matched, Rules};
 use crate::domain::FieldError;
-use crate::domain::answer::terms;
+use crate::domain::answer::{self, terms};
 use crate::domain::decision::{Decider, Decision};
 use crate::domain::grant::{Grant, Scope};
-use crate::domain::interrupt::Ask;
+use crate::domain::interrupt::{Ask, Interrupt};
 
 /// What stands before a call is made.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +95,24 @@ pub fn decide(ask: &Ask, standing: Standing<'_>) -> Verdict {
             None => granted(ask, scope, standing).unwrap_or_else(|| Verdict::person(None)),
         },
     }
+}
+
+/// What is wrong with an answer that lets a call run which a rule denies.
+pub fn denial(answered: &Interrupt, standing: Standing<'_>) -> Option<FieldError> {
+    let (scope, value) = (answered.scope()?, answered.value.as_ref()?);
+    if standing.session.is_empty() && standing.server.is_empty() {
+        return None;
+    }
+    let asked = answered.payload.get("tool_args").unwrap_or(&Value::Null);
+    let (args, place) = match answer::decision(answered.into(), value)? {
+        Decision::Approve { .. } => (asked.clone(), None),
+        Decision::Edit { args } => (Value::Object(args), Some("args")),
+        Decision::Reject { .. } | Decision::Respond { .. } => return None,
+    };
+    let call = Call { tool: scope.tool, args: &args, agent: scope.agent };
+    let matched = standing.first_match(call).filter(|matched| matched.effect == Effect::Deny)?;
+    let reason = matched.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(FieldError::new(place, "denied", format!("rule {:?} denies this call{reason}", matched.name)))
 }
 
 /// What a grant for these calls says.

@@ -30,6 +30,7 @@ async fn every_route_is_documented() {
     let documented: BTreeSet<String> = operations(&document).into_iter().map(|(name, _)| name).collect();
     let wanted = [
         "delete /sessions/{session_id}",
+        "delete /sessions/{session_id}/grants/{grant_id}",
         "get /docs",
         "get /events",
         "get /health",
@@ -42,6 +43,7 @@ async fn every_route_is_documented() {
         "get /sessions",
         "get /sessions/{session_id}",
         "get /sessions/{session_id}/events",
+        "get /sessions/{session_id}/grants",
         "get /sessions/{session_id}/messages",
         "post /interrupts/{interrupt_id}/resume",
         "post /sessions",

@@ -1,0 +1,74 @@
+//! Decisions for the rest of a session: made by an answer, looked up by what is asked later, taken back on request.
+
+use std::sync::Arc;
+
+use super::answers::close;
+use super::dispatch::Delivery;
+use super::owed::Owed;
+use super::{Engine, clock};
+use crate::domain::decision::Decision;
+use crate::domain::grant::Grant;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::Entry;
+use crate::domain::{Error, GrantId, SessionId, Timestamp, answer};
+use crate::store::{StoreExt, Transaction};
+
+impl Engine {
+    /// The grants of a session, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn grants(&self, id: SessionId) -> Result<Vec<Grant>, Error> {
+        self.store.query(move |reader| Ok(reader.session(id)?.ok_or(Error::SessionNotFound)?.grants)).await
+    }
+
+    /// Takes a grant back: later calls ask again. `grant` is its id as the client wrote it.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::UnknownGrant`].
+    pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str) -> Result<(), Error> {
+        let unknown = Error::UnknownGrant(grant.to_owned());
+        let grant: Option<GrantId> = grant.parse().ok();
+        self.store
+            .transact(move |tx| {
+                let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+                let next = session.revoked(grant.ok_or(unknown)?, clock::now())?;
+                tx.update_session(&next)
+            })
+            .await
+    }
+}
+
+/// What the answer to `answered` decides for the rest of its session, if anything.
+pub(super) fn granted_by(answered: &Interrupt, by: Option<&str>, now: Timestamp) -> Option<Grant> {
+    let value = answered.value.as_ref()?;
+    let decision = answer::decision(answered.into(), value).filter(Decision::is_sticky)?;
+    Grant::new(clock::grant_id(), answered.scope(), &decision, by, now)
+}
+
+/// Stores a grant, and answers with it whatever else the session asks that it is for. What is stored in the same request
+/// with an answer of its own is not asked any more by then.
+pub(super) fn store(
+    tx: &mut dyn Transaction,
+    id: SessionId,
+    grant: Grant,
+    owed: &mut Owed,
+    now: Timestamp,
+) -> Result<Vec<Delivery>, Error> {
+    let (decision, rule, by) = (grant.decision(), grant.rule(), grant.created_by.clone());
+    let session = tx.session(id)?.ok_or(Error::SessionNotFound)?.granted(grant.clone(), now);
+    tx.update_session(&session)?;
+    let mut deliveries = Vec::new();
+    for asked in tx.pending(id)? {
+        let is_for_it = asked.scope() == Some(grant.scope()) && !asked.is_due(now);
+        if !is_for_it || !answer::terms((&asked).into()).allowed.contains(&decision.kind()) {
+            continue;
+        }
+        let settled = asked.decided(&decision, rule.clone(), by.clone(), now);
+        let (interrupt, value) = (settled.interrupt_id, decision.to_value());
+        let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
+        let index = close(tx, &settled, &entry, owed, now)?;
+        deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
+    }
+    Ok(deliveries)
+}

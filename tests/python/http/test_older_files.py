@@ -1,0 +1,89 @@
+"""Store files of earlier releases are opened, brought up to date, and gone on with."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.python.support.api import Api, Json, ok
+from tests.python.support.served import Served
+
+AGENT = "tests.python.http.older.schema_2:agent"
+FILE = Path(__file__).parent / "older" / "schema_2.db.gz"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "hitl.db"
+    path.write_bytes(gzip.decompress(FILE.read_bytes()))
+    return path
+
+
+@pytest.fixture
+def opened(store: Path) -> Iterator[Api]:
+    with Served(AGENT, store=f"sqlite:{store}") as served:
+        yield served.api
+
+
+def version(store: Path) -> int:
+    connection = sqlite3.connect(store)
+    try:
+        number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        return number
+    finally:
+        connection.close()
+
+
+def asked(api: Api, path: str) -> Json:
+    (interrupt,) = (
+        interrupt
+        for interrupt in ok(api.get("/interrupts", status="pending", tool="delete_file"))
+        if interrupt["payload"]["tool_args"] == {"path": path}
+    )
+    record: Json = interrupt
+    return record
+
+
+def said(api: Api, session_id: str) -> str:
+    text: str = api.wait(session_id)["response"]["content"]
+    return text
+
+
+def test_every_session_is_still_there(store: Path, opened: Api) -> None:
+    sessions = ok(opened.get("/sessions"))
+    statuses = [session["status"] for session in sessions]
+    assert statuses == ["interrupted", "interrupted", "interrupted", "idle", "error", "idle"]
+    assert said(opened, sessions[3]["session_id"]) == "hello"
+    assert opened.session(sessions[4]["session_id"])["error"] == "ValueError: on purpose"
+    assert all(ok(opened.get(f"/sessions/{session['session_id']}/grants")) == [] for session in sessions)
+    assert version(store) == 3
+
+
+def test_what_was_asked_can_be_answered(opened: Api) -> None:
+    first, second = asked(opened, "/tmp/a"), asked(opened, "/tmp/b")
+    assert first["allowed_decisions"] == ["approve", "reject"]
+    ok(opened.resume(first["session_id"], first["interrupt_id"], {"approved": True, "always": True}))
+    assert said(opened, first["session_id"]) == "deleted /tmp/a"
+    (grant,) = ok(opened.get(f"/sessions/{first['session_id']}/grants"))
+    assert (grant["tool"], grant["decision"]) == ("delete_file", "approve")
+    ok(opened.resume(second["session_id"], second["interrupt_id"], {"type": "reject", "reason": "mine"}))
+    assert said(opened, second["session_id"]) == "User rejected delete_file: mine"
+
+
+def test_a_question_keeps_what_was_stored_with_it(opened: Api) -> None:
+    (question,) = ok(opened.get("/interrupts", type="free"))
+    assert question["metadata"] == {"ticket": 7}
+    assert question["expires_at"] is not None
+    ok(opened.resume(question["session_id"], question["interrupt_id"], "nothing"))
+    assert said(opened, question["session_id"]) == "nothing"
+
+
+def test_what_was_answered_before_stays_answered(opened: Api) -> None:
+    (answered,) = ok(opened.get("/interrupts", status="resolved"))
+    assert answered["value"] == {"approved": True}
+    again = ok(opened.resume(answered["session_id"], answered["interrupt_id"], {"type": "approve"}))
+    assert again["replayed"] is True
