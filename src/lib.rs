@@ -1,13 +1,14 @@
 //! hitl: agents that stop and ask a person, and go on exactly where they stopped.
 //!
-//! Layers, each importing only what is to its right: `py` -> `serve` -> `server`, `supervisor` -> `engine` -> `store` ->
-//! `domain`.
+//! Layers, each importing only what is to its right: `py` -> `serve`, `run` -> `server`, `supervisor` -> `engine` ->
+//! `store` -> `domain`.
 
 pub mod domain;
 pub mod engine;
 mod faults;
 #[cfg(feature = "python")]
 mod py;
+pub mod run;
 pub mod serve;
 pub mod server;
 pub mod store;

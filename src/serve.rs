@@ -287,6 +287,7 @@ fn engine_settings(config: &Config) -> Settings {
         max_value: config.max_value,
         webhook_allow_private: config.webhook_allow_private,
         webhook_secret: config.webhook_secret.clone(),
+        one_run: false,
     }
 }
 

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each layer may import; nothing else, not even its neighbour.
-const MAY_IMPORT: [(&str, &[&str]); 8] = [
-    ("py", &["serve", "server", "supervisor", "engine", "store", "domain", "faults"]),
+const MAY_IMPORT: [(&str, &[&str]); 9] = [
+    ("py", &["run", "serve", "server", "supervisor", "engine", "store", "domain", "faults"]),
     ("serve", &["server", "supervisor", "engine", "store", "domain", "faults"]),
+    ("run", &["supervisor", "engine", "store", "domain", "faults"]),
     ("server", &["engine", "store", "domain", "faults"]),
     ("supervisor", &["engine", "store", "domain", "faults"]),
     ("engine", &["store", "domain", "faults"]),

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from hitl.errors import PayloadTooLarge as PayloadTooLarge
     from hitl.errors import ReplayMismatch as ReplayMismatch
     from hitl.errors import RunInterrupted as RunInterrupted
+    from hitl.errors import RunStateError as RunStateError
     from hitl.errors import StepError as StepError
+    from hitl.errors import StoreError as StoreError
     from hitl.errors import ToolRejected as ToolRejected
     from hitl.errors import UnknownInterrupt as UnknownInterrupt
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
@@ -39,6 +41,12 @@ if TYPE_CHECKING:
     from hitl.mcp_tools import MCPTools as MCPTools
     from hitl.messages import ChatMessage as ChatMessage
     from hitl.questions import ask_user_question as ask_user_question
+    from hitl.runs.blocking import run_sync as run_sync
+    from hitl.runs.results import Interrupt as Interrupt
+    from hitl.runs.results import RunResult as RunResult
+    from hitl.runs.running import run as run
+    from hitl.runs.states import RunState as RunState
+    from hitl.runs.stores import Store as Store
     from hitl.serving import Server as Server
     from hitl.serving import serve as serve
     from hitl.steps import now as now
@@ -52,8 +60,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptExpired InvalidAnswer InvalidPayload "
-    "InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted StepError ToolRejected "
-    "UnknownInterrupt WorkerProtocolError"
+    "InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted RunStateError StepError "
+    "StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.
@@ -62,10 +70,14 @@ _EXPORTS: dict[str, str] = {
     "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
     "Decision": "hitl.decisions",
+    "Interrupt": "hitl.runs.results",
     "MCPTools": "hitl.mcp_tools",
     "ReActAgent": "hitl.agents.react",
     "RunContext": "hitl.tools",
+    "RunResult": "hitl.runs.results",
+    "RunState": "hitl.runs.states",
     "Server": "hitl.serving",
+    "Store": "hitl.runs.stores",
     "Tool": "hitl.tools",
     "agent": "hitl.agents.decorator",
     "approval": "hitl.gate",
@@ -75,6 +87,8 @@ _EXPORTS: dict[str, str] = {
     "patched": "hitl.steps",
     "random": "hitl.steps",
     "requires_approval": "hitl.gate",
+    "run": "hitl.runs.running",
+    "run_sync": "hitl.runs.blocking",
     "serve": "hitl.serving",
     "step": "hitl.steps",
     "tool": "hitl.tools",

@@ -9,6 +9,9 @@ __all__ = [
     "DEBUG_BUILD",
     "FAILPOINTS",
     "Replay",
+    "RunDesk",
+    "RunState",
+    "RunStore",
     "Server",
     "StoredSessions",
     "__version__",
@@ -148,6 +151,104 @@ class Replay:
     @property
     def done(self) -> bool:
         """Whether nothing is left to deliver or to wait for."""
+
+@final
+class RunDesk:
+    """What one event loop asks the core to do for its runs. What is asked for with a token is done when `completed()`
+    brings that token back; no thread of the core runs Python.
+
+    `RuntimeError` in a process that was forked from one which had used it.
+    """
+
+    def __new__(cls) -> RunDesk: ...
+    def open(self) -> tuple[int, int]:
+        """The descriptors of the worker's channel, and of the socket that becomes readable when something is done: the
+        caller's from now on."""
+
+    def run(
+        self,
+        token: int,
+        store: RunStore,
+        agent: str,
+        code: str,
+        python: str,
+        replay: bool,
+        message: bytes | None,
+        session: str | None,
+        state: RunState | None,
+    ) -> tuple[str, str, str]:
+        """Begins a turn with `message` (JSON), in `session` or a new one, or goes on from `state`. What the worker will
+        know it by, and the ids of session and turn.
+
+        Completes with `(status, response, messages, error, error_code, state)`, messages as JSON.
+        """
+
+    def stop(self, token: int) -> None:
+        """Lets go of a run that is under way; its completion still comes."""
+
+    def open_store(self, token: int, address: str) -> None:
+        """Completes with a `RunStore`, or `StoreError`."""
+
+    def load(self, token: int, store: RunStore, session: str, agent: str, code: str) -> None:
+        """Completes with the `RunState` of a session's open turn, or None."""
+
+    def close_store(self, token: int, store: RunStore) -> None:
+        """Completes with None."""
+
+    def completed(self) -> list[tuple[int, BaseException | None, Any]]:
+        """What is done since the last call: `(token, exception, value)` of each."""
+
+@final
+class RunState:
+    """The journal of an open turn, on which people decide."""
+
+    @staticmethod
+    def read(text: str) -> RunState:
+        """Reads what `write()` wrote; raises `RunStateError`."""
+
+    def write(self) -> str:
+        """The state as one compact JSON document."""
+
+    def duplicate(self) -> RunState:
+        """Another one like it."""
+
+    def answer(self, answers: Sequence[tuple[str, object]]) -> int:
+        """Answers interrupts, `(id, value)` each: all, or with an error none. Returns how many answers were new.
+
+        Raises `UnknownInterrupt`, `InvalidAnswer`, `NothingPending`, `AlreadyResolved`, `InterruptExpired`.
+        """
+
+    def pending(self) -> bytes:
+        """The records of open interrupts, in order of arrival, as JSON."""
+
+    def interrupts(self) -> bytes:
+        """The records of all interrupts that were open when the turn paused, as JSON."""
+
+    def messages(self) -> bytes:
+        """What the session remembered when the turn began, as JSON."""
+
+    def message(self) -> bytes:
+        """The message that began the turn, as JSON."""
+
+    @property
+    def session_id(self) -> str:
+        """Whose turn."""
+
+    @property
+    def turn_id(self) -> str:
+        """Which turn."""
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that was run."""
+
+@final
+class RunStore:
+    """A store that runs write to."""
+
+    @staticmethod
+    def memory() -> RunStore:
+        """One in memory."""
 
 @final
 class Server:

@@ -49,9 +49,17 @@ class InterruptExpired(HitlError):
 
 
 class InvalidAnswer(HitlError, ValueError):
-    """An answer of the wrong kind, not allowed, or not valid against the response schema."""
+    """An answer of the wrong kind, not allowed, or not valid against the response schema.
+
+    ``errors`` lists every place that is wrong, as ``{"loc", "msg", "type"}``; empty where nobody said.
+    """
 
     code = "invalid_answer"
+    errors: list[dict[str, Any]]
+
+    def __init__(self, *args: Any, errors: list[dict[str, Any]] | None = None, code: str | None = None) -> None:
+        super().__init__(*args, code=code)
+        self.errors = errors or []
 
 
 class InvalidPayload(HitlError, ValueError):
@@ -87,9 +95,9 @@ class NothingPending(HitlError, ValueError):
 
 
 class AlreadyResolved(HitlError):
-    """Somebody else's answer counted first."""
+    """Another answer counted first."""
 
-    code = "interrupt_already_resolved"
+    code = "already_resolved"
 
 
 class AlreadyResumed(HitlError):
@@ -99,9 +107,16 @@ class AlreadyResumed(HitlError):
 
 
 class RunInterrupted(HitlError):
-    """A new message was given to a run that waits for an answer."""
+    """A new message for a session whose last turn is not over. ``state`` is that turn's ``RunState``."""
 
     code = "run_interrupted"
+    state: Any = None
+
+
+class RunStateError(HitlError, ValueError):
+    """A text that is no run state, or one of a later release. ``code`` tells which."""
+
+    code = "run_state_invalid"
 
 
 class ReplayMismatch(HitlError):
@@ -176,6 +191,14 @@ class Parked(BaseException):
     """
 
 
+def error_of(code: str, message: str, errors: list[dict[str, Any]] | None = None) -> HitlError:
+    """The exception for an error of the core: the class with that ``code``, else a plain HitlError."""
+    if code == InvalidAnswer.code:
+        return InvalidAnswer(message, errors=errors)
+    cls = _BY_CODE.get(code)
+    return cls(message, code=code) if cls is not None else HitlError(message, code=code)
+
+
 def error_for_refusal(code: str, message: str) -> HitlError:
     """The exception for a call that the server refused: the class with that ``code``, else a plain HitlError."""
     cls = _REFUSALS.get(code)
@@ -194,4 +217,16 @@ _REFUSALS: dict[str, type[HitlError]] = {
         AlreadyResolved,
         ReplayMismatch,
     )
+}
+
+_BY_CODE: dict[str, type[HitlError]] = {
+    **_REFUSALS,
+    InterruptExpired.code: InterruptExpired,
+    RunInterrupted.code: RunInterrupted,
+    AlreadyResumed.code: AlreadyResumed,
+    "duplicate_answer": InvalidAnswer,
+    "value_too_large": InvalidAnswer,
+    "run_state_invalid": RunStateError,
+    "run_state_newer": RunStateError,
+    "store_unavailable": StoreError,
 }

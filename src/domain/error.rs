@@ -194,6 +194,34 @@ pub enum Error {
     /// A webhook URL that must not be called.
     #[error("Webhook URL is refused: {0}")]
     WebhookRefused(String),
+    /// An answer to a run that asks nothing.
+    #[error("Nothing is pending: the run asks nothing")]
+    NothingPending,
+    /// A new message for a run that is not over.
+    #[error("The run waits for answers; go on with its state before the next message")]
+    RunInterrupted,
+    /// A run state that is behind its run.
+    #[error("This run state was resumed before: its turn has gone on since")]
+    AlreadyResumed,
+    /// A run that nobody waits for any more.
+    #[error("The run was stopped before its turn was over")]
+    RunStopped,
+    /// A run state of a later format.
+    #[error(
+        "The run state has version {found}, written by hitl {}; this version of hitl reads up to {known}",
+        .library.as_deref().unwrap_or("of an unknown release")
+    )]
+    RunStateNewer {
+        /// Its version.
+        found: u64,
+        /// The newest that this build knows.
+        known: u64,
+        /// Who wrote it.
+        library: Option<String>,
+    },
+    /// Something that is no run state.
+    #[error("Not a run state: {0}")]
+    RunStateInvalid(String),
     /// A write by a worker that no longer owns the turn.
     #[error("The turn was taken over by another worker")]
     StaleEpoch,
@@ -239,6 +267,12 @@ impl Error {
             Self::InvalidPayload(_) => "invalid_payload",
             Self::InvalidSchema(_) => "invalid_schema",
             Self::WebhookRefused(_) => "webhook_refused",
+            Self::NothingPending => "nothing_pending",
+            Self::RunInterrupted => "run_interrupted",
+            Self::AlreadyResumed => "already_resumed",
+            Self::RunStopped => "run_stopped",
+            Self::RunStateNewer { .. } => "run_state_newer",
+            Self::RunStateInvalid(_) => "run_state_invalid",
             Self::StaleEpoch => "stale_epoch",
             Self::TurnNotOpen => "turn_not_open",
             Self::StoreUnavailable(_) => "store_unavailable",

@@ -17,6 +17,7 @@ pub mod payload;
 pub mod policy;
 pub mod question;
 pub mod replay;
+pub mod run_state;
 pub mod schema;
 pub mod session;
 pub mod time;

@@ -99,6 +99,15 @@ impl Failure {
         )
     }
 
+    /// A run without a server asks somebody, and its agent must not be run a second time.
+    pub fn cannot_wait() -> Self {
+        Self::new(
+            "not_replayable",
+            "The run waits for people, and its agent says replay=False: it could not go on from its state; serve it, or \
+             let it be replayed",
+        )
+    }
+
     /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on
     /// request.
     pub fn can_be_retried(&self) -> bool {

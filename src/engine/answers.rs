@@ -172,7 +172,12 @@ impl Engine {
     /// # Errors
     /// [`Error::OtherAgent`] where the session is not of the agent that is served.
     pub(super) fn check_agent(&self, session: &Session) -> Result<(), Error> {
-        if session.agent == self.settings.agent { Ok(()) } else { Err(Error::OtherAgent(session.agent.clone())) }
+        // Whoever runs a session without a server names session and agent together.
+        if self.settings.one_run || session.agent == self.settings.agent {
+            Ok(())
+        } else {
+            Err(Error::OtherAgent(session.agent.clone()))
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
 use crate::domain::policy::{self, Decided, Verdict};
-use crate::domain::session::{self, Session};
+use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
@@ -29,6 +29,8 @@ struct Written {
     expires_at: Option<Timestamp>,
     pause: Option<Pause>,
     is_parked: bool,
+    /// A run is to wait for people that nobody could go on with.
+    cannot_wait: bool,
     /// The first and the last of its entries.
     own: Option<(u64, u64)>,
 }
@@ -94,7 +96,10 @@ impl Engine {
             self.alarm.set(at);
         }
         self.settle(written.owed);
-        if let Some(pause) = written.pause {
+        if written.cannot_wait {
+            self.turn_failed(turn, epoch, Failure::cannot_wait()).await?;
+            self.stop_worker(turn, "Its run cannot wait");
+        } else if let Some(pause) = written.pause {
             faults::at(Point::EnginePauseCommitted);
             if written.is_parked {
                 self.is_parked(turn, epoch, pause.wake_at);
@@ -237,7 +242,14 @@ impl Writing<'_> {
         let something_wakes_it = wake_at.is_some() || !self.session.pending().is_empty();
         let index = self.append(&Entry::Pause { timers })?.index;
         let pause = Pause { index, wake_at, can_be_parked: can_replay && something_wakes_it };
-        if pause.can_be_parked && self.engine.settings.park_after <= 0.0 {
+        let settings = &self.engine.settings;
+        let asks = !self.session.pending().is_empty();
+        if settings.one_run && asks && !can_replay {
+            self.written.cannot_wait = true;
+        }
+        // A run that only waits for its own timers is waited for.
+        let at_once = if settings.one_run { asks } else { settings.park_after <= 0.0 };
+        if pause.can_be_parked && at_once {
             self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms)?;
             self.written.is_parked = true;
             faults::at(Point::EngineParkedAtOnce);

@@ -116,6 +116,7 @@ impl LiveTurns {
         let mut turns = self.lock();
         if turns.claimed.get(&turn).is_some_and(|(claimed, _)| *claimed == epoch) {
             turns.claimed.remove(&turn);
+            self.rested.notify_waiters();
         }
     }
 
@@ -322,6 +323,22 @@ impl LiveTurns {
             rested.as_mut().enable();
             if self.lock().at_workers.values().all(|live| live.since.is_none()) {
                 return;
+            }
+            rested.await;
+        }
+    }
+
+    /// Resolves when the turn is neither at a worker nor on its way there.
+    pub async fn gone(&self, turn: TurnId) {
+        loop {
+            let rested = self.rested.notified();
+            tokio::pin!(rested);
+            rested.as_mut().enable();
+            {
+                let turns = self.lock();
+                if !turns.at_workers.contains_key(&turn) && !turns.claimed.contains_key(&turn) {
+                    return;
+                }
             }
             rested.await;
         }

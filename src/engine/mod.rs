@@ -27,6 +27,7 @@ mod parking;
 mod policy;
 mod recovery;
 pub mod retry;
+pub mod runs;
 pub mod sessions;
 pub mod settings;
 mod slots;
@@ -52,6 +53,7 @@ use live::LiveTurns;
 use metrics::Counters;
 use owed::Owed;
 use policy::ServerRules;
+use runs::RunOver;
 use settings::Settings;
 use slots::Slots;
 use webhooks::{Webhooks, WebhooksError};
@@ -72,6 +74,8 @@ pub struct Engine {
     webhooks: Arc<Webhooks>,
     counters: Counters,
     rules: ServerRules,
+    /// Why the turn of a run is at no worker any more.
+    run_over: OnceLock<RunOver>,
     /// The server stops: nothing new is taken, pollers and listeners go home.
     stopping: CancellationToken,
     /// The engine is over: its tasks end.
@@ -112,6 +116,7 @@ impl Engine {
             webhooks: Arc::new(webhooks),
             counters: Counters::default(),
             rules: ServerRules::default(),
+            run_over: OnceLock::new(),
             stopping,
             stopped: CancellationToken::new(),
         }))

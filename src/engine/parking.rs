@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Engine;
 use super::claims::STORE_PAUSE;
 use super::live::Candidate;
+use super::runs::RunOver;
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
@@ -89,6 +90,7 @@ impl Engine {
     /// A turn was parked in the store: its worker drops it, and its timers are the store's.
     pub(super) fn is_parked(&self, turn: TurnId, epoch: u64, wake_at: Option<Timestamp>) {
         self.counters.parked();
+        self.run_is_over(RunOver::Settled);
         self.live.park(self, turn, epoch);
         if let Some(at) = wake_at {
             self.alarm.set(at);

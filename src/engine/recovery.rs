@@ -111,6 +111,9 @@ impl Engine {
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
         self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         faults::at(Point::EngineLost);
+        if self.settings.one_run {
+            return self.run_lost(turn, epoch, lost).await;
+        }
         let counts = match lost {
             Lost::Violation { message } => {
                 return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;

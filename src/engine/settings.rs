@@ -37,6 +37,8 @@ pub struct Settings {
     pub webhook_allow_private: bool,
     /// The Standard Webhooks secret, `whsec_<base64>`.
     pub webhook_secret: Option<String>,
+    /// Whether this is the engine of one run (see [`super::runs`]), and not of a server.
+    pub one_run: bool,
 }
 
 impl Default for Settings {
@@ -58,6 +60,7 @@ impl Default for Settings {
             max_value: MAX_VALUE,
             webhook_allow_private: false,
             webhook_secret: None,
+            one_run: false,
         }
     }
 }

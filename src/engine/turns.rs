@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::owed::Owed;
+use super::runs::RunOver;
 use super::{Engine, clock};
 use crate::domain::event::EventView;
 use crate::domain::journal::{Ending, Entry};
@@ -70,6 +71,7 @@ impl Engine {
             .await?;
         faults::at(Point::EngineEndCommitted);
         self.counters.turn_ended(true);
+        self.run_is_over(RunOver::Settled);
         self.leave(turn, epoch);
         self.settle(owed);
         Ok(())
@@ -93,6 +95,7 @@ impl Engine {
             })
             .await?;
         self.counters.turn_ended(false);
+        self.run_is_over(RunOver::Settled);
         self.leave(turn, epoch);
         self.settle(owed);
         Ok(())

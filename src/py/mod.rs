@@ -2,10 +2,14 @@
 
 mod checks;
 mod convert;
+mod errors;
 mod logging;
 mod read;
 mod replay;
+mod runs;
+mod runtime;
 mod server;
+mod states;
 mod store;
 
 use pyo3::prelude::*;
@@ -20,6 +24,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FAILPOINTS", faults::places())?;
     logging::register(module)?;
     replay::register(module)?;
+    runs::register(module)?;
+    states::register(module)?;
     server::register(module)?;
     store::register(module)?;
     checks::register(module)

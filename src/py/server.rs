@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3_async_runtimes::tokio::{future_into_py, get_runtime};
+use pyo3_async_runtimes::tokio::future_into_py;
 
+use super::runtime::runtime;
 use crate::serve::{Config, Running, StartError};
 
 /// Adds the class to the module.
@@ -46,13 +47,15 @@ impl Server {
 
     /// Returns once it listens; raises `ServeError`.
     fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let runtime = runtime()?;
         let (config, channel) = slf.get().take_config()?;
-        let started = slf.py().detach(|| get_runtime().block_on(Running::start(config, channel)));
+        let started = slf.py().detach(|| runtime.block_on(Running::start(config, channel)));
         slf.get().keep(started)
     }
 
     /// The same as an awaitable.
     fn start_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        runtime()?;
         let (config, channel) = slf.get().take_config()?;
         let this = slf.clone().unbind();
         future_into_py(slf.py(), async move {
@@ -69,20 +72,21 @@ impl Server {
 
     /// Finishes turns at work for at most `timeout` seconds, ends the rest, closes. Twice does nothing.
     fn stop(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
-        let running = self.running()?;
-        py.detach(|| get_runtime().block_on(running.stop(patience(timeout)))).map_err(runtime_error)
+        let (runtime, running) = (runtime()?, self.running()?);
+        py.detach(|| runtime.block_on(running.stop(patience(timeout)))).map_err(runtime_error)
     }
 
     /// The same as an awaitable.
     fn stop_async<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+        runtime()?;
         let running = self.running()?;
         future_into_py(py, async move { running.stop(patience(timeout)).await.map_err(runtime_error) })
     }
 
     /// Blocks until the server does not serve any more.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        let running = self.running()?;
-        py.detach(|| get_runtime().block_on(running.over()));
+        let (runtime, running) = (runtime()?, self.running()?);
+        py.detach(|| runtime.block_on(running.over()));
         Ok(())
     }
 }

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use pyo3_async_runtimes::tokio::get_runtime;
 
+use super::errors::{open_error, store_error};
+use super::runtime::runtime;
 use crate::domain::payload::MAX_PAYLOAD;
 use crate::domain::session::{Failure, Session, Status};
 use crate::domain::{Error, TurnId};
 use crate::engine::dispatch::TurnOrder;
 use crate::server::models::SessionSummary;
-use crate::store::open::{self, OpenError};
+use crate::store::open;
 use crate::store::query::{Page, SessionQuery};
 use crate::store::{Reader, Store, StoreExt};
 use crate::supervisor::frames::ToWorker;
-use crate::supervisor::runtime;
+use crate::supervisor::runtime as workers;
 
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -70,7 +71,7 @@ impl StoredSessions {
         let turns = orders.into_iter().map(|(order, unreadable)| {
             let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
-            let refusal = unreadable.or_else(|| runtime::refusal(&order.journal, python));
+            let refusal = unreadable.or_else(|| workers::refusal(&order.journal, python));
             Ok((PyBytes::new(py, &frame), refusal.map(|failure| (failure.code, failure.message))))
         });
         Ok((turns.collect::<PyResult<_>>()?, others, next))
@@ -78,7 +79,8 @@ impl StoredSessions {
 
     /// Lets go of the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| get_runtime().block_on(self.0.close())).map_err(|error| read_error(py, &error))
+        let runtime = runtime()?;
+        py.detach(|| runtime.block_on(self.0.close())).map_err(|error| read_error(py, &error))
     }
 }
 
@@ -91,7 +93,8 @@ impl StoredSessions {
         py: Python<'_>,
         job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
-        py.detach(|| get_runtime().block_on(self.0.query(job))).map_err(|error| read_error(py, &error))
+        let runtime = runtime()?;
+        py.detach(|| runtime.block_on(self.0.query(job))).map_err(|error| read_error(py, &error))
     }
 }
 
@@ -139,23 +142,7 @@ fn read_status(text: &str) -> PyResult<Status> {
     Status::parse(text).ok_or_else(|| PyValueError::new_err(format!("{text:?} is no status of a session")))
 }
 
-fn open_error(py: Python<'_>, error: &OpenError) -> PyErr {
-    store_error(py, &error.to_string(), error.hint(), error.code())
-}
-
 fn read_error(py: Python<'_>, error: &Error) -> PyErr {
     let message = format!("the store cannot be read: {error}");
     store_error(py, &message, "check the disk; a server that owns the file says more in its log", error.code())
-}
-
-/// `hitl.errors.StoreError` with message, hint and code.
-fn store_error(py: Python<'_>, message: &str, hint: &str, code: &str) -> PyErr {
-    let raised = py
-        .import("hitl.errors")
-        .and_then(|module| module.getattr("StoreError"))
-        .and_then(|class| class.call1((message, hint, code)));
-    match raised {
-        Ok(raised) => PyErr::from_value(raised),
-        Err(failed) => failed,
-    }
 }

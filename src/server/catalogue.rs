@@ -107,6 +107,18 @@ causes! {
     OTHER_AGENT CONFLICT "other_agent", "Session of another agent",
         "Session belongs to agent <agent>, which this server does not run",
         "Send it to the server that serves this agent.";
+    NOTHING_PENDING CONFLICT "nothing_pending", "The run asks nothing",
+        "Nothing is pending: the run asks nothing",
+        "Raised by `RunState` in Python: decide only while `state.interrupts` lists something.";
+    RUN_INTERRUPTED CONFLICT "run_interrupted", "Run waits for answers",
+        "The run waits for answers; go on with its state before the next message",
+        "Raised by `hitl.run` in Python: answer what it asks and run its state, or cancel its turn.";
+    ALREADY_RESUMED CONFLICT "already_resumed", "Run state resumed before",
+        "This run state was resumed before: its turn has gone on since",
+        "Nothing was run. Read the run as it is now: `RunState.from_store`, or the session.";
+    RUN_STOPPED CONFLICT "run_stopped", "Run stopped",
+        "The run was stopped before its turn was over",
+        "Raised by `hitl.run` in Python when its event loop was closed; the turn can be taken up with `RunState.from_store`.";
     STALE_EPOCH CONFLICT "stale_epoch", "Turn taken over",
         "The turn was taken over by another worker",
         "Seen by workers only: the worker drops the turn.";
@@ -152,6 +164,12 @@ causes! {
     INVALID_SCHEMA UNPROCESSABLE_ENTITY "invalid_schema", "Response schema invalid",
         "Invalid response_schema: <why>",
         "Raised in the agent by `interrupt()`: give a valid JSON Schema without external references.";
+    RUN_STATE_NEWER UNPROCESSABLE_ENTITY "run_state_newer", "Run state of a later release",
+        "The run state has version <version>, written by hitl <release>; this version of hitl reads up to <version>",
+        "Upgrade hitl where the state is read; nothing was changed.";
+    RUN_STATE_INVALID UNPROCESSABLE_ENTITY "run_state_invalid", "Not a run state",
+        "Not a run state: <what is wrong>",
+        "Send what `RunState.to_string()` or `GET /sessions/{id}/run-state` gave, unchanged.";
     INTERNAL INTERNAL_SERVER_ERROR "internal", "Internal error",
         "Internal error; the server's log has the details",
         "A fault of hitl itself: please report it with the server's log.";
@@ -199,6 +217,12 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::InvalidPayload(_) => &INVALID_PAYLOAD,
         Error::InvalidSchema(_) => &INVALID_SCHEMA,
         Error::WebhookRefused(_) => &WEBHOOK_REFUSED,
+        Error::NothingPending => &NOTHING_PENDING,
+        Error::RunInterrupted => &RUN_INTERRUPTED,
+        Error::AlreadyResumed => &ALREADY_RESUMED,
+        Error::RunStopped => &RUN_STOPPED,
+        Error::RunStateNewer { .. } => &RUN_STATE_NEWER,
+        Error::RunStateInvalid(_) => &RUN_STATE_INVALID,
         Error::StaleEpoch => &STALE_EPOCH,
         Error::TurnNotOpen => &TURN_NOT_OPEN,
         Error::StoreUnavailable(_) => &STORE_UNAVAILABLE,

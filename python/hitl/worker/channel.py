@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 from hitl.errors import WorkerProtocolError
 from hitl.schedule import OUTSIDE
 from hitl.worker.frames import Frame, FrameReader, encode_frame
+
+
+class Sender(Protocol):
+    """Where a turn's frames go."""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame. TypeError or ValueError for what is no frame."""
 
 
 class Channel(asyncio.Protocol):

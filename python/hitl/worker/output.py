@@ -112,3 +112,10 @@ def finish(turn: Turn) -> None:
     """Send what a turn printed and did not end with a newline."""
     for router in tuple(_routers):
         router.finish(turn)
+
+
+def original(stream: str) -> TextIO:
+    """Where ``stream`` went before it was routed by turn."""
+    current: Any = getattr(sys, stream)
+    found: TextIO = current.original if isinstance(current, OutputRouter) else current
+    return found

@@ -11,7 +11,7 @@ from hitl.errors import HitlError, WorkerProtocolError, error_for_refusal
 from hitl.order import Order
 from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, Wake
 from hitl.schedule import OUTSIDE
-from hitl.worker.channel import Channel
+from hitl.worker.channel import Sender
 from hitl.worker.frames import Frame
 
 _LOG_PIECE = 1024 * 1024
@@ -20,7 +20,7 @@ _LOG_PIECE = 1024 * 1024
 class ChannelPort:
     """See the module."""
 
-    def __init__(self, channel: Channel, turn_id: str) -> None:
+    def __init__(self, channel: Sender, turn_id: str) -> None:
         self._channel = channel
         self._turn_id = turn_id
         self._loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from hitl.messages import ChatMessage
 from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.schedule import OUTSIDE
 from hitl.worker import output
-from hitl.worker.channel import Channel
+from hitl.worker.channel import Channel, Sender
 from hitl.worker.frames import PROTOCOL, Frame
 from hitl.worker.port import ChannelPort
 
@@ -42,7 +42,7 @@ class Worker:
         self._code = code
         self._single = single
         self._on_lost = on_lost
-        self._turns: dict[str, _RunningTurn] = {}
+        self._turns: dict[str, RunningTurn] = {}
         self._served_one = False
         self._ending = False
         self._done = asyncio.get_running_loop().create_future()
@@ -98,7 +98,7 @@ class Worker:
         assert self._channel is not None
         self._served_one = True
         try:
-            turn = _RunningTurn(self._agent, self._channel, frame, self._code)
+            turn = RunningTurn(self._agent, self._channel, frame, self._code)
         except UnreadableJournal as error:
             self._channel.send(
                 {"frame": "end", "turn": frame["turn"], "call": 1, "result": {"error": describe_error(error)}}
@@ -126,49 +126,65 @@ class Worker:
             self._done.set_result(None)
 
 
-class _RunningTurn:
-    """One turn, from its frame to the acknowledgement of its end."""
+class RunningTurn:
+    """One turn, from its frame to the acknowledgement of its end.
 
-    def __init__(self, agent: LoadedAgent, channel: Channel, frame: Frame, code: str) -> None:
+    ``turn_id`` where the frame calls the turn by another name than its own; ``port`` where its frames go elsewhere.
+    """
+
+    def __init__(
+        self,
+        agent: LoadedAgent,
+        channel: Sender,
+        frame: Frame,
+        code: str,
+        *,
+        turn_id: str | None = None,
+        context: Any = None,
+        port: ChannelPort | None = None,
+    ) -> None:
         self._agent = agent
         self._frame = frame
+        self.error: BaseException | None = None
+        """What the agent raised."""
         self._stopped = asyncio.Event()
         self.stopped_as: str | None = None
         """How the server took the turn from us, as the frame that says we obeyed: ``cancelled`` or ``parked``."""
-        self.port = ChannelPort(channel, frame["turn"])
-        self._turn = Turn(
+        self.port = port or ChannelPort(channel, frame["turn"])
+        self.turn = Turn(
             self.port,
-            turn_id=frame["turn"],
+            turn_id=turn_id or frame["turn"],
             session_id=frame["session_id"],
             agent=agent.name,
+            context=context,
             max_payload=frame.get("max_payload", DEFAULT_MAX_PAYLOAD),
             journal=frame["journal"],
             epoch=frame.get("epoch", 1),
             code=code,
         )
-        self._agent_task = self._turn.start(self._outcome)
+        self._agent_task = self.turn.start(self._outcome)
         self.task = asyncio.get_running_loop().create_task(self._run(), context=OUTSIDE.copy())
-        self._turn.order.settle()
+        self.turn.order.settle()
 
     @property
     def left(self) -> int:
         """How many tasks of the agent go on although they were cancelled, its main one included."""
-        return len(self._turn.tasks)
+        return len(self.turn.tasks)
 
     def receive(self, frame: Frame) -> None:
         """A frame of the server about this turn."""
-        self.port.receive(frame, self._turn.order)
+        self.port.receive(frame, self.turn.order)
 
     def cancel(self) -> None:
         """The session is settled without us: stop the agent and say nothing more."""
         self._stop("cancelled")
-        self._turn.close()
+        self.turn.close()
         self._agent_task.cancel()
 
     def park(self) -> None:
         """The turn goes on some other time, from its journal: drop it."""
         self._stop("parked")
-        self._turn.park()
+        self.turn.park()
 
     def _stop(self, how: str) -> None:
         self.stopped_as = how
@@ -177,17 +193,17 @@ class _RunningTurn:
 
     async def _run(self) -> None:
         stopped = asyncio.ensure_future(self._stopped.wait())
-        endings: list[asyncio.Future[Any]] = [self._agent_task, self._turn.failure, stopped]
+        endings: list[asyncio.Future[Any]] = [self._agent_task, self.turn.failure, stopped]
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if self.stopped_as is not None:
             await asyncio.wait([self._agent_task], timeout=_CLEANUP_SECONDS)
         result = self._result()
         if result is not None:
-            self._turn.order.records.flush()
-        self._turn.close()
-        await _stop_leftovers(self._turn)
-        output.finish(self._turn)
+            self.turn.order.records.flush()
+        self.turn.close()
+        await _stop_leftovers(self.turn)
+        output.finish(self.turn)
         if result is None or self.stopped_as is not None:
             return
         try:
@@ -199,7 +215,7 @@ class _RunningTurn:
         """How the turn ended; None when it did not end, but was taken from us."""
         if self.stopped_as is not None:
             return None
-        failure = self._turn.failure.result() if self._turn.failure.done() else self._turn.order.returned()
+        failure = self.turn.failure.result() if self.turn.failure.done() else self.turn.order.returned()
         if failure is not None:
             return {"error": describe_error(failure)}
         return self._agent_task.result()
@@ -214,8 +230,13 @@ class _RunningTurn:
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
-                traceback.print_exception(error)
+                self.failed(error)
             return {"error": describe_error(error)}
+
+    def failed(self, error: BaseException) -> None:
+        """The agent raised."""
+        self.error = error
+        traceback.print_exception(error)
 
 
 async def _stop_leftovers(turn: Turn) -> None:

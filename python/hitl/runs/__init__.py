@@ -1,0 +1,1 @@
+"""Runs without a server: ``hitl.run`` and what belongs to it."""

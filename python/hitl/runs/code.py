@@ -1,0 +1,21 @@
+"""The code version of an agent that this program runs itself."""
+
+from __future__ import annotations
+
+import sys
+
+from hitl.agents.shapes import LoadedAgent
+from hitl.worker.code_version import code_version
+
+_known: tuple[int, str] | None = None
+
+
+def code_of(agent: LoadedAgent) -> str:
+    """As ``code_version``, without reading the sources again while nothing was imported."""
+    global _known
+    if agent.options.version is not None:
+        return agent.options.version
+    imported = len(sys.modules)
+    if _known is None or _known[0] != imported:
+        _known = (imported, code_version(agent))
+    return _known[1]

@@ -1,0 +1,93 @@
+"""What a run comes to: its result, and the questions it waits with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from hitl.messages import ChatMessage
+
+if TYPE_CHECKING:
+    from hitl.runs.states import RunState
+
+RunStatus = Literal["idle", "interrupted", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """A question to a person, as an agent asked it. Times are RFC 3339 in UTC."""
+
+    id: str
+    type: str
+    payload: dict[str, Any]
+    session_id: str
+    turn_id: str
+    status: str
+    created_at: str
+    message: str | None = None
+    response_schema: Any = None
+    allowed_decisions: list[str] | None = None
+    tool_call_id: str | None = None
+    agent: str | None = None
+    rule: str | None = None
+    args_digest: str | None = None
+    args_schema: dict[str, Any] | None = None
+    expires_at: str | None = None
+    value: Any = None
+    resolved_by: str | None = None
+    resolved_at: str | None = None
+    metadata: dict[str, Any] | None = None
+    _record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Interrupt:
+        """The interrupt of a record as HTTP lists it."""
+        known = {name: record[name] for name in _MEMBERS if name in record}
+        return cls(id=record["interrupt_id"], **known, _record=record)
+
+    @property
+    def tool_name(self) -> str | None:
+        """The tool that asks to run; None for every other kind of question."""
+        name = self.payload.get("tool_name")
+        return name if isinstance(name, str) else None
+
+    @property
+    def tool_args(self) -> dict[str, Any] | None:
+        """The exact arguments it would run with."""
+        args = self.payload.get("tool_args")
+        return args if isinstance(args, dict) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as HTTP lists it."""
+        return dict(self._record)
+
+
+_MEMBERS = tuple(name for name in Interrupt.__dataclass_fields__ if name not in ("id", "_record"))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run came out."""
+
+    status: RunStatus
+    """``idle``: the agent has answered. ``interrupted``: it waits for people. ``error``: it failed."""
+    response: ChatMessage | None
+    """What the agent answered; None unless idle."""
+    messages: list[ChatMessage]
+    """The conversation: with this turn when it is over, else as it was before."""
+    error: str | None
+    """``TypeName: message`` of a failed run."""
+    error_code: str | None
+    """A stable name of what went wrong; ``agent_error`` where the agent raised."""
+    exception: BaseException | None
+    """The error itself, where it was raised in this process."""
+    usage: dict[str, float]
+    """What the turn's models cost so far, over every pause: ``requests``, and the sums of what the models report."""
+    interrupts: list[Interrupt]
+    """What is asked, in order of arrival; empty unless interrupted."""
+    state: RunState | None
+    """From where the run can go on; None when there is nothing left to go on with."""
+    session_id: str
+    output: Any = None
+    """The text of the response, or the object where the agent has a ``response_format``; None unless idle."""

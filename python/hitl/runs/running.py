@@ -1,0 +1,145 @@
+"""``hitl.run``: one turn of an agent, on the caller's loop, in the caller's process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import AsyncExitStack
+from typing import Any
+
+from hitl.agents.shapes import as_agent
+from hitl.agents.usage import usage_of
+from hitl.errors import AlreadyResumed, RunInterrupted
+from hitl.messages import ChatMessage
+from hitl.places import place_var
+from hitl.runs.code import code_of
+from hitl.runs.loop import PYTHON, LoopRuns
+from hitl.runs.results import RunResult
+from hitl.runs.states import RunState
+from hitl.runs.stores import Store, session_id, using
+from hitl.runs.turns import Formatter, Task
+
+Input = str | ChatMessage | RunState
+
+
+async def run(
+    agent: Any,
+    input: Input,
+    *,
+    context: Any = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    session: str | None = None,
+    tool_error_formatter: Formatter | None = None,
+) -> RunResult:
+    """Run one turn of ``agent`` without a server, until it answers, fails, or waits for people.
+
+    ``input`` is a message, or the ``RunState`` of a run that waited. ``context`` is what tools see as
+    ``RunContext.context``. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps everything as it happens; with it,
+    ``session`` names the conversation, which goes on where its last turn ended. ``tool_error_formatter(tool_name, args,
+    error)`` writes what the model is told of a rejected call.
+
+    An agent that fails is a result with the status ``error``. Raised are: RunInterrupted for a message to a session
+    whose last turn is not over (its ``state`` is that turn), AlreadyResumed for a state whose turn has gone on since,
+    StoreError, and TypeError for wrong arguments. A cancelled call cancels the agent; in a store its turn stays open,
+    to be taken up again with ``RunState.from_store``.
+    """
+    _refuse_inside("run")
+    state = input if isinstance(input, RunState) else None
+    if session is not None and (store is None or state is not None):
+        raise TypeError("session names a conversation in a store: it needs store=, and a message as the input")
+    if state is not None and store is None:
+        store = state._store
+    loaded = as_agent(agent)
+    runs = LoopRuns.here()
+    async with AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(using(store))
+        task = Task(loaded, code_of(loaded), _context(context, state), tool_error_formatter)
+        kept = opened if store is not None and opened is store else None
+        try:
+            return await _go(runs, opened, task, input, session, kept)
+        except RunInterrupted as error:
+            assert session is not None
+            core = await opened.load(session_id(session), loaded.name, task.code)
+            error.state = None if core is None else RunState(core, context, kept)
+            raise
+
+
+async def _go(
+    runs: LoopRuns, store: Store, task: Task, input: Input, session: str | None, kept: Store | None
+) -> RunResult:
+    core = await store.open()
+    message = None if isinstance(input, RunState) else json.dumps(_message(input).to_dict()).encode()
+    named = None if session is None else session_id(session)
+    state = input._core if isinstance(input, RunState) else None
+    agent = task.agent
+    token, (alias, of_session, task.turn_id), done = runs.ask(
+        lambda token: runs.core.run(
+            token, core, agent.name, task.code, PYTHON, agent.options.replay, message, named, state
+        )
+    )
+    runs.enter(alias, task)
+    try:
+        status, response, messages, error, code, after = await done
+        if task.turn is not None:
+            await task.turn.gone()
+    except (asyncio.CancelledError, AlreadyResumed):
+        runs.core.stop(token)
+        await _cancel(task)
+        raise
+    finally:
+        runs.leave(alias)
+    answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))
+    waits = None if after is None else RunState(after, task.context, kept)
+    return RunResult(
+        status=status,
+        response=answer,
+        messages=[ChatMessage.from_dict(item) for item in json.loads(messages)],
+        error=error,
+        error_code=code,
+        exception=task.error if status == "error" else None,
+        usage=usage_of(task.turn.turn) if task.turn is not None else {},
+        interrupts=waits.interrupts if waits is not None and status == "interrupted" else [],
+        state=waits,
+        session_id=of_session,
+        output=None if answer is None else _output(task, answer),
+    )
+
+
+async def _cancel(task: Task) -> None:
+    """Stop the agent of a run that nobody waits for any more, and see it out."""
+    if task.turn is not None:
+        if task.turn.stopped_as is None:
+            task.turn.cancel()
+        gone = asyncio.ensure_future(task.turn.gone())
+        while not gone.done():
+            try:
+                await asyncio.shield(gone)
+            except asyncio.CancelledError:  # cancelled twice: its cleanup has a limit of its own
+                continue
+
+
+def _context(given: Any, state: RunState | None) -> Any:
+    return state.context if given is None and state is not None else given
+
+
+def _message(input: str | ChatMessage | RunState) -> ChatMessage:
+    if isinstance(input, str):
+        return ChatMessage.user_message(content=input)
+    if isinstance(input, ChatMessage):
+        input.check()
+        return input
+    raise TypeError(f"the input of a run is a str, a ChatMessage or a RunState, got {type(input).__name__}")
+
+
+def _output(task: Task, answer: ChatMessage) -> Any:
+    return answer.content
+
+
+def _refuse_inside(name: str) -> None:
+    place = place_var.get()
+    if place is not None and place.step is None:
+        raise RuntimeError(
+            f"hitl.{name}() inside a turn would not be in its journal; call await agent.run_turn(message, state), or "
+            "make the agent a tool with agent.as_tool()"
+        )

@@ -1,0 +1,162 @@
+"""``RunState``: a run that waits, to be decided on, kept as text, and run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from hitl import _core
+from hitl.agents.shapes import as_agent
+from hitl.messages import ChatMessage
+from hitl.runs.results import Interrupt
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from hitl.runs.stores import Store
+
+ContextStrategy = Literal["merge", "replace"]
+
+
+class RunState:
+    """The journal of a turn that waits for people: everything that is needed to go on with it, anywhere.
+
+    Comes from ``result.state``, from ``from_string`` or from ``from_store``. Decide with ``approve``, ``reject``,
+    ``edit``, ``respond`` and ``answer``; each takes an ``Interrupt`` or its id, is checked at once, changes nothing
+    when it raises, and returns the state. They raise UnknownInterrupt, InvalidAnswer, NothingPending (nothing is asked
+    at all), AlreadyResolved (decided otherwise before; the same decision again is none), InterruptExpired.
+    ``await hitl.run(agent, state)`` then goes on: what is decided runs, what is not stays open.
+    """
+
+    def __init__(self, core: _core.RunState, context: Any = None, store: Store | None = None) -> None:
+        """Not for users: see the class."""
+        self._core = core
+        self.context = context
+        """The object that the run has as its context."""
+        self._store = store
+
+    # -- what it holds --------------------------------------------------------------------------------------------
+
+    @property
+    def interrupts(self) -> list[Interrupt]:
+        """What is open and not decided, in order of arrival."""
+        return [Interrupt.of(record) for record in json.loads(self._core.pending())]
+
+    def interrupt(self, id: str) -> Interrupt:
+        """One interrupt that was open when the run paused, decided since or not. KeyError for another one."""
+        for record in json.loads(self._core.interrupts()):
+            if record["interrupt_id"] == id:
+                return Interrupt.of(record)
+        raise KeyError(id)
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """What was decided and has not been run yet, by interrupt id."""
+        records = json.loads(self._core.interrupts())
+        return {record["interrupt_id"]: record["value"] for record in records if record["status"] == "resolved"}
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        """The conversation before the turn."""
+        return [ChatMessage.from_dict(message) for message in json.loads(self._core.messages())]
+
+    @property
+    def message(self) -> ChatMessage:
+        """The message that began the turn."""
+        return ChatMessage.from_dict(json.loads(self._core.message()))
+
+    @property
+    def session_id(self) -> str:
+        """The session that the run belongs to."""
+        return self._core.session_id
+
+    @property
+    def turn_id(self) -> str:
+        """The turn."""
+        return self._core.turn_id
+
+    def __repr__(self) -> str:
+        return f"<RunState of turn {self.turn_id}: {len(self.interrupts)} open, {len(self.answers)} decided>"
+
+    # -- decisions ------------------------------------------------------------------------------------------------
+
+    def approve(self, interrupt: Interrupt | str, *, always: bool = False) -> RunState:
+        """The tool may run with exactly the arguments shown; ``always``: and so may later calls of it in this run."""
+        return self._decide(interrupt, {"type": "approve", **_given(always=always or None)})
+
+    def reject(
+        self,
+        interrupt: Interrupt | str,
+        *,
+        reason: str | None = None,
+        message: str | None = None,
+        always: bool = False,
+    ) -> RunState:
+        """The tool does not run. The model is told, with ``reason``; ``message`` replaces the whole text."""
+        given = _given(reason=reason, message=message, always=always or None)
+        return self._decide(interrupt, {"type": "reject", **given})
+
+    def edit(self, interrupt: Interrupt | str, args: Mapping[str, Any]) -> RunState:
+        """The tool runs with ``args`` instead: all of its arguments."""
+        return self._decide(interrupt, {"type": "edit", "args": dict(args)})
+
+    def respond(self, interrupt: Interrupt | str, value: Any) -> RunState:
+        """The tool does not run; ``value``, any JSON, is its result."""
+        return self._decide(interrupt, {"type": "respond", "message": value})
+
+    def answer(self, interrupt: Interrupt | str, value: Any) -> RunState:
+        """Any other question: ``value`` is the answer, any JSON value, ``None`` too."""
+        return self._decide(interrupt, value)
+
+    def answer_all(self, answers: Mapping[str, Any]) -> RunState:
+        """Several answers by interrupt id, decisions in either form of the wire: all of them, or with an error none."""
+        self._core.answer(list(answers.items()))
+        return self
+
+    def _decide(self, interrupt: Interrupt | str, value: Any) -> RunState:
+        if not isinstance(interrupt, Interrupt | str):
+            raise TypeError(f"an Interrupt or its id is needed, got {type(interrupt).__name__}")
+        self._core.answer([(interrupt if isinstance(interrupt, str) else interrupt.id, value)])
+        return self
+
+    # -- kept elsewhere -------------------------------------------------------------------------------------------
+
+    def to_string(self) -> str:
+        """The state as JSON, decisions included. It holds the conversation and the context: no place for secrets."""
+        return self._core.write()
+
+    @classmethod
+    def from_string(
+        cls, agent: Any, text: str, *, context: Any = None, context_strategy: ContextStrategy = "merge"
+    ) -> RunState:
+        """The state that ``to_string`` wrote, on any machine.
+
+        Raises RunStateError (a ValueError) for a text that is none, or that a later release wrote.
+        """
+        as_agent(agent)
+        return cls(_core.RunState.read(text), context)
+
+    @classmethod
+    async def from_store(
+        cls,
+        agent: Any,
+        store: Store | str | PathLike[str],
+        session: str,
+        *,
+        context: Any = None,
+        context_strategy: ContextStrategy = "merge",
+    ) -> RunState | None:
+        """The state of a session's turn that is not over, as the store has it, also after a crash; None without one."""
+        from hitl.runs.code import code_of
+        from hitl.runs.stores import session_id, using
+
+        loaded = as_agent(agent)
+        async with using(store) as opened:
+            core = await opened.load(session_id(session), loaded.name, code_of(loaded))
+        kept = store if not isinstance(store, str) and hasattr(store, "close") else None
+        return None if core is None else cls(core, context, kept)  # type: ignore[arg-type]  # only a Store has close
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}

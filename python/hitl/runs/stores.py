@@ -1,0 +1,96 @@
+"""``Store``: where runs are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from hitl import _core
+from hitl.runs.loop import LoopRuns
+
+
+class Store:
+    """A store that stays open between runs: ``sqlite:PATH``, a path, or ``memory`` (gone with the object).
+
+    Opened at its first use; ``async with`` or ``close()`` closes it. Usable from several loops and threads, and beside
+    other processes that run agents on the same file; a server has its file for itself. StoreError, from the first run,
+    for one that cannot be opened.
+    """
+
+    def __init__(self, address: str | os.PathLike[str] = "memory") -> None:
+        self.address = os.fspath(address)
+        self._core: _core.RunStore | None = _core.RunStore.memory() if self.address == "memory" else None
+        self._opening: dict[asyncio.AbstractEventLoop, asyncio.Future[Any]] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Store:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def open(self) -> _core.RunStore:
+        """The open store; not for users."""
+        if self._closed:
+            raise ValueError(f"the store {self.address} is closed")
+        if self._core is None:
+            loop = asyncio.get_running_loop()
+            opening = self._opening.get(loop)
+            if opening is None:
+                runs = LoopRuns.here()
+                opening = runs.ask(lambda token: runs.core.open_store(token, self.address))[2]
+                self._opening[loop] = opening
+            try:
+                core = await asyncio.shield(opening)
+            finally:
+                self._opening.pop(loop, None)
+            if self._core is None:
+                self._core = core
+        return self._core
+
+    async def close(self) -> None:
+        """Close the file. Twice does nothing."""
+        self._closed = True
+        core, self._core = self._core, None
+        if core is not None:
+            runs = LoopRuns.here()
+            await runs.wait(lambda token: runs.core.close_store(token, core))
+
+    async def load(self, session: str, agent: str, code: str) -> _core.RunState | None:
+        """The state of a session's open turn; not for users, who have ``RunState.from_store``."""
+        core = await self.open()
+        runs = LoopRuns.here()
+        state: _core.RunState | None = await runs.wait(lambda token: runs.core.load(token, core, session, agent, code))
+        return state
+
+
+@asynccontextmanager
+async def using(store: Store | str | os.PathLike[str] | None) -> AsyncIterator[Store]:
+    """A store for one run: the caller's own, or one that is opened and closed here."""
+    if isinstance(store, Store):
+        yield store
+    elif store is None:
+        yield Store()
+    elif isinstance(store, str | os.PathLike):
+        async with Store(store) as opened:
+            yield opened
+    else:
+        raise TypeError(f"store must be a Store, an address or a path, got {type(store).__name__}")
+
+
+def session_id(name: str) -> str:
+    """The id of a session that the program calls ``name``: that, where it is a UUID, else one made from it."""
+    if not name:
+        raise ValueError("session must not be empty")
+    try:
+        return str(uuid.UUID(name))
+    except ValueError:
+        return str(uuid.uuid5(_SESSIONS, name))
+
+
+_SESSIONS = uuid.UUID("6b7a1c52-8f3e-5d0b-9c41-2f1e7a60d3b8")

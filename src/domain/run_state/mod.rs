@@ -1,0 +1,259 @@
+//! A run that is carried about: the journal of one open turn with what belongs to it, as one JSON document.
+//!
+//! Decisions are made on the document itself ([`RunState::answer`]): the `Answer` entries that a store would append are
+//! appended here, after the same checks, and travel with it. Whoever goes on with the run finds them in the journal.
+
+mod compact;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::compact::CompactInterrupt;
+use super::grant::Grant;
+use super::id::GrantId;
+use super::interrupt::{Answered, Interrupt, InterruptStatus};
+use super::journal::{CodeVersion, Entry, Recorded};
+use super::message::ChatMessage;
+use super::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
+
+/// The version of the document that this release writes, and the newest that it reads.
+pub const VERSION: u64 = 1;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunState {
+    /// The release of hitl that wrote it.
+    pub library: String,
+    /// The name of the agent that was run.
+    pub agent: String,
+    /// The version of the agent's code.
+    pub code: CodeVersion,
+    /// Whose turn.
+    pub session: SessionId,
+    /// Which turn.
+    pub turn: TurnId,
+    /// The message that started it.
+    pub message: ChatMessage,
+    /// What the session remembered when it began.
+    pub messages: Vec<ChatMessage>,
+    /// Its journal; answers given since are the last entries.
+    pub journal: Vec<Recorded>,
+    /// What was open when the journal was written, in order of arrival; those answered since are resolved.
+    pub interrupts: Vec<Interrupt>,
+    /// Decisions that hold for the rest of the run.
+    pub grants: Vec<Grant>,
+    /// The context object of the run as the worker encoded it, if it had one.
+    pub context: Option<Value>,
+}
+
+/// The document as it is written.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u64,
+    library: String,
+    agent: String,
+    code: CodeVersion,
+    session_id: SessionId,
+    turn_id: TurnId,
+    #[serde(serialize_with = "lean")]
+    message: ChatMessage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "lean_all")]
+    messages: Vec<ChatMessage>,
+    journal: Vec<Recorded>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    interrupts: Vec<CompactInterrupt>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    grants: Vec<Grant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    context: Option<Value>,
+}
+
+fn lean<S: serde::Serializer>(message: &ChatMessage, serializer: S) -> Result<S::Ok, S::Error> {
+    message.without_nulls().serialize(serializer)
+}
+
+fn lean_all<S: serde::Serializer>(messages: &[ChatMessage], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(messages.iter().map(ChatMessage::without_nulls))
+}
+
+impl RunState {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// [`Error::RunStateNewer`] for one of a later format, [`Error::RunStateInvalid`] for what is none.
+    pub fn read(text: &str) -> Result<Self, Error> {
+        let invalid = |why: &dyn std::fmt::Display| Error::RunStateInvalid(why.to_string());
+        let value: Value = serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        let Value::Object(members) = &value else { return Err(invalid(&"it is no JSON object")) };
+        // The version first: in a later format nothing else need be as it is here.
+        let version = members.get("version").and_then(Value::as_u64).ok_or_else(|| invalid(&"it has no version"))?;
+        let library = members.get("library").and_then(Value::as_str).map(str::to_owned);
+        if version > VERSION {
+            return Err(Error::RunStateNewer { found: version, known: VERSION, library });
+        }
+        if version == 0 {
+            return Err(invalid(&"there is no version 0"));
+        }
+        let document: Document = serde_json::from_value(value).map_err(|error| invalid(&error))?;
+        Self::of(document)
+    }
+
+    fn of(document: Document) -> Result<Self, Error> {
+        let Document {
+            version: _,
+            library,
+            agent,
+            code,
+            session_id: session,
+            turn_id: turn,
+            message,
+            messages,
+            journal,
+            interrupts,
+            grants,
+            context,
+        } = document;
+        check(&journal)?;
+        let interrupts =
+            interrupts.into_iter().map(|compact| compact.expand(session, turn, &journal)).collect::<Result<_, _>>()?;
+        Ok(Self { library, agent, code, session, turn, message, messages, journal, interrupts, grants, context })
+    }
+
+    /// Writes the document, compact.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for what is no JSON, which nothing that was stored is.
+    pub fn write(&self) -> Result<String, Error> {
+        let document = Document {
+            version: VERSION,
+            library: self.library.clone(),
+            agent: self.agent.clone(),
+            code: self.code.clone(),
+            session_id: self.session,
+            turn_id: self.turn,
+            message: self.message.clone(),
+            messages: self.messages.clone(),
+            journal: self.journal.clone(),
+            interrupts: self.interrupts.iter().map(CompactInterrupt::of).collect(),
+            grants: self.grants.clone(),
+            context: self.context.clone(),
+        };
+        serde_json::to_string(&document).map_err(|error| Error::Internal(error.to_string()))
+    }
+
+    /// What is open and unanswered, in order of arrival.
+    pub fn pending(&self) -> impl Iterator<Item = &Interrupt> {
+        self.interrupts.iter().filter(|interrupt| interrupt.is_pending())
+    }
+
+    /// Whether nothing has happened since the turn paused: to run it would change nothing.
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.journal.last().map(|last| &last.entry), Some(Entry::Pause { .. }))
+            && self.pending().next().is_some()
+    }
+
+    /// Answers interrupts: all of them, or, with an error, none. How many of the answers are new. `new_grant` is the id
+    /// of the next grant that one of them makes.
+    ///
+    /// # Errors
+    /// [`Error::NothingPending`], [`Error::UnknownInterrupt`], [`Error::DuplicateAnswer`], [`Error::InvalidAnswer`],
+    /// [`Error::AlreadyResolved`], [`Error::InterruptExpired`].
+    pub fn answer(
+        &mut self,
+        answers: Vec<(String, Value)>,
+        by: Option<&str>,
+        now: Timestamp,
+        new_grant: fn() -> GrantId,
+    ) -> Result<usize, Error> {
+        let mut answered: Vec<(usize, Interrupt)> = Vec::new();
+        let mut seen: Vec<InterruptId> = Vec::new();
+        for (id, value) in answers {
+            let (place, interrupt) = self.find(&id)?;
+            if seen.contains(&interrupt.interrupt_id) {
+                return Err(Error::DuplicateAnswer(id));
+            }
+            seen.push(interrupt.interrupt_id);
+            if let Answered::Now(resolved) = interrupt.answer(value, by, now)? {
+                answered.push((place, *resolved));
+            }
+        }
+        let new = answered.len();
+        for (place, resolved) in answered {
+            let entry = Entry::Answer {
+                interrupt_id: resolved.interrupt_id,
+                value: resolved.value.clone().unwrap_or_default(),
+            };
+            self.journal.push(Recorded { at: now, entry });
+            let decision = resolved.value.as_ref().and_then(|value| answer::decision((&resolved).into(), value));
+            let granted = decision.and_then(|decision| Grant::new(new_grant(), resolved.scope(), &decision, by, now));
+            if let Some(grant) = granted {
+                self.grants.retain(|earlier| earlier.scope() != grant.scope());
+                self.grants.push(grant);
+            }
+            self.interrupts[place] = resolved;
+        }
+        Ok(new)
+    }
+
+    /// The interrupt that somebody named, and where it stands.
+    fn find(&self, text: &str) -> Result<(usize, Interrupt), Error> {
+        let unknown = || {
+            if self.interrupts.is_empty() { Error::NothingPending } else { Error::UnknownInterrupt(text.to_owned()) }
+        };
+        let id: InterruptId = text.parse().map_err(|_| unknown())?;
+        if let Some(place) = self.interrupts.iter().position(|interrupt| interrupt.interrupt_id == id) {
+            return Ok((place, self.interrupts[place].clone()));
+        }
+        // It may have been settled before the journal was written.
+        let settled = self.journal.iter().find_map(|recorded| match &recorded.entry {
+            Entry::Answer { interrupt_id, .. } if *interrupt_id == id => {
+                Some(Error::AlreadyResolved { resolved_by: None, resolved_at: recorded.at })
+            }
+            Entry::Expire { interrupt_id } if *interrupt_id == id => Some(Error::InterruptExpired(recorded.at)),
+            Entry::Withdraw { interrupt_id } if *interrupt_id == id => Some(Error::InterruptCancelled),
+            _ => None,
+        });
+        Err(settled.unwrap_or_else(unknown))
+    }
+
+    /// Lets expire what nobody has answered in time.
+    pub fn expire(&mut self, now: Timestamp) {
+        for interrupt in &mut self.interrupts {
+            if let Some(expired) = interrupt.expire(now) {
+                let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
+                self.journal.push(Recorded { at: now, entry });
+                *interrupt = expired;
+            }
+        }
+    }
+}
+
+/// Whether the journal is that of an open turn.
+fn check(journal: &[Recorded]) -> Result<(), Error> {
+    let invalid = |why: &str| Err(Error::RunStateInvalid(why.to_owned()));
+    match journal.first().map(|first| &first.entry) {
+        Some(Entry::Start { .. }) => {}
+        _ => return invalid("its journal does not begin with a start"),
+    }
+    if journal.iter().any(|recorded| matches!(recorded.entry, Entry::End { .. } | Entry::Cancel {})) {
+        return invalid("its turn has ended");
+    }
+    Ok(())
+}
+
+/// The entry that settled an interrupt, if one did.
+fn settled(journal: &[Recorded], id: InterruptId) -> Option<(InterruptStatus, Timestamp, Option<Value>)> {
+    journal.iter().rev().find_map(|recorded| match &recorded.entry {
+        Entry::Answer { interrupt_id, value } if *interrupt_id == id => {
+            Some((InterruptStatus::Resolved, recorded.at, Some(value.clone())))
+        }
+        Entry::Expire { interrupt_id } if *interrupt_id == id => Some((InterruptStatus::Expired, recorded.at, None)),
+        Entry::Withdraw { interrupt_id } if *interrupt_id == id => {
+            Some((InterruptStatus::Cancelled, recorded.at, None))
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

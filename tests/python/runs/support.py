@@ -1,0 +1,29 @@
+"""Agents that the tests of runs have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hitl import ReActAgent, Tool, tool
+from hitl.testing import ScriptedChatClient
+
+
+class Files:
+    """A tool that asks before it deletes, and what it deleted."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+        @tool(requires_approval=True)
+        async def delete_file(path: str) -> str:
+            """Delete a file."""
+            self.deleted.append(path)
+            return f"deleted {path}"
+
+        self.tool: Tool = delete_file
+
+    def agent(self, *paths: str, **options: Any) -> ReActAgent:
+        """An agent whose model wants these deleted, in one reply, and then says done."""
+        calls = [{"name": "delete_file", "args": {"path": path}} for path in paths]
+        client = ScriptedChatClient([{"tool_calls": calls}, {"content": "done"}])
+        return ReActAgent(client=client, model_name="scripted", tools=[self.tool], **options)

@@ -1,0 +1,62 @@
+"""Deciding is checked at once, and changes nothing when it fails."""
+
+from __future__ import annotations
+
+import pytest
+
+import hitl
+from hitl import RunState
+from tests.python.runs.support import Files
+
+
+@pytest.fixture
+async def state() -> RunState:
+    paused = await hitl.run(Files().agent("/a", "/b"), "clean up")
+    assert paused.state is not None
+    return paused.state
+
+
+async def test_an_unknown_interrupt(state: RunState) -> None:
+    before = state.to_string()
+    with pytest.raises(KeyError) as raised:
+        state.approve("01a20028-ac0e-7717-82c5-7e4e19e407bd")
+    assert isinstance(raised.value, hitl.UnknownInterrupt)
+    assert state.to_string() == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"type": "approve", "approved": False}, {"approved": "false"}, {"approved": None}, {"type": "maybe"}, True, None],
+)
+async def test_an_invalid_answer(state: RunState, value: object) -> None:
+    before = state.to_string()
+    with pytest.raises(ValueError, match="Invalid answer") as raised:
+        state.answer(state.interrupts[0], value)
+    assert isinstance(raised.value, hitl.InvalidAnswer)
+    assert raised.value.errors
+    assert state.to_string() == before
+
+
+async def test_another_decision_than_the_first(state: RunState) -> None:
+    first = state.interrupts[0]
+    state.approve(first)
+    after = state.to_string()
+    state.approve(first)
+    with pytest.raises(hitl.AlreadyResolved):
+        state.reject(first)
+    assert state.to_string() == after
+
+
+async def test_several_answers_are_all_or_none(state: RunState) -> None:
+    first, second = state.interrupts
+    before = state.to_string()
+    with pytest.raises(hitl.InvalidAnswer):
+        state.answer_all({first.id: {"approved": True}, second.id: {"approved": 1}})
+    assert state.to_string() == before
+    state.answer_all({first.id: {"approved": True}, second.id: {"type": "reject"}})
+    assert (state.interrupts, list(state.answers)) == ([], [first.id, second.id])
+
+
+async def test_what_is_no_interrupt_is_a_type_error(state: RunState) -> None:
+    with pytest.raises(TypeError, match="an Interrupt or its id"):
+        state.approve(3)  # type: ignore[arg-type]

@@ -1,0 +1,147 @@
+"""hitl.run: pause, decide, go on, without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hitl
+from hitl import ChatMessage, RunState, interrupt
+from tests.python.runs.support import Files
+
+
+async def echo(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    reply = ChatMessage.assistant_message(content=f"you said {message.content}")
+    return reply, [*state, message, reply]
+
+
+async def test_an_agent_that_asks_nobody_answers_at_once() -> None:
+    result = await hitl.run(echo, "hello")
+    assert (result.status, result.output, result.interrupts, result.state) == ("idle", "you said hello", [], None)
+    assert [message.content for message in result.messages] == ["hello", "you said hello"]
+
+
+async def test_a_gated_tool_waits_and_runs_once_when_it_is_approved() -> None:
+    files = Files()
+    agent = files.agent("/a")
+    paused = await hitl.run(agent, "clean up")
+    [asked] = paused.interrupts
+    assert (paused.status, asked.tool_name, asked.tool_args, asked.agent) == (
+        "interrupted",
+        "delete_file",
+        {"path": "/a"},
+        "ReActAgent",
+    )
+    assert files.deleted == []
+    assert paused.state is not None
+    done = await hitl.run(agent, paused.state.approve(asked))
+    assert (done.status, done.output, files.deleted) == ("idle", "done", ["/a"])
+
+
+async def test_decided_calls_run_and_the_others_stay_open_with_their_ids() -> None:
+    files = Files()
+    agent = files.agent("/a", "/b", "/c")
+    first = await hitl.run(agent, "clean up")
+    state = first.state
+    assert state is not None
+    a, b, c = first.interrupts
+    second = await hitl.run(agent, state.approve(b))
+    assert (second.status, files.deleted) == ("interrupted", ["/b"])
+    assert [asked.id for asked in second.interrupts] == [a.id, c.id]
+    state = second.state
+    assert state is not None
+    third = await hitl.run(agent, state.approve(a).reject(c, reason="in use"))
+    assert (third.status, files.deleted) == ("idle", ["/b", "/a"])
+    assert third.messages[-2].content == '{"error": "User rejected delete_file: in use"}'
+
+
+async def test_a_state_without_decisions_comes_back_as_it_was() -> None:
+    agent = Files().agent("/a", "/b")
+    first = await hitl.run(agent, "clean up")
+    assert first.state is not None
+    again = await hitl.run(agent, first.state)
+    assert again.interrupts == first.interrupts
+    assert again.state is not None
+    assert again.state.to_string() == first.state.to_string()
+
+
+async def test_a_state_travels_as_text_with_its_decisions() -> None:
+    files = Files()
+    agent = files.agent("/a", "/b")
+    first = await hitl.run(agent, "clean up")
+    assert first.state is not None
+    first.state.approve(first.interrupts[0])
+    state = RunState.from_string(agent, first.state.to_string())
+    assert state.answers == {first.interrupts[0].id: {"type": "approve"}}
+    assert state.interrupts == first.interrupts[1:]
+    done = await hitl.run(agent, state.reject(first.interrupts[1]))
+    assert (done.output, files.deleted) == ("done", ["/a"])
+
+
+@pytest.mark.parametrize("value", [False, 0, "", None, {"hex": "#fff"}])
+async def test_any_json_is_an_answer(value: object) -> None:
+    async def asks(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        got = await interrupt({"type": "color_picker"})
+        return ChatMessage.assistant_message(content=repr(got)), state
+
+    paused = await hitl.run(asks, "hello")
+    assert paused.state is not None
+    done = await hitl.run(asks, paused.state.answer(paused.interrupts[0], value))
+    assert done.output == repr(value)
+
+
+async def test_a_failing_agent_is_a_result() -> None:
+    async def fails(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        raise LookupError("no such thing")
+
+    result = await hitl.run(fails, "hello")
+    assert (result.status, result.error, result.error_code) == ("error", "LookupError: no such thing", "agent_error")
+    assert isinstance(result.exception, LookupError)
+    assert (result.output, result.state) == (None, None)
+
+
+def test_without_a_loop_it_blocks() -> None:
+    files = Files()
+    agent = files.agent("/a")
+    paused = hitl.run_sync(agent, "clean up")
+    assert paused.state is not None
+    assert hitl.run_sync(agent, paused.state.approve(paused.interrupts[0])).output == "done"
+    assert files.deleted == ["/a"]
+
+
+async def test_inside_a_loop_the_blocking_face_names_the_other_one() -> None:
+    with pytest.raises(RuntimeError, match=r"use: await hitl\.run"):
+        hitl.run_sync(echo, "hello")
+
+
+async def test_a_session_in_a_store_goes_on_where_its_last_turn_ended(tmp_path: Path) -> None:
+    address = f"sqlite:{tmp_path / 'runs.db'}"
+    await hitl.run(echo, "one", store=address, session="alice")
+    second = await hitl.run(echo, "two", store=address, session="alice")
+    assert [message.content for message in second.messages] == ["one", "you said one", "two", "you said two"]
+
+
+async def test_a_new_message_while_a_session_waits_is_refused_with_its_state(tmp_path: Path) -> None:
+    files = Files()
+    agent = files.agent("/a")
+    async with hitl.Store(tmp_path / "runs.db") as store:
+        paused = await hitl.run(agent, "clean up", store=store, session="alice")
+        with pytest.raises(hitl.RunInterrupted) as refused:
+            await hitl.run(agent, "hello?", store=store, session="alice")
+        state = refused.value.state
+        assert state.interrupts == paused.interrupts
+        assert (await hitl.run(agent, state.approve(paused.interrupts[0]), store=store)).output == "done"
+
+
+async def test_the_same_state_does_not_run_a_tool_twice_with_a_store(tmp_path: Path) -> None:
+    files = Files()
+    agent = files.agent("/a")
+    async with hitl.Store(tmp_path / "runs.db") as store:
+        paused = await hitl.run(agent, "clean up", store=store)
+        assert paused.state is not None
+        state = paused.state.approve(paused.interrupts[0])
+        assert (await hitl.run(agent, state)).output == "done"
+        with pytest.raises(hitl.AlreadyResumed):
+            await hitl.run(agent, state)
+    assert files.deleted == ["/a"]
