@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +62,11 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
     from hitl import _core
 
     payload = {"type": INTERRUPT_TYPE, "tool_name": question.tool_name, "tool_args": question.arguments}
-    # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs.
-    checked: dict[str, Any] = json.loads(_core.check_payload(payload, turn.max_payload))
+    # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs. What a
+    # rule alone decides about nobody has to look at, and it may be of any size.
+    checked: dict[str, Any] = json.loads(
+        _core.check_payload(payload, turn.max_payload if question.required else sys.maxsize)
+    )
     digest = _core.digest(checked["tool_args"])
     allowed: list[str] = list(question.allowed)
     members: ApprovalMembers = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol
-
-from hitl.errors import HitlError
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt
@@ -38,12 +36,22 @@ class Rule:
     subject: Subject
     name: str
     value: Any
+    edits: dict[str, Any] | None = None
+    """For an edit: the arguments to change; the others stay as they are shown."""
+
     uses: int = 0
     """How often it answered."""
 
     def __str__(self) -> str:
         how = {"tool": "on", "question": "on_question", "type": "on_type"}[self.subject]
-        return f"human.{how}({self.name!r}) -> {_shown(self.value)}"
+        value = self.value if self.edits is None else {**self.value, "args": self.edits}
+        return f"human.{how}({self.name!r}) -> {_shown(value)}"
+
+    def answer_to(self, interrupt: Interrupt) -> Any:
+        """The value that answers `interrupt`."""
+        if self.edits is None:
+            return self.value
+        return {**self.value, "args": {**(interrupt.tool_args or {}), **self.edits}}
 
 
 @dataclass
@@ -52,6 +60,8 @@ class Human:
 
         human.on("delete_file").approve()
         human.on("send_mail").reject("not to customers")
+        human.on("pay").edit(cents=500)
+        human.on("look_up").respond("nothing found")
         human.on_question("Strategy").answer("By date")
         human.on_type("color_picker").answer({"hex": "#ff6b6b"})
 
@@ -96,7 +106,7 @@ class Human:
 
     def _decide(self, interrupt: Interrupt) -> tuple[list[Rule], Any]:
         if interrupt.type == _TOOL_APPROVAL and (rule := self._rule("tool", interrupt.tool_name)):
-            return [rule], rule.value
+            return [rule], rule.answer_to(interrupt)
         if interrupt.type == _USER_INPUT:
             rules = {
                 question["question"]: self._rule("question", question.get("header"), question["question"])
@@ -135,31 +145,29 @@ class Decide:
     human: Human
     tool: str
 
-    def approve(self) -> Human:
-        """Let it run with the arguments that were shown."""
-        return self._add({"approved": True})
+    def approve(self, *, always: bool = False) -> Human:
+        """Let it run with the arguments that were shown; `always`: from then on without asking."""
+        return self._add({"approved": True}, always=always)
 
-    def reject(self, reason: str | None = None) -> Human:
-        """Do not let it run; the model hears the reason."""
-        return self._add({"approved": False} if reason is None else {"approved": False, "reason": reason})
+    def reject(self, reason: str | None = None, *, message: str | None = None, always: bool = False) -> Human:
+        """Do not let it run. The model hears the reason, or the message in the place of the whole text."""
+        said = {name: text for name, text in (("reason", reason), ("message", message)) if text is not None}
+        # Only the typed form has a message.
+        no: dict[str, Any] = {"approved": False} if message is None else {"type": "reject"}
+        return self._add({**no, **said}, always=always)
 
-    def edit(self, **arguments: Any) -> NoReturn:
-        """Approve with other arguments: not in this release."""
-        self._later("edit")
-
-    def respond(self, value: Any) -> NoReturn:
-        """Answer in the tool's place: not in this release."""
-        self._later("respond")
-
-    def _add(self, value: Any) -> Human:
-        self.human.rules.append(Rule("tool", self.tool, value))
+    def edit(self, **arguments: Any) -> Human:
+        """Let it run with these arguments changed; the others stay as they were shown."""
+        self.human.rules.append(Rule("tool", self.tool, {"type": "edit"}, arguments))
         return self.human
 
-    def _later(self, decision: str) -> NoReturn:
-        raise HitlError(
-            f"human.on({self.tool!r}).{decision}(...): this release decides with approve() and reject(reason) only",
-            code="decision_not_supported",
-        )
+    def respond(self, value: Any) -> Human:
+        """Answer in the tool's place: it does not run, and `value` is its result."""
+        return self._add({"type": "respond", "message": value})
+
+    def _add(self, value: dict[str, Any], *, always: bool = False) -> Human:
+        self.human.rules.append(Rule("tool", self.tool, {**value, "always": True} if always else value))
+        return self.human
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,7 @@ class Answer:
 
 def _hint(interrupt: Interrupt, unanswered: list[str]) -> str:
     if interrupt.type == _TOOL_APPROVAL and interrupt.tool_name:
-        return f"human.on({interrupt.tool_name!r}).approve(), or .reject(reason)"
+        return f"human.on({interrupt.tool_name!r}).approve(), or .reject(reason), .edit(...), .respond(...)"
     if interrupt.type == _USER_INPUT:
         questions: list[Mapping[str, Any]] = list(interrupt.payload.get("questions", ()))
         missing = [question for question in questions if question["question"] in unanswered] or questions

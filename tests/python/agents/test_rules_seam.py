@@ -83,6 +83,18 @@ async def test_a_turn_that_began_without_rules_goes_on_without_them() -> None:
     assert run.requests == []
 
 
+async def test_what_nobody_has_to_look_at_may_be_of_any_size() -> None:
+    @tool
+    async def measure(text: str) -> int:
+        return len(text)
+
+    def large(effects: Effects) -> ReActAgent:
+        script = [{"tool_calls": [{"name": "measure", "args": {"text": "x" * 50_000}}]}, {"content": "done"}]
+        return ReActAgent(client=ScriptedChatClient(script), tools=[measure])
+
+    assert (await run_all_prefixes(large, None, journal_start=RULES)).told == ["50000"]
+
+
 async def test_what_no_person_approved_and_nothing_required_is_no_once_step() -> None:
     onces: list[bool] = []
 

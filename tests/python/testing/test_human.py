@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl import HitlError, tool
+from hitl import tool
 from hitl.client.models import Interrupt
 from hitl.testing import Human, UnexpectedInterrupt
 
@@ -131,8 +131,19 @@ def test_a_question_left_out_is_named(person: Human) -> None:
     assert person.unused == person.rules
 
 
-@pytest.mark.parametrize("decide", [lambda on: on.edit(path="/y"), lambda on: on.respond("done by hand")])
-def test_decisions_of_a_later_release_say_so(person: Human, decide: Any) -> None:
-    with pytest.raises(HitlError, match=r"approve\(\) and reject\(reason\) only"):
-        decide(person.on("delete_file"))
-    assert person.rules == []
+@pytest.mark.parametrize(
+    ("decide", "answer"),
+    [
+        (lambda on: on.approve(), {"approved": True}),
+        (lambda on: on.approve(always=True), {"approved": True, "always": True}),
+        (lambda on: on.reject(), {"approved": False}),
+        (lambda on: on.reject("no", always=True), {"approved": False, "reason": "no", "always": True}),
+        (lambda on: on.reject(message="Ask first."), {"type": "reject", "message": "Ask first."}),
+        (lambda on: on.edit(path="/y"), {"type": "edit", "args": {"path": "/y", "force": True}}),
+        (lambda on: on.respond("done by hand"), {"type": "respond", "message": "done by hand"}),
+        (lambda on: on.respond(None), {"type": "respond", "message": None}),
+    ],
+)
+def test_every_decision_is_one_of_the_wire(person: Human, decide: Any, answer: Any) -> None:
+    decide(person.on("delete_file"))
+    assert person.answer(approval(path="/x", force=True)) == answer
