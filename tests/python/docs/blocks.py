@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCUMENTS = [
-    "README.md",
-    *(f"docs/{name}.md" for name in ("durability", "http", "testing", "security", "tools-and-approvals")),
-]
+PAGES = (
+    "durability",
+    "from-langchain-and-spoon",
+    "http",
+    "security",
+    "testing",
+    "tools-and-approvals",
+)
+DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in PAGES)]
 
 _BLOCK = re.compile(
     r"(?:^<!-- test: (?P<mark>[\w-]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
