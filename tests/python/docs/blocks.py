@@ -13,6 +13,9 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = (
     "durability",
     "from-langchain-and-spoon",
+    "from-openai-agents",
+    "from-penguiflow",
+    "from-strands",
     "http",
     "security",
     "testing",

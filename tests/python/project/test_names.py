@@ -11,7 +11,7 @@ import pytest
 
 import hitl
 
-PACKAGES = ["hitl", "hitl.testing", "hitl.client", "hitl.models"]
+PACKAGES = ["hitl", "hitl.client", "hitl.hooks", "hitl.models", "hitl.planner", "hitl.testing"]
 
 
 def test_every_public_name_is_there_after_every_module_was_imported() -> None:

@@ -1,0 +1,279 @@
+"""`Agent`: a callable that goes until it is done or a person is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from hitl.agents.react import ReActAgent
+from hitl.agents.seams import HookCall, current_run
+from hitl.errors import HitlError, NothingPending, UnknownInterrupt
+from hitl.hooks.events import HookProvider, HookRegistry
+from hitl.hooks.interrupts import PAYLOAD_TYPES, Interrupt, InterruptResponseContent, read_responses
+from hitl.hooks.tools import tool as make_tool
+from hitl.messages import ChatMessage
+from hitl.models.chat_client import ChatClient, ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from hitl.runs.results import Interrupt as RunInterrupt
+    from hitl.runs.results import RunResult
+    from hitl.runs.states import RunState
+    from hitl.runs.stores import Store
+    from hitl.tools import Tool
+
+Prompt = str | list[dict[str, Any]] | list[InterruptResponseContent]
+StopReason = Literal["end_turn", "interrupt"]
+
+_FAILURE = "hitl.hooks.failure"
+_agent: contextvars.ContextVar[Agent | None] = contextvars.ContextVar("hitl_hooks_agent", default=None)
+
+
+def current_agent() -> Agent | None:
+    """The agent whose turn runs in this context."""
+    return _agent.get()
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """What a call of an agent came to. `str()` is the agent's text."""
+
+    stop_reason: StopReason
+    """`end_turn`: it has answered. `interrupt`: people are needed."""
+
+    message: dict[str, Any]
+    """The agent's last message: `{"role": "assistant", "content": [{"text": ...}, ...]}`; of no content, where a
+    person is needed first."""
+
+    interrupts: list[Interrupt] = field(default_factory=list)
+    """What is asked, in order of arrival; empty unless people are needed."""
+
+    usage: dict[str, float] = field(default_factory=dict)
+    """`requests`, and the tokens that the models of the turn used."""
+
+    def __str__(self) -> str:
+        return "\n".join(part["text"] for part in self.message["content"] if "text" in part)
+
+
+class Agent:
+    """An agent with hooks.
+
+    A call runs one turn: `agent("...")`, or `await agent.invoke_async("...")` where an event loop runs. One that stops
+    with `stop_reason == "interrupt"` goes on with a list of answers,
+    `agent([{"interruptResponse": {"interruptId": ..., "response": ...}}])`.
+    """
+
+    def __init__(
+        self,
+        client: ChatClient | None = None,
+        model_name: str | None = None,
+        tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
+        hooks: Iterable[HookProvider] = (),
+        system_prompt: str | None = None,
+        callback_handler: Callable[..., Any] | None = None,
+        store: Store | str | os.PathLike[str] | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        """
+        Args:
+            client: As of `ReActAgent`.
+            model_name: As of `ReActAgent`.
+            tools: `@tool`s, `hitl.tool`s and functions.
+            hooks: Providers of callbacks.
+            system_prompt: Instructions, sent first with every request.
+            callback_handler: Called with `data=` for each piece of text, as it comes.
+            store: Where the conversation is kept, as of `hitl.run`; by default with this object.
+            session_id: Which conversation of the store; by default a new one.
+        """
+        if session_id is not None and store is None:
+            raise ValueError("Agent: session_id names a conversation in a store, so it needs store=")
+        if callback_handler is not None and not callable(callback_handler):
+            raise TypeError(f"Agent: callback_handler must be callable or None, got {callback_handler!r}")
+        self.name = "agent"
+        self.session_id = str(uuid.uuid4()) if session_id is None else session_id
+        self.hooks = HookRegistry()
+        for provider in hooks:
+            self.hooks.add_hook(provider)
+        self._callback_handler = callback_handler
+        self._store = store
+        self._is_running = False
+        self._agent = ReActAgent(
+            client=client,
+            model_name=model_name,
+            name=self.name,
+            system_prompt=system_prompt,
+            tools=[make_tool(each) for each in tools],
+            hooks=[self._before_tool_call] if len(self.hooks) else (),
+            middleware=[_Failures()],
+        )
+
+    def __call__(self, prompt: Prompt, *, invocation_state: dict[str, Any] | None = None) -> AgentResult:
+        """`invoke_async` that blocks. RuntimeError where an event loop runs."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError("agent() would block the event loop; use: await agent.invoke_async(...)")
+        from hitl.runs.blocking import blocking_loop
+
+        result: AgentResult = blocking_loop().run(self.invoke_async(prompt, invocation_state=invocation_state))
+        return result
+
+    async def invoke_async(self, prompt: Prompt, *, invocation_state: dict[str, Any] | None = None) -> AgentResult:
+        """Run until the agent has answered, or a person is needed.
+
+        Args:
+            prompt: A message, as str or as `[{"text": ...}]`; or, while interrupts are open, a list of answers to one
+                or more of them. What is answered goes on, what is not stays open.
+            invocation_state: What callbacks and tools see as `invocation_state`; kept over interrupts, so JSON.
+
+        Raises:
+            TypeError: A message while interrupts are open, or something that is none.
+            KeyError: No open interrupt has that id.
+            ValueError: An answer without a response, two for one interrupt, or one that nothing asked for
+                (`NothingPending`). In all these cases nothing has changed.
+            Exception: What a callback or the model's client raises; what a tool raises is told to the model.
+        """
+        import hitl
+
+        async with self._alone():
+            store = self._opened()
+            state = await hitl.RunState.from_store(self, store, self.session_id, context=invocation_state)
+            message = _read_prompt(prompt, state)
+            if state is not None and message is None:
+                goes_on = state
+                _answer(state, read_responses(list(prompt)))
+                result = await self._run(goes_on, context=invocation_state, store=store)
+            else:
+                assert message is not None
+                result = await self._run(message, context=invocation_state, store=store, session=self.session_id)
+        return _result(result)
+
+    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        """One turn, as servers and `hitl.run` call it."""
+        token = _agent.set(self)
+        try:
+            return await self._agent.run_turn(message, state)
+        finally:
+            _agent.reset(token)
+
+    def prepare(self) -> None:
+        """See `ReActAgent.prepare`."""
+        self._agent.prepare()
+
+    async def _before_tool_call(self, call: HookCall) -> str | None:
+        try:
+            return await self.hooks.before_tool_call(self, call)
+        except HitlError:
+            raise  # hitl's own, such as arguments that are too large to be shown: the model is told
+        except Exception as error:
+            # A tool error for now, so that the call does not run; but no model can mend a callback.
+            run = current_run()
+            if run is not None:
+                run.state[_FAILURE] = error
+            raise
+
+    async def _run(self, what: str | ChatMessage | RunState, **options: Any) -> RunResult:
+        import hitl
+
+        if self._callback_handler is None:
+            return await hitl.run(self, what, **options)
+        stream = hitl.stream(self, what, **options)
+        async for event in stream:
+            if event.type == "message.delta":
+                _tell(self._callback_handler, event.delta)
+        result: RunResult = stream.result
+        return result
+
+    def _opened(self) -> Store:
+        from hitl.runs.stores import Store
+
+        if not isinstance(self._store, Store):
+            # Not before the first call: a served agent is made before its workers are forked, and needs none.
+            self._store = Store() if self._store is None else Store(self._store)
+        return self._store
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        if self._is_running:
+            raise RuntimeError("this Agent is at work; one object has one conversation, so make another")
+        self._is_running = True
+        try:
+            yield
+        finally:
+            self._is_running = False
+
+
+class _Failures:
+    """Ends a turn in which a callback has raised, before the model hears of it."""
+
+    async def awrap_model_call(self, request: ModelRequest, handler: Callable[..., Any]) -> ModelReply:
+        run = current_run()
+        failure = None if run is None else run.state.get(_FAILURE)
+        if failure is not None:
+            raise failure
+        reply: ModelReply = await handler(request)
+        return reply
+
+
+def _read_prompt(prompt: Any, state: RunState | None) -> str | None:
+    """The message it is; None for answers."""
+    is_open = state is not None and bool(state.interrupts)
+    if isinstance(prompt, list) and any(isinstance(part, dict) and "interruptResponse" in part for part in prompt):
+        if not is_open:
+            read_responses(prompt)
+            raise NothingPending("the agent asks nothing, so there is nothing to answer")
+        return None
+    if isinstance(prompt, list) and not prompt and state is not None:
+        return None
+    if is_open:
+        raise TypeError(
+            "the agent is interrupted, and goes on with a list of "
+            f'{{"interruptResponse": {{"interruptId": ..., "response": ...}}}}, got {type(prompt).__name__}'
+        )
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, list) and prompt and all(isinstance(p, dict) and set(p) == {"text"} for p in prompt):
+        return "\n".join(str(part["text"]) for part in prompt)
+    raise TypeError(f'a prompt is a str or a list of {{"text": ...}}, got {prompt!r}')
+
+
+def _answer(state: RunState, responses: dict[str, Any]) -> None:
+    """All answers, or none and an error."""
+    pending = {_shown(each).id: each.id for each in state.interrupts}
+    for id in responses:
+        if id not in pending:
+            raise UnknownInterrupt(f"no open interrupt has the id {id!r}")
+    state.answer_all({pending[id]: response for id, response in responses.items()})
+
+
+def _shown(asked: RunInterrupt) -> Interrupt:
+    """An interrupt of a run as one of this package; those that something else asked keep their own id."""
+    if asked.type in PAYLOAD_TYPES and "id" in asked.payload:
+        return Interrupt(asked.payload["id"], asked.payload["name"], asked.payload["reason"])
+    return Interrupt(asked.id, asked.type, asked.payload)
+
+
+def _result(result: RunResult) -> AgentResult:
+    if result.status == "error":
+        if result.exception is not None:
+            raise result.exception
+        raise HitlError(result.error or "the turn failed", code=result.error_code)
+    text = "" if result.response is None else result.response.content
+    message = {"role": "assistant", "content": [{"text": text}] if text else []}
+    if result.status == "interrupted":
+        return AgentResult("interrupt", message, [_shown(each) for each in result.interrupts], result.usage)
+    return AgentResult("end_turn", message, [], result.usage)
+
+
+def _tell(callback_handler: Callable[..., Any], delta: dict[str, str]) -> None:
+    if "content" in delta:
+        callback_handler(data=delta["content"])
+    else:
+        callback_handler(reasoningText=delta["reasoning"], reasoning=True)
