@@ -108,7 +108,7 @@ class Pauses:
         self._claim = getattr(store, "claim_planner_state", None) if all(has) else None
         self._at_work: set[str] = set()
         self._claimed: set[str] = set()
-        """Claimed here, but the store failed before that was written down: a second attempt may go on."""
+        """Claimed here, and nothing has come of it: a second attempt may go on."""
 
     async def issue(self, record: Record) -> str:
         """Keep a pause; the token for it. Raises what the store raises."""
@@ -152,6 +152,12 @@ class Pauses:
             self._claimed.discard(token)
         finally:
             self._at_work.discard(token)
+
+    async def give_back(self, token: str, record: Record) -> None:
+        """Make a taken token usable again. Raises what the store raises."""
+        await self._store.save_planner_state(token, record.to_json())
+        if self._claim is not None:
+            self._claimed.add(token)
 
 
 def _is_tombstone(payload: dict[str, Any] | None) -> bool:

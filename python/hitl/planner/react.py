@@ -153,7 +153,8 @@ class ReactPlanner:
         Raises:
             KeyError: The token is unknown, was used before, or is of another memory key.
             TypeError: `tool_context` or `user_input` is not JSON. The token stays usable.
-            Exception: What the state store raises, and the token stays usable; what the model's client raises.
+            Exception: What the state store raises; what the model's client raises. The token stays usable (in this
+                process, where the store says who was first), unless the model had answered before it failed.
         """
         import hitl
 
@@ -172,10 +173,14 @@ class ReactPlanner:
         latency = max(0.0, now - record.paused_at) * 1000
         extra = {"reason": record.reason}
         self._emit(PlannerEvent("resume", now, record.step, record.tool, latency_ms=latency, extra=extra))
-        return await self._outcome(await hitl.run(self._agent, state), record.memory_key or memory_key)
+        result = await hitl.run(self._agent, state)
+        if result.status == "error" and _steps(result) == record.step:
+            # The model could not be asked, so nothing came of the answer yet: it can be given again.
+            await self._pauses.give_back(token, record)
+        return await self._outcome(result, record.memory_key or memory_key)
 
     async def _outcome(self, result: RunResult, memory_key: MemoryKey | None) -> PlannerFinish | PlannerPause:
-        step = int(result.usage.get("requests", 0))
+        step = _steps(result)
         if result.status == "interrupted":
             return await self._paused(result, step, memory_key)
         if result.status == "idle":
@@ -208,6 +213,11 @@ class ReactPlanner:
             self._event_callback(event)
         except Exception:  # a broken observer must not cost a token or an answer
             logger.exception("event_callback failed for a %s event", event.event_type)
+
+
+def _steps(result: RunResult) -> int:
+    """How often the model has answered."""
+    return int(result.usage.get("requests", 0))
 
 
 def _shown(asked: Interrupt) -> tuple[PauseReason, dict[str, Any]]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hitl.planner import MemoryKey, PlannerFinish, StateStore, SupportsPlannerState
-from tests.python.planner.writing import DONE, Planner, SharedStore, Store, Written, paused, write
+from hitl.testing import ScriptExhausted
+from tests.python.planner.writing import APPROVED, DONE, Planner, SharedStore, Store, Written, paused, write
 
 
 @pytest.fixture
@@ -62,6 +63,28 @@ async def test_an_answer_that_is_no_json_leaves_the_token_usable(planner: Planne
     with pytest.raises(TypeError):
         await planner.resume(pause.resume_token, object())
     assert isinstance(await planner.resume(pause.resume_token, "x"), PlannerFinish)
+
+
+async def test_a_model_that_cannot_be_reached_leaves_the_token_usable(planner: Planner) -> None:
+    pause = paused(await planner.run("go"))
+    answers, planner.client._replies = planner.client._replies, planner.client._replies[:1]
+    with pytest.raises(ScriptExhausted):
+        await planner.resume(pause.resume_token, "yes")
+    planner.client._replies = answers
+    assert await planner.resume(pause.resume_token, "yes") == PlannerFinish("answer_complete", "done")
+    with pytest.raises(KeyError):
+        await planner.resume(pause.resume_token, "yes")
+
+
+async def test_a_model_that_fails_later_does_not(written: Written) -> None:
+    planner = Planner([write("a"), write("b")], written.spec)
+    pause = paused(await planner.run("go"))
+    with pytest.raises(ScriptExhausted):
+        await planner.resume(pause.resume_token, "yes", tool_context=APPROVED)
+    assert written == ["b"]
+    with pytest.raises(KeyError):
+        await planner.resume(pause.resume_token, "yes", tool_context=APPROVED)
+    assert written == ["b"]
 
 
 # -- stores ----------------------------------------------------------------------------------------------------------
