@@ -71,7 +71,7 @@ pub struct Engine {
     bells: Bells,
     alarm: Alarm,
     feed: Feed,
-    webhooks: Arc<Webhooks>,
+    webhooks: Option<Arc<Webhooks>>,
     counters: Counters,
     rules: ServerRules,
     /// Why the turn of a run is at no worker any more.
@@ -101,8 +101,13 @@ impl Engine {
     pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
         let stopping = CancellationToken::new();
         let last_event = store.query(|reader| reader.last_event()).await?;
-        let webhooks =
-            Webhooks::new(settings.webhook_secret.as_deref(), settings.webhook_allow_private, stopping.clone())?;
+        // A run calls nobody, and a client costs more than the rest of its engine.
+        let webhooks = if settings.one_run {
+            None
+        } else {
+            let secret = settings.webhook_secret.as_deref();
+            Some(Arc::new(Webhooks::new(secret, settings.webhook_allow_private, stopping.clone())?))
+        };
         Ok(Arc::new(Self {
             slots: Arc::new(Mutex::new(Slots::new(settings.workers, settings.queue))),
             freed: Arc::default(),
@@ -113,7 +118,7 @@ impl Engine {
             live: Arc::default(),
             bells: Bells::default(),
             alarm: Alarm::default(),
-            webhooks: Arc::new(webhooks),
+            webhooks,
             counters: Counters::default(),
             rules: ServerRules::default(),
             run_over: OnceLock::new(),
@@ -184,8 +189,8 @@ impl Engine {
         if owed.last_event > 0 {
             self.feed.ring(owed.last_event);
         }
-        for notice in owed.notices {
-            self.webhooks.send(notice);
+        if let Some(webhooks) = &self.webhooks {
+            owed.notices.into_iter().for_each(|notice| webhooks.send(notice));
         }
     }
 

@@ -64,5 +64,5 @@ class RunTurn(RunningTurn):
         """Wait until nothing of the turn runs any more; its tasks have a few seconds to clean up."""
         await asyncio.wait([self.task])
         failure = self.turn.failure
-        if failure.done() and self._of.error is None:
+        if failure.done():  # whatever the agent then made of being cancelled
             self._of.error = failure.result()
