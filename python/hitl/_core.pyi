@@ -230,6 +230,12 @@ class RunState:
     def message(self) -> bytes:
         """The message that began the turn, as JSON."""
 
+    def context(self) -> bytes | None:
+        """The context object of the run as it was at the pause, encoded, as JSON."""
+
+    def set_context(self, context: object) -> None:
+        """Replaces it with another one, encoded; None for none."""
+
     @property
     def session_id(self) -> str:
         """Whose turn."""

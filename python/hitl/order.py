@@ -19,6 +19,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hitl.codec import encode
 from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
 from hitl.outside import waits_outside, where
 from hitl.places import Place, StepScope, place_var
@@ -530,6 +531,13 @@ class Order:
             return
         if (self.sockets or not self.is_pure) and self._may_be_woken():
             return
+        context: Any = None
+        if self.turn.context is not None and self._expected:
+            try:
+                context = encode(self.turn.context, "context")
+            except (TypeError, ValueError) as unstorable:
+                self.turn.fail(TypeError(f"the context of a run that waits must be JSON: {unstorable}"))
+                return
         self.records.flush()
         self._reported = True
-        self.records.port.waiting(self._seen, timers)
+        self.records.port.waiting(self._seen, timers, context)

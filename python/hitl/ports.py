@@ -85,8 +85,11 @@ class TurnPort(Protocol):
     def wakes(self, wakes: list[Wake]) -> None:
         """Store order marks."""
 
-    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
-        """The turn now awaits nothing but interrupts and timers, and knows the journal up to ``seen``."""
+    def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
+        """The turn now awaits nothing but interrupts and timers, and knows the journal up to ``seen``.
+
+        ``context`` is the object given to its run, encoded; None without one.
+        """
 
     def replayed(self, warnings: list[str]) -> None:
         """The turn stands where its journal ends, and goes on from there."""

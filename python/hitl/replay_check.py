@@ -68,7 +68,7 @@ class _Stop:
     def wakes(self, wakes: list[Wake]) -> None:
         """Raw I/O runs again; its marks are the journal's already."""
 
-    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
+    def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         """A turn that has only begun, and waits."""
 
     def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:

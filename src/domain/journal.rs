@@ -152,6 +152,9 @@ pub enum Entry {
         /// The timers that it waits for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         timers: Vec<PendingTimer>,
+        /// The context object of the run as it was then, encoded by the worker's codec; none for a run without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Value>,
     },
     /// Somebody stopped the turn.
     Cancel {},

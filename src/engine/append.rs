@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::dispatch::{Appended, Batch, Record};
 use super::live::{Pause, Standing};
 use super::owed::Owed;
@@ -138,7 +140,7 @@ impl Writing<'_> {
                 Ok(None)
             }
             Record::Withdraw { interrupt } => self.withdraw(interrupt).map(|()| None),
-            Record::Waiting { seen, timers } => self.wait(seen, timers, can_replay).map(|()| None),
+            Record::Waiting { seen, timers, context } => self.wait(seen, timers, context, can_replay).map(|()| None),
         }
     }
 
@@ -225,7 +227,13 @@ impl Writing<'_> {
     }
 
     /// The turn awaits nothing but people and timers: it is paused, unless something has come that it has not seen.
-    fn wait(&mut self, seen: Option<u64>, timers: Vec<PendingTimer>, can_replay: bool) -> Result<(), Error> {
+    fn wait(
+        &mut self,
+        seen: Option<u64>,
+        timers: Vec<PendingTimer>,
+        context: Option<Value>,
+        can_replay: bool,
+    ) -> Result<(), Error> {
         // What its order brought along it had before it said anything.
         let seen = seen.max(self.standing.known.checked_sub(1));
         let later = self.tx.journal_after(self.turn, seen)?;
@@ -240,7 +248,7 @@ impl Writing<'_> {
         }
         let wake_at = timers.iter().map(|timer| timer.due).min();
         let something_wakes_it = wake_at.is_some() || !self.session.pending().is_empty();
-        let index = self.append(&Entry::Pause { timers })?.index;
+        let index = self.append(&Entry::Pause { timers, context })?.index;
         let pause = Pause { index, wake_at, can_be_parked: can_replay && something_wakes_it };
         let settings = &self.engine.settings;
         let asks = !self.session.pending().is_empty();

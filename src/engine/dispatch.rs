@@ -139,6 +139,8 @@ pub enum Record {
         seen: Option<u64>,
         /// The timers it waits for.
         timers: Vec<PendingTimer>,
+        /// The context object of its run, encoded, if it has one.
+        context: Option<Value>,
     },
 }
 

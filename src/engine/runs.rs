@@ -281,7 +281,7 @@ fn read_state(
         }
         _ => return Ok(None),
     };
-    Ok(Some(RunState {
+    let state = RunState {
         library: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.to_owned(),
         code: code.to_owned(),
@@ -293,7 +293,8 @@ fn read_state(
         interrupts,
         grants: session.grants.clone(),
         context: None,
-    }))
+    };
+    Ok(Some(state.with_context_apart()))
 }
 
 /// Brings what the store has of the state's turn up to the state: whether it has any.
@@ -316,7 +317,7 @@ fn catch_up(
     if session.turn() != Some(row.id) && !is_suspended {
         return Err(Error::AlreadyResumed);
     }
-    let stored = tx.journal(row.id)?;
+    let stored: Vec<Recorded> = tx.journal(row.id)?.into_iter().map(without_context).collect();
     let Some(new) = state.journal.strip_prefix(stored.as_slice()) else { return Err(Error::AlreadyResumed) };
     if is_suspended {
         tx.reopen_turn(row.id)?;
@@ -342,6 +343,14 @@ fn catch_up(
     Ok(true)
 }
 
+/// The entry as a state holds it.
+fn without_context(mut recorded: Recorded) -> Recorded {
+    if let Entry::Pause { context, .. } = &mut recorded.entry {
+        *context = None;
+    }
+    recorded
+}
+
 /// Writes a session that stands where the state stands.
 fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, now: Timestamp) -> Result<(), Error> {
     let began = state.journal.first().map_or(now, |first| first.at);
@@ -362,8 +371,8 @@ fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, now: Timestam
         }
     }
     tx.insert_turn(&Turn::new(state.turn, state.session, state.message.clone(), None, began))?;
-    for Recorded { at, entry } in &state.journal {
-        tx.append_foreign(state.turn, entry, *at)?;
+    for Recorded { at, entry } in state.whole_journal() {
+        tx.append_foreign(state.turn, &entry, at)?;
     }
     state.interrupts.iter().try_for_each(|interrupt| tx.insert_interrupt(interrupt))
 }

@@ -70,6 +70,19 @@ impl RunState {
         Ok(PyBytes::new(py, &json(&self.lock().message.without_nulls())?).unbind())
     }
 
+    /// The context object of the run as it was at the pause, encoded, as JSON.
+    fn context(&self, py: Python<'_>) -> PyResult<Option<Py<PyBytes>>> {
+        let state = self.lock();
+        state.context.as_ref().map(|context| Ok(PyBytes::new(py, &json(context)?).unbind())).transpose()
+    }
+
+    /// Replaces it with another one, encoded; None for none.
+    fn set_context(&self, context: &Bound<'_, PyAny>) -> PyResult<()> {
+        let context = if context.is_none() { None } else { Some(to_json(context, "context")?) };
+        self.lock().context = context;
+        Ok(())
+    }
+
     /// Whose turn.
     #[getter]
     fn session_id(&self) -> String {

@@ -93,7 +93,7 @@ mod tests {
         Entry::Taken { code: "a".to_owned(), python: python.to_owned() }
     }
 
-    const WORD: Entry = Entry::Pause { timers: Vec::new() };
+    const WORD: Entry = Entry::Pause { timers: Vec::new(), context: None };
 
     #[test]
     fn versions_that_agree_go_on_from_each_other() {

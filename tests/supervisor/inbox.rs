@@ -137,7 +137,9 @@ impl Journal {
             Record::Timer { path, due } => (Said::Timer(path.clone(), due), Entry::Timer { path, due }),
             Record::Wakes(wakes) => (Said::Wakes(wakes.clone()), Entry::Wakes { wakes }),
             Record::Withdraw { interrupt } => (Said::Withdraw(interrupt), Entry::Withdraw { interrupt_id: interrupt }),
-            Record::Waiting { seen, timers } => (Said::Waiting(seen, timers.clone()), Entry::Pause { timers }),
+            Record::Waiting { seen, timers, context } => {
+                (Said::Waiting(seen, timers.clone()), Entry::Pause { timers, context })
+            }
         };
         let silent = matches!(said, Said::Wakes(_) | Said::Withdraw(_) | Said::Waiting(..));
         self.append(entry);

@@ -129,7 +129,7 @@ async fn what_stands_in_the_journal_already_is_not_delivered_again() {
 #[tokio::test]
 async fn a_journal_of_a_python_that_is_not_known_to_agree_is_refused_before_anything_runs() {
     let (world, mut fake) = Fake::worker().await;
-    let pause = || recorded(Entry::Pause { timers: Vec::new() });
+    let pause = || recorded(Entry::Pause { timers: Vec::new(), context: None });
     let mut turn = world.start_order("x", Vec::new(), vec![started("3.20"), pause()]);
     let Said::Failed(failure) = turn.next().await else { panic!("it was not refused") };
     assert_eq!(failure.code, "python_unsupported");

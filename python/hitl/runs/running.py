@@ -19,6 +19,7 @@ from hitl.runs.results import RunResult
 from hitl.runs.states import RunState
 from hitl.runs.stores import Store, session_id, using
 from hitl.runs.turns import Formatter, Task
+from hitl.runtime import Turn
 
 Input = str | ChatMessage | RunState
 
@@ -39,10 +40,12 @@ async def run(
     ``session`` names the conversation, which goes on where its last turn ended. ``tool_error_formatter(tool_name, args,
     error)`` writes what the model is told of a rejected call.
 
+    A context must be JSON (pydantic models and dataclasses too) where the run waits: it travels with the state.
+
     An agent that fails is a result with the status ``error``. Raised are: RunInterrupted for a message to a session
     whose last turn is not over (its ``state`` is that turn), AlreadyResumed for a state whose turn has gone on since,
-    StoreError, and TypeError for wrong arguments. A cancelled call cancels the agent; in a store its turn stays open,
-    to be taken up again with ``RunState.from_store``.
+    StoreError, and TypeError for wrong arguments and for a context that cannot be kept. A cancelled call cancels the
+    agent; in a store its turn stays open, to be taken up again with ``RunState.from_store``.
     """
     _refuse_inside("run")
     state = input if isinstance(input, RunState) else None
@@ -89,6 +92,8 @@ async def _go(
         raise
     finally:
         runs.leave(alias)
+    if task.turn is not None and (unstorable := _context_error(task.turn.turn)) is not None:
+        raise unstorable
     answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))
     waits = None if after is None else RunState(after, task.context, kept)
     return RunResult(
@@ -117,6 +122,12 @@ async def _cancel(task: Task) -> None:
                 await asyncio.shield(gone)
             except asyncio.CancelledError:  # cancelled twice: its cleanup has a limit of its own
                 continue
+
+
+def _context_error(turn: Turn) -> TypeError | None:
+    """What is wrong with the context that the caller gave, where a pause could not store it."""
+    failure = turn.failure.result() if turn.failure.done() else None
+    return failure if isinstance(failure, TypeError) else None
 
 
 def _context(given: Any, state: RunState | None) -> Any:

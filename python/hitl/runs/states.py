@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hitl import _core
 from hitl.agents.shapes import as_agent
+from hitl.codec import decode, encode
 from hitl.messages import ChatMessage
 from hitl.runs.results import Interrupt
 
@@ -132,10 +133,14 @@ class RunState:
     ) -> RunState:
         """The state that ``to_string`` wrote, on any machine.
 
+        ``context_strategy`` says what becomes of the context in it: ``"merge"``, the members of both dicts, where a
+        given one wins (a given object that is no dict wins as a whole), or ``"replace"``, the given one alone.
+
         Raises RunStateError (a ValueError) for a text that is none, or that a later release wrote.
         """
         as_agent(agent)
-        return cls(_core.RunState.read(text), context)
+        core = _core.RunState.read(text)
+        return cls(core, _context(core, context, context_strategy))
 
     @classmethod
     async def from_store(
@@ -155,7 +160,26 @@ class RunState:
         async with using(store) as opened:
             core = await opened.load(session_id(session), loaded.name, code_of(loaded))
         kept = store if not isinstance(store, str) and hasattr(store, "close") else None
-        return None if core is None else cls(core, context, kept)  # type: ignore[arg-type]  # only a Store has close
+        if core is None:
+            return None
+        return cls(core, _context(core, context, context_strategy), kept)  # type: ignore[arg-type]  # only a Store has close
+
+
+def _context(core: _core.RunState, given: Any, strategy: ContextStrategy) -> Any:
+    """The context that a state and its reader have together; it is the state's from here on."""
+    if strategy not in ("merge", "replace"):
+        raise ValueError(f"context_strategy must be 'merge' or 'replace', got {strategy!r}")
+    written = core.context()
+    stored = None if written is None else decode(json.loads(written))
+    if given is None:
+        together = stored if strategy == "merge" else None
+    elif strategy == "merge" and isinstance(stored, dict) and isinstance(given, dict):
+        together = {**stored, **given}
+    else:
+        together = given
+    if together is not stored:
+        core.set_context(None if together is None else encode(together, "context"))
+    return together
 
 
 def _given(**members: Any) -> dict[str, Any]:

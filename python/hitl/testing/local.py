@@ -205,7 +205,7 @@ class LocalPort:
     def wakes(self, wakes: list[Wake]) -> None:
         self.append({"entry": "wakes", "wakes": wakes})
 
-    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
+    def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         self.waits += 1
         if self.on_waiting is not None:
             self.on_waiting()

@@ -49,8 +49,9 @@ class ChannelPort:
     def wakes(self, wakes: list[Wake]) -> None:
         self._send({"frame": "wakes", "wakes": wakes})
 
-    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
-        self._send({"frame": "waiting", "seen": seen, "timers": timers})
+    def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
+        waiting = {"frame": "waiting", "seen": seen, "timers": timers}
+        self._send(waiting if context is None else {**waiting, "context": context})
 
     def replayed(self, warnings: list[str]) -> None:
         self._send({"frame": "replayed", "warnings": warnings})

@@ -11,7 +11,7 @@ from typing import Any
 
 import hitl
 from hitl.agents.shapes import LoadedAgent
-from hitl.codec import error_message
+from hitl.codec import decode, error_message
 from hitl.errors import HitlError, UnreadableJournal, WorkerProtocolError
 from hitl.messages import ChatMessage
 from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
@@ -156,7 +156,7 @@ class RunningTurn:
             turn_id=turn_id or frame["turn"],
             session_id=frame["session_id"],
             agent=agent.name,
-            context=context,
+            context=_context(frame["journal"]) if context is None else context,
             max_payload=frame.get("max_payload", DEFAULT_MAX_PAYLOAD),
             journal=frame["journal"],
             epoch=frame.get("epoch", 1),
@@ -237,6 +237,14 @@ class RunningTurn:
         """The agent raised."""
         self.error = error
         traceback.print_exception(error)
+
+
+def _context(journal: list[dict[str, Any]]) -> Any:
+    """The context of a run that was begun elsewhere, as it was at its last pause."""
+    for entry in reversed(journal):
+        if entry["entry"] == "pause" and entry.get("context") is not None:
+            return decode(entry["context"])
+    return None
 
 
 async def _stop_leftovers(turn: Turn) -> None:

@@ -50,9 +50,13 @@ fn entries() -> Vec<(Entry, Value)> {
             Entry::Wakes { wakes: vec![Wake { after: 3, task: "0.1".to_owned(), location: None }] },
             json!({"entry": "wakes", "wakes": [{"after": 3, "task": "0.1"}]}),
         ),
-        (Entry::Pause { timers: Vec::new() }, json!({"entry": "pause"})),
+        (Entry::Pause { timers: Vec::new(), context: None }, json!({"entry": "pause"})),
         (
-            Entry::Pause { timers: vec![PendingTimer { path: "0@1".to_owned(), due }] },
+            Entry::Pause { timers: Vec::new(), context: Some(json!({"user": 3})) },
+            json!({"entry": "pause", "context": {"user": 3}}),
+        ),
+        (
+            Entry::Pause { timers: vec![PendingTimer { path: "0@1".to_owned(), due }], context: None },
             json!({"entry": "pause", "timers": [{"path": "0@1", "due": 1_700_000_000_500_i64}]}),
         ),
         (Entry::Cancel {}, json!({"entry": "cancel"})),

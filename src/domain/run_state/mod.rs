@@ -77,6 +77,32 @@ fn lean_all<S: serde::Serializer>(messages: &[ChatMessage], serializer: S) -> Re
 }
 
 impl RunState {
+    /// A state whose context stands once in it, and not at every pause.
+    #[must_use]
+    pub fn with_context_apart(mut self) -> Self {
+        for recorded in &mut self.journal {
+            if let Entry::Pause { context, .. } = &mut recorded.entry
+                && context.is_some()
+            {
+                self.context = context.take();
+            }
+        }
+        self
+    }
+
+    /// The journal as a store has it: with the context at the last pause.
+    pub fn whole_journal(&self) -> Vec<Recorded> {
+        let mut journal = self.journal.clone();
+        let last = journal.iter_mut().rev().find_map(|recorded| match &mut recorded.entry {
+            Entry::Pause { context, .. } => Some(context),
+            _ => None,
+        });
+        if let Some(context) = last {
+            context.clone_from(&self.context);
+        }
+        journal
+    }
+
     /// Reads a document.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
         journal.push(entry);
         interrupts.push(interrupt);
     }
-    journal.push(Recorded { at: now(), entry: Entry::Pause { timers: Vec::new() } });
+    journal.push(Recorded { at: now(), entry: Entry::Pause { timers: Vec::new(), context: None } });
     RunState {
         library: "0.1.0".to_owned(),
         agent: "agent".to_owned(),
@@ -184,4 +184,18 @@ fn what_nobody_answered_in_time_expires_and_takes_no_answer() {
     state.expire(late);
     assert!(matches!(state.journal.last().unwrap().entry, Entry::Expire { .. }));
     assert_eq!(state.pending().count(), 1);
+}
+
+#[test]
+fn a_context_stands_in_it_once() {
+    let mut state = two();
+    for (place, user) in [(1, 1), (4, 2)] {
+        let entry = Entry::Pause { timers: Vec::new(), context: Some(json!({"user": user})) };
+        state.journal.insert(place, Recorded { at: now(), entry });
+    }
+    let apart = state.clone().with_context_apart();
+    assert_eq!(apart.context, Some(json!({"user": 2})));
+    assert_eq!(apart.write().unwrap().matches("user").count(), 1);
+    let whole = apart.whole_journal();
+    assert!(matches!(&whole.last().unwrap().entry, Entry::Pause { context: Some(user), .. } if user["user"] == 2));
 }

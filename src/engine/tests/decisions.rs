@@ -111,7 +111,7 @@ async fn a_turn_that_got_its_answer_at_once_is_not_paused(fixture: Fixture) {
     world.append(&order, vec![call(decided), waiting(Some(0), &[])]).await.unwrap();
     assert_eq!(world.kinds(order.turn).await, "start ask answer");
     assert_eq!(world.engine.health().await.unwrap().running_workers, 1);
-    world.append(&order, vec![Record::Waiting { seen: Some(2), timers: Vec::new() }]).await.unwrap();
+    world.append(&order, vec![Record::Waiting { seen: Some(2), timers: Vec::new(), context: None }]).await.unwrap();
     assert_eq!(world.kinds(order.turn).await, "start ask answer pause");
 }
 

@@ -346,7 +346,7 @@ pub fn call(ask: Value) -> Record {
 
 pub fn waiting(seen: Option<u64>, timers: &[(&str, Timestamp)]) -> Record {
     let timers = timers.iter().map(|(path, due)| PendingTimer { path: (*path).to_owned(), due: *due }).collect();
-    Record::Waiting { seen, timers }
+    Record::Waiting { seen, timers, context: None }
 }
 
 /// The interrupts that a batch opened.

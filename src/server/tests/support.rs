@@ -117,7 +117,7 @@ async fn ask(
     let is_new = order.journal.len() == 1;
     let mut words = if is_new { names.enumerate().map(asking).collect() } else { Vec::new() };
     if is_new || !open.is_empty() {
-        words.push(Record::Waiting { seen: None, timers: Vec::new() });
+        words.push(Record::Waiting { seen: None, timers: Vec::new(), context: None });
         let batch = engine.turn_append(order.turn, order.epoch, words).await.unwrap();
         open.extend(batch.into_iter().filter_map(|outcome| outcome.unwrap()?.interrupt));
     }

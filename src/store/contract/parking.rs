@@ -41,7 +41,7 @@ async fn park(it: &Fixture) -> u64 {
     it.open_turn().await;
     it.write(|transaction| {
         let epoch = transaction.claim_turn(id())?;
-        transaction.append(id(), epoch, &Entry::Pause { timers: Vec::new() }, at(0))?;
+        transaction.append(id(), epoch, &Entry::Pause { timers: Vec::new(), context: None }, at(0))?;
         transaction.park_turn(id(), epoch, Some(at(500)), 42)?;
         Ok(epoch)
     })

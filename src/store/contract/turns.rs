@@ -111,8 +111,9 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         Entry::Wakes {
             wakes: vec![Wake { after: 3, task: "0.1".to_owned(), location: Some("agent.py:7".to_owned()) }],
         },
-        Entry::Pause { timers: vec![PendingTimer { path: "0@2".to_owned(), due: at(900) }] },
-        Entry::Pause { timers: Vec::new() },
+        Entry::Pause { timers: vec![PendingTimer { path: "0@2".to_owned(), due: at(900) }], context: None },
+        Entry::Pause { timers: Vec::new(), context: None },
+        Entry::Pause { timers: Vec::new(), context: Some(serde_json::json!({"user": 3})) },
         Entry::Step {
             step: StepIdentity {
                 location: None,

@@ -2,14 +2,14 @@
 //! hundred bytes less than the names of the members would in JSON; only what is free in form is JSON.
 
 use rusqlite::params;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::connection::Handle;
 use super::rows::{self, Cells};
 use super::sql;
-use crate::domain::journal::{Entry, Recorded, StepIdentity};
+use crate::domain::journal::{Entry, PendingTimer, Recorded, StepIdentity};
 use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
 use crate::faults::{self, Point};
 
@@ -22,6 +22,20 @@ struct Columns<'e> {
     path: Option<&'e str>,
     interrupt: Option<InterruptId>,
     body: Option<String>,
+}
+
+/// The body of a pause that has a context; of any other it is the list of its timers.
+#[derive(Serialize, Deserialize)]
+struct PauseBody<T, C> {
+    timers: T,
+    context: C,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Paused {
+    Timers(Vec<PendingTimer>),
+    Body(PauseBody<Vec<PendingTimer>, Option<Value>>),
 }
 
 impl<'e> Columns<'e> {
@@ -51,8 +65,11 @@ impl<'e> Columns<'e> {
                 Self { entry: "timer", path: Some(path), body: Some(due.millis().to_string()), ..none }
             }
             Entry::Wakes { wakes } => Self { entry: "wakes", body: Some(rows::json(wakes)?), ..none },
-            Entry::Pause { timers } if timers.is_empty() => Self { entry: "pause", ..none },
-            Entry::Pause { timers } => Self { entry: "pause", body: Some(rows::json(timers)?), ..none },
+            Entry::Pause { timers, context: None } if timers.is_empty() => Self { entry: "pause", ..none },
+            Entry::Pause { timers, context: None } => Self { entry: "pause", body: Some(rows::json(timers)?), ..none },
+            Entry::Pause { timers, context } => {
+                Self { entry: "pause", body: Some(rows::json(&PauseBody { timers, context })?), ..none }
+            }
             Entry::Cancel {} => Self { entry: "cancel", ..none },
             Entry::End { ending } => Self { entry: "end", body: Some(rows::json(ending)?), ..none },
         })
@@ -113,7 +130,11 @@ pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
         "withdraw" => Entry::Withdraw { interrupt_id: place.interrupt(cells)? },
         "timer" => Entry::Timer { path: place.path(cells)?, due: Timestamp::from_millis(cells.json()?) },
         "wakes" => Entry::Wakes { wakes: cells.json()? },
-        "pause" => Entry::Pause { timers: cells.json_or_none()?.unwrap_or_default() },
+        "pause" => match cells.json_or_none()? {
+            None => Entry::Pause { timers: Vec::new(), context: None },
+            Some(Paused::Timers(timers)) => Entry::Pause { timers, context: None },
+            Some(Paused::Body(PauseBody { timers, context })) => Entry::Pause { timers, context },
+        },
         "cancel" => Entry::Cancel {},
         "end" => Entry::End { ending: cells.json()? },
         _ => return Err(unknown),

@@ -173,6 +173,8 @@ struct WaitingBody {
     seen: Option<u64>,
     #[serde(default)]
     timers: Vec<PendingTimer>,
+    #[serde(default)]
+    context: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -272,7 +274,8 @@ fn word(name: &str, body: &[u8]) -> Option<Result<Word, Unread>> {
         "wakes" => read_deep(body, name).map(|WakesBody { wakes }| told(Record::Wakes(wakes))),
         "withdraw" => read_deep(body, name)
             .map(|WithdrawBody { interrupt_id }| told(Record::Withdraw { interrupt: interrupt_id })),
-        "waiting" => read_deep(body, name).map(|WaitingBody { seen, timers }| told(Record::Waiting { seen, timers })),
+        "waiting" => read_deep(body, name)
+            .map(|WaitingBody { seen, timers, context }| told(Record::Waiting { seen, timers, context })),
         "replayed" => read_deep(body, name).map(|ReplayedBody { warnings }| Word::Replayed { warnings }),
         "delta" => {
             read_deep(body, name).map(|DeltaBody { step_id, attempt, delta }| Word::Delta { step_id, attempt, delta })

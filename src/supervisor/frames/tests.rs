@@ -63,11 +63,11 @@ fn records_are_read() {
     );
     assert_eq!(
         record(r#"{"frame":"waiting","turn":"TURN","seen":4,"timers":[{"path":"0@1","due":1795000000123}]}"#),
-        (None, Record::Waiting { seen: Some(4), timers: vec![PendingTimer { path: timer(), due }] })
+        (None, Record::Waiting { seen: Some(4), timers: vec![PendingTimer { path: timer(), due }], context: None })
     );
     assert_eq!(
         record(r#"{"frame":"waiting","turn":"TURN","seen":null}"#),
-        (None, Record::Waiting { seen: None, timers: Vec::new() })
+        (None, Record::Waiting { seen: None, timers: Vec::new(), context: None })
     );
     assert_eq!(
         record(r#"{"frame":"wakes","turn":"TURN","wakes":[{"after":2,"task":"0.1","location":null}]}"#),
@@ -130,7 +130,10 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
     let reply = ChatMessage { role: Role::Assistant, name: Some("a".to_owned()), ..ChatMessage::default() };
     let journal = [
         Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: false },
-        Entry::Pause { timers: vec![PendingTimer { path: "0@1".to_owned(), due: Timestamp::from_millis(9) }] },
+        Entry::Pause {
+            timers: vec![PendingTimer { path: "0@1".to_owned(), due: Timestamp::from_millis(9) }],
+            context: None,
+        },
     ]
     .map(|entry| Recorded { at: Timestamp::from_millis(5), entry });
     let turn = TurnId(TURN.parse().unwrap());

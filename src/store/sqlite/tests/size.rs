@@ -85,7 +85,7 @@ impl Written {
         tx.insert_interrupt(&self.interrupt)?;
         tx.append_event(&Event::interrupt(&self.interrupt), at(0))?;
         self.become_(tx, Phase::Interrupted { turn, pending: vec![interrupt_id] })?;
-        tx.append(turn, self.epoch, &Entry::Pause { timers: Vec::new() }, at(0)).map(drop)
+        tx.append(turn, self.epoch, &Entry::Pause { timers: Vec::new(), context: None }, at(0)).map(drop)
     }
 
     fn park(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
