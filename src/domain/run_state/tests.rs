@@ -190,12 +190,14 @@ fn what_nobody_answered_in_time_expires_and_takes_no_answer() {
 fn a_context_stands_in_it_once() {
     let mut state = two();
     for (place, user) in [(1, 1), (4, 2)] {
-        let entry = Entry::Pause { timers: Vec::new(), context: Some(json!({"user": user})) };
+        let entry = Entry::Pause { timers: Vec::new(), context: Some(json!({"owner": user})) };
         state.journal.insert(place, Recorded { at: now(), entry });
     }
     let apart = state.clone().with_context_apart();
-    assert_eq!(apart.context, Some(json!({"user": 2})));
-    assert_eq!(apart.write().unwrap().matches("user").count(), 1);
+    assert_eq!(apart.context, Some(json!({"owner": 2})));
+    assert_eq!(apart.write().unwrap().matches("owner").count(), 1);
     let whole = apart.whole_journal();
-    assert!(matches!(&whole.last().unwrap().entry, Entry::Pause { context: Some(user), .. } if user["user"] == 2));
+    assert!(
+        matches!(&whole.last().unwrap().entry, Entry::Pause { context: Some(context), .. } if context["owner"] == 2)
+    );
 }
