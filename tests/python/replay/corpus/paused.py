@@ -28,9 +28,9 @@ async def record(agent: Any) -> dict[str, Any]:
     timers: list[list[PendingTimer]] = []
     waiting = local.port.waiting
 
-    def waits(seen: int | None, pending: list[PendingTimer]) -> None:
+    def waits(seen: int | None, pending: list[PendingTimer], context: Any) -> None:
         timers.append(pending)
-        waiting(seen, pending)
+        waiting(seen, pending, context)
 
     local.port.waiting = waits  # type: ignore[method-assign]
     message = ChatMessage.user_message(content="hello")
