@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 DecisionKind = Literal["approve", "edit", "reject", "respond"]
@@ -94,4 +94,4 @@ class Approval:
     responded: bool = False
     """Whether the person answered in the tool's place: nothing is to run, `response` is the result."""
 
-    response: Any = field(default=None)
+    response: Any = None

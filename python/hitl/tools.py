@@ -109,6 +109,7 @@ class Tool(Generic[P, R]):
         self._hints: dict[str, Any] | None = None
         self._signature: Signature = _read_signature(function)
         self._parameters: Parameters | None = None
+        self._edit_schema: tuple[Parameters, dict[str, Any] | None] | None = None
         self._context_parameter: str | None = None
         self._doc: DocString = read_docstring(target)
 
@@ -158,6 +159,11 @@ class Tool(Generic[P, R]):
     @property
     def edit_schema(self) -> dict[str, Any] | None:
         """What edited arguments must be, for those who check an answer; None where they could not check it."""
+        if self._edit_schema is None or self._edit_schema[0] is not self.parameters:
+            self._edit_schema = self.parameters, self._usable_schema()
+        return self._edit_schema[1]
+
+    def _usable_schema(self) -> dict[str, Any] | None:
         from hitl import _core
 
         schema = self.parameters.json_schema
