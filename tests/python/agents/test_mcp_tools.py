@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hitl import MCPTools, ReActAgent, tool
+from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent, tool
 from hitl.mcp_tools import MCPServerError
 from hitl.testing import ScriptedChatClient
 from hitl.testing.local import LocalResult, run_locally
@@ -150,6 +151,62 @@ async def test_a_policy_decides_by_the_arguments(url: str) -> None:
         source, [("write", {"line": "fine"}), ("write", {"line": "danger"})], answers=lambda asked: APPROVE
     )
     assert [asked["payload"]["tool_args"] for asked in result.requests] == [{"line": "danger"}]
+
+
+async def test_code_decides_about_the_tools_of_a_server(url: str) -> None:
+    def decide(request: ApprovalRequest) -> Decision | None:
+        line = request.tool_args["line"]
+        return {"a": Decision.approve(), "b": Decision.edit({"line": "c"}), "d": Decision.reject("no")}.get(line)
+
+    result, told, _ = await run(
+        over_http(url, requires_approval={"write": True}, on_approval=decide),
+        [("write", {"line": "a"})],
+        [("write", {"line": "b"})],
+        [("write", {"line": "d"})],
+        [("write", {"line": "e"})],
+        [("read_all", {})],
+        answers=lambda asked: {"type": "reject"},
+    )
+    assert [asked["proposed"] for asked in result.requests][3] is None  # a person was asked about `e` alone
+    assert told[1].endswith('[The arguments of this call were changed to {"line":"c"}]')
+    assert told[2:4] == [json.dumps({"error": f"User rejected write{reason}"}) for reason in (": no", "")]
+    assert told[4].splitlines()[-2:] == ["a", "c"]
+
+
+async def test_an_edit_is_offered_with_the_server_s_schema_and_checked_by_it(url: str) -> None:
+    for args, ran in (({"line": "edited"}, True), ({"line": 5}, False)):
+        result, told, _ = await run(
+            over_http(url, requires_approval=True),
+            [("write", {"line": "x"})],
+            answers=lambda asked, args=args: {"type": "edit", "args": args},
+        )
+        assert result.requests[0]["args_schema"]["properties"]["line"]["type"] == "string"
+        assert told[0].startswith("wrote ") == ran
+        assert ("the arguments that a person gave do not fit write" in told[0]) != ran
+
+
+async def test_decisions_that_hold_for_longer_stay_within_one_server(url: str) -> None:
+    """Two servers of one name, each with a tool of one name: what is told apart by is no secret."""
+    result, _, _ = await run(
+        over_http(url, requires_approval=True), [("write", {"line": "x"})], answers=lambda asked: APPROVE
+    )
+    source = result.requests[0]["tool_source"]
+    assert re.fullmatch(r"mcp:127\.0\.0\.1:[0-9a-f]{16}", source)
+    one, other = (MCPTools([*COMMAND, secret], name="files") for secret in ("--token=a", "--token=b"))
+    assert one._source != other._source
+    assert "token" not in one._source
+
+
+async def test_a_middleware_gates_a_server_s_tools(url: str) -> None:
+    class Gates:
+        def wrap_tools(self, tools: Any) -> Any:
+            return tuple(tool(each, requires_approval=True) for each in tools)
+
+    script = [{"tool_calls": [{"name": "write", "args": {"line": "x"}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(script), tools=[over_http(url)], middleware=[Gates()])
+    result = await run_locally(agent, "go", answers=lambda asked: {"type": "reject"})
+    assert [asked["tool_source"] is not None for asked in result.requests] == [True]
+    assert result.state[2].content == '{"error": "User rejected write"}'
 
 
 async def test_a_gate_for_a_tool_that_does_not_exist_fails_and_guards_nothing_silently(url: str) -> None:
