@@ -226,7 +226,7 @@ def _all(messages: list[list[Call]]) -> list[Call]:
     return found + [inner for call in found for inner in _all(call.inner)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=conversations(), seed=st.integers(0, 2**32))
 def test_a_gated_effect_happens_exactly_when_and_as_it_was_approved(messages: list[list[Call]], seed: int) -> None:
     numbers = iter(range(1, _EDITED))
