@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from hitl.testing import ScriptedChatClient
 from hitl.testing.local import PENDING, Journal, LocalInterrupt, LocalTurn
 from tests.python.replay.loops import on_own_loop
 
+EXAMPLES = 500 if os.environ.get("HITL_TEST_FULL") else 20
 _PATIENCE = 20
 _EDITED = 1000
 """What an edit adds to the number of a call."""
@@ -226,7 +228,7 @@ def _all(messages: list[list[Call]]) -> list[Call]:
     return found + [inner for call in found for inner in _all(call.inner)]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=conversations(), seed=st.integers(0, 2**32))
 def test_a_gated_effect_happens_exactly_when_and_as_it_was_approved(messages: list[list[Call]], seed: int) -> None:
     numbers = iter(range(1, _EDITED))
