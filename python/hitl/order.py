@@ -182,7 +182,7 @@ class Order:
         if self._is_settling or not self._is_quiet():
             return
         if self.schedule.running is not None:
-            self.schedule.call_soon(self.settle, context=OUTSIDE)
+            self.schedule.call_soon(self.settle, context=OUTSIDE.copy())
             return
         if self._grace is not None:
             self._grace.cancel()
@@ -301,7 +301,7 @@ class Order:
     def _take_wake(self, task: str) -> Counted | None:
         timer = self._timers.get(task)
         if timer is not None:  # of a body that was free when it fired
-            return Counted(self, self._fire, (task,), OUTSIDE)
+            return Counted(self, self._fire, (task,), OUTSIDE.copy())
         for counted in self._wakes:
             place = counted.context.get(place_var)
             if place is not None and place.path == task:
@@ -329,7 +329,9 @@ class Order:
         if self._works():
             return False
         if self._may_be_woken():
-            self._grace = self.schedule.call_at(self.schedule.time() + _GRACE_SECONDS, self._give_up, context=OUTSIDE)
+            self._grace = self.schedule.call_at(
+                self.schedule.time() + _GRACE_SECONDS, self._give_up, context=OUTSIDE.copy()
+            )
             return False
         return self._stuck()
 

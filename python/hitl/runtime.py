@@ -148,7 +148,7 @@ class Turn:
     def adopt(self, task: asyncio.Task[Any], place: Place) -> None:
         """Know a task of the turn until it has ended."""
         self.tasks[task] = place
-        task.add_done_callback(self._left, context=OUTSIDE)
+        task.add_done_callback(self._left, context=OUTSIDE.copy())
 
     def _left(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
@@ -315,7 +315,7 @@ class Turn:
         scope.task = task
         self.bodies[scope.path] = scope
         self.adopt(task, place)
-        task.add_done_callback(partial(self._body_done, scope, step), context=OUTSIDE)
+        task.add_done_callback(partial(self._body_done, scope, step), context=OUTSIDE.copy())
 
     def _body_done(self, scope: StepScope, step: StepIdentity, task: asyncio.Task[Any]) -> None:
         scope.end()  # where it was cancelled before it began

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hitl.order import Order
 
 OUTSIDE = Context()
-"""An empty context: what runs in it belongs to no turn."""
+"""An empty context: what runs in a copy of it belongs to no turn. Copies, as loops of two threads cannot be in one."""
 
 
 class Counted:
@@ -180,7 +180,7 @@ class Schedule:
         if order is None:
             return self.call_soon_threadsafe(callback, *args, context=context)
         counted = Counted(order, callback, args, context)
-        self.call_soon_threadsafe(order.wake, counted, context=OUTSIDE)
+        self.call_soon_threadsafe(order.wake, counted, context=OUTSIDE.copy())
         return counted
 
     # -- time -----------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Schedule:
         order = self.running
         if order is not None:
             order.jobs += 1
-            future.add_done_callback(order.job_done, context=OUTSIDE)
+            future.add_done_callback(order.job_done, context=OUTSIDE.copy())
         return future
 
     def _watcher(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:

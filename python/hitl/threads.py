@@ -58,7 +58,7 @@ def job(
     def finished(value: T | None, error: BaseException | None) -> None:
         holder.threads -= 1
         if place.is_ordered and not turn.closed:
-            turn.order.arrive(settle, (value, error), OUTSIDE)
+            turn.order.arrive(settle, (value, error), OUTSIDE.copy())
         else:
             settle(value, error)
 
@@ -73,7 +73,7 @@ def job(
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a thread is the caller's to see as well
             error = raised
         if not turn.loop.is_closed():
-            turn.order.schedule.call_soon_threadsafe(finished, value, error, context=OUTSIDE)
+            turn.order.schedule.call_soon_threadsafe(finished, value, error, context=OUTSIDE.copy())
 
     return done, run
 
@@ -98,7 +98,7 @@ class ThreadCall:
         context = contextvars.copy_context()
         context.run(_waiting_thread.set, self)
         try:
-            self._turn.order.schedule.call_soon_threadsafe(self._arrive, make, context, context=OUTSIDE)
+            self._turn.order.schedule.call_soon_threadsafe(self._arrive, make, context, context=OUTSIDE.copy())
         except RuntimeError as closed:
             raise RuntimeError("a hitl call was made after its turn had ended") from closed
         while (run := self._jobs.get()) is not None:
@@ -114,7 +114,7 @@ class ThreadCall:
         self._holder = place.step if place.step is not None else self._turn
         self._holder.threads -= 1
         if place.is_ordered and not self._turn.closed:
-            self._turn.order.arrive(self._start, (make, context, place), OUTSIDE)
+            self._turn.order.arrive(self._start, (make, context, place), OUTSIDE.copy())
         else:
             self._start(make, context, place)
 
@@ -125,7 +125,7 @@ class ThreadCall:
         self._scope = place.step
         if self._scope is not None:
             self._scope.calls[task] = None
-        task.add_done_callback(self._done, context=OUTSIDE)
+        task.add_done_callback(self._done, context=OUTSIDE.copy())
 
     def _go_on(self) -> None:
         """The thread works again."""

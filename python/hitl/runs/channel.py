@@ -50,7 +50,7 @@ class LoopChannel:
         self._unsent += data
         if not self._is_flushing and not self._is_writing:
             self._is_flushing = True
-            self._loop.call_soon(self._flush, context=OUTSIDE)
+            self._loop.call_soon(self._flush, context=OUTSIDE.copy())
 
     def close(self) -> None:
         """Close at once; what was not written is lost. Safe after the loop has stopped."""

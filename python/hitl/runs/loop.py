@@ -133,7 +133,7 @@ class LoopRuns:
             end = {"frame": "end", "turn": alias, "call": 1, "result": {"error": describe_error(error)}}
             self._channel.send(end)
             return
-        turn.task.add_done_callback(lambda _: self._ended(alias, turn), context=OUTSIDE)
+        turn.task.add_done_callback(lambda _: self._ended(alias, turn), context=OUTSIDE.copy())
 
     def _ended(self, alias: str, turn: RunTurn) -> None:
         if turn.stopped_as is not None:

@@ -116,7 +116,7 @@ class LocalPort:
 
     def tell(self, what: Callable[[Order], None]) -> None:
         """Tell the turn something; not at once: a commit is never there before the loop has gone round."""
-        asyncio.get_running_loop().call_soon(self._tell, what, context=OUTSIDE)
+        asyncio.get_running_loop().call_soon(self._tell, what, context=OUTSIDE.copy())
 
     def _tell(self, what: Callable[[Order], None]) -> None:
         if self.order is not None:

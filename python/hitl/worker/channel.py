@@ -54,7 +54,7 @@ class Channel(asyncio.Protocol):
             return
         if not self._unsent:
             # Outside of the turn that sends, whose callbacks are counted.
-            asyncio.get_running_loop().call_soon(self._flush, context=OUTSIDE)
+            asyncio.get_running_loop().call_soon(self._flush, context=OUTSIDE.copy())
         self._unsent.append(data)
 
     def _flush(self) -> None:

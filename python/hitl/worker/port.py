@@ -67,7 +67,7 @@ class ChannelPort:
             if threading.get_ident() == self._thread:
                 self._send(frame)
             elif not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._send, frame, context=OUTSIDE)
+                self._loop.call_soon_threadsafe(self._send, frame, context=OUTSIDE.copy())
 
     # -- what the worker uses -------------------------------------------------------------------------------------
 
