@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -68,6 +69,7 @@ class ToolCallAgent(ReActAgent):
         self._gates = gates
         self._mode: InterruptMode = next(iter(modes), "batched")
         self._memory: Store | None = None
+        self._making = threading.Lock()
         self._unnamed: dict[str, Store] = {}
         """Threads without a name that wait, each in a store of its own."""
         self._conversations = _Conversations()
@@ -186,10 +188,11 @@ class ToolCallAgent(ReActAgent):
             return self.store
         if thread in self._unnamed:
             return self._unnamed[thread]
-        if self._memory is None:
-            from hitl.runs.stores import Store
+        from hitl.runs.stores import Store
 
-            self._memory = Store("memory")
+        with self._making:
+            if self._memory is None:
+                self._memory = Store("memory")
         return self._memory
 
     def _remember(self, thread: str, store: Any, result: RunResult) -> None:

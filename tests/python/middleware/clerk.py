@@ -1,8 +1,12 @@
-"""A thread that is served by one process after the other; see test_threads.py. `DIRECTORY ask|decide|finish`."""
+"""A thread that is served by one process after the other. `DIRECTORY ask|decide|finish|crash|look`.
+
+`crash` approves, and dies while the tool is at work.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,8 @@ def shred(path: str) -> str:
     """Destroy a file."""
     with (directory / "effects").open("a") as effects:
         effects.write(f"{path}\n")
+    if step == "crash":
+        os._exit(7)
     return "gone"
 
 
@@ -39,7 +45,13 @@ def shown(result: dict[str, Any]) -> dict[str, Any]:
     return {"waits": len(result.get("__interrupt__", ())), "effects": effects}
 
 
-if step == "ask":
+report: Any
+if step == "look":
+    report = [entry["value"] for entry in agent.invoke(None, CONFIG)["__interrupt__"]]
+elif step == "done":
+    asked = next(e for e in agent.invoke(None, CONFIG)["__interrupt__"] if e["value"].get("type") == "unknown_outcome")
+    report = shown(agent.invoke(Command(resume={asked.id: {"outcome": "done", "result": "gone, I looked"}}), CONFIG))
+elif step == "ask":
     waiting = agent.invoke("tidy up", CONFIG)["__interrupt__"]
     report = {"action_requests": [entry["value"]["action_requests"][0] for entry in waiting]}
 else:

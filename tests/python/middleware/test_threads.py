@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -197,21 +194,6 @@ class TestInAStore:
         assert sum(isinstance(outcome, dict) for outcome in outcomes) == 1
         for outcome in outcomes:
             assert isinstance(outcome, dict | AlreadyResumed | NothingPending), outcome
-
-    def test_asked_in_one_process_decided_in_the_next_and_finished_in_a_third(self, tmp_path: Path) -> None:
-        def process(step: str) -> Any:
-            done = subprocess.run(
-                [sys.executable, "-m", "tests.python.middleware.clerk", str(tmp_path), step],
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            return json.loads(done.stdout)
-
-        asked = process("ask")
-        assert [request["args"]["path"] for request in asked["action_requests"]] == ["/a", "/b"]
-        assert process("decide") == {"waits": 1, "effects": ["/a"]}
-        assert process("finish") == {"waits": 0, "effects": ["/a", "/b"]}
 
 
 class TestResumeData:
