@@ -12,7 +12,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hitl.asking import ApprovalMismatch as ApprovalMismatch
@@ -61,22 +61,35 @@ class ReadyCall:
 
 
 async def prepare_call(
-    turn: Turn | None, tool: Tool[..., Any], given: Mapping[str, Any], *, tool_call_id: str | None = None
+    turn: Turn | None,
+    tool: Tool[..., Any],
+    given: Mapping[str, Any],
+    *,
+    tool_call_id: str | None = None,
+    was_asked: bool = False,
 ) -> ReadyCall:
     """Everything that comes before a call, persons included.
+
+    `was_asked`: a hook has shown `given` to a person and let the call pass. That is an approval as any other: the call
+    is `once`, and nothing may change what was shown.
 
     Raises `InvalidArguments`, `ToolRejected`, `InterruptExpired`, `ApprovalMismatch`, and what guardrails raise.
     Outside a run (no `turn`) nothing is journaled, and a tool that needs approval is a `RuntimeError`.
     """
     if turn is None and tool.requires_approval is not False:
         raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
-    arguments = await _guard_input(turn, tool, tool.check(given))
+    shown = tool.check(given)
+    arguments = await _guard_input(turn, tool, shown)
     if turn is None:
         return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
+    if was_asked and arguments.json != shown.json:
+        raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
+    once = was_asked if tool.once is None else tool.once
     required = await _needs_approval(turn, tool, arguments, tool_call_id)
     if not required and not turn.has_rules:
-        return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
-    return await _decide(turn, tool, arguments, tool_call_id, required)
+        return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
+    ready = await _decide(turn, tool, arguments, tool_call_id, required)
+    return replace(ready, once=ready.once or once)
 
 
 async def call_tool(tool: Tool[..., Any], given: Mapping[str, Any], *, tool_call_id: str | None = None) -> Any:
@@ -367,6 +380,13 @@ async def _run(call: ReadyCall) -> Any:
             return await invoke(turn, function)
 
     return await _step(turn, "tool", tool.name, body, arguments.json, once=call.once)
+
+
+def _digest(arguments: Arguments) -> str:
+    from hitl import _core
+
+    digest: str = _core.digest(arguments.json)
+    return digest
 
 
 def _check_digest(tool: Tool[..., Any], arguments: Arguments, digest: str) -> None:

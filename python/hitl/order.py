@@ -454,6 +454,7 @@ class Order:
         for future in expected.values():
             if not future.done():
                 future.set_exception(error)
+                future.exception()  # seen: a step in doubt waits for a person and not for its own future
 
     def _give(self, path: str, outcome: Outcome) -> None:
         future = self._expected.pop(path, None)

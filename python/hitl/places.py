@@ -24,6 +24,7 @@ class StepScope:
     """
 
     __slots__ = (
+        "asked",
         "attempt",
         "calls",
         "done",
@@ -50,6 +51,8 @@ class StepScope:
         self.once = once
         self.attempt = attempt
         """Grows with every run of the turn: what a model says in a later attempt replaces what it said before."""
+        self.asked = False
+        """Whether a person was asked inside, by this run of the body or, in a replay, by an earlier one."""
         self.ordered = False
         self.over = False
         """The body has come to its end, and nothing of it may record anything more."""

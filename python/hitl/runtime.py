@@ -425,6 +425,10 @@ class Turn:
         when nobody answered in time, and the matching HitlError when the server refuses the question.
         """
         place = self._enter_call()
+        scope = place.step
+        while scope is not None:
+            scope.asked = True
+            scope = scope.outer
         step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
         request = self._request(
             type,

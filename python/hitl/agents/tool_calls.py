@@ -61,9 +61,9 @@ class ToolBox:
         ready: ReadyCall | None = None
         try:
             tool, given = self._read(call, calls, doomed)
-            content = await self._cancelled_by_hook(call, given)
+            content, was_asked = await self._show_to_hooks(call, given)
             if content is None:
-                ready = await prepare_call(self._turn, tool, given, tool_call_id=call["id"])
+                ready = await prepare_call(self._turn, tool, given, tool_call_id=call["id"], was_asked=was_asked)
                 content = tool_content(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
@@ -100,26 +100,27 @@ class ToolBox:
                 raise InvalidArguments(f"a message hands over once, and {first} came first: {name} did nothing")
         return tool, parse_arguments(call["function"]["arguments"])
 
-    async def _cancelled_by_hook(self, call: ToolCall, given: Mapping[str, Any]) -> str | None:
-        """Show the call to each hook; the text of the first that cancels it."""
+    async def _show_to_hooks(self, call: ToolCall, given: Mapping[str, Any]) -> tuple[str | None, bool]:
+        """Show the call to each hook: the text of the first that cancels it, and whether one asked a person."""
         name = call["function"]["name"]
+        was_asked = False
         for hook in self._hooks:
 
-            async def look(hook: Hook = hook) -> str | None:
+            async def look(hook: Hook = hook) -> str | bool | None:
                 agent = agent_name.get() or self._turn.agent
                 seen = HookCall(name, copy.deepcopy(dict(given)), call["id"], agent)
                 text = await invoke(self._turn, hook, seen)
                 if text is not None and not isinstance(text, str):
                     got = type(text).__name__
                     raise TypeError(f"hook {guardrail_name(hook)!r} must return None or a str, got {got}")
-                return text
+                step = self._turn.current_step
+                return True if text is None and step is not None and step.asked else text
 
-            text: str | None = await self._turn.run_step(
-                "hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given)
-            )
-            if text is not None:
-                return text
-        return None
+            said = await self._turn.run_step("hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given))
+            if isinstance(said, str):
+                return said, was_asked
+            was_asked = was_asked or said is True
+        return None, was_asked
 
 
 def check_names(tools: Iterable[Tool[..., Any]]) -> None:

@@ -8,7 +8,8 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from hitl.agents.react import ReActAgent
@@ -18,9 +19,10 @@ from hitl.hooks.events import HookProvider, HookRegistry
 from hitl.hooks.interrupts import PAYLOAD_TYPES, Interrupt, InterruptResponseContent, read_responses
 from hitl.hooks.tools import tool as make_tool
 from hitl.messages import ChatMessage
-from hitl.models.chat_client import ChatClient, ModelReply, ModelRequest
+from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
+    from hitl.mcp_tools import MCPTools
     from hitl.runs.results import Interrupt as RunInterrupt
     from hitl.runs.results import RunResult
     from hitl.runs.states import RunState
@@ -72,7 +74,7 @@ class Agent:
         self,
         client: ChatClient | None = None,
         model_name: str | None = None,
-        tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
+        tools: Iterable[Tool[..., Any] | Callable[..., Any] | MCPTools] = (),
         hooks: Iterable[HookProvider] = (),
         system_prompt: str | None = None,
         callback_handler: Callable[..., Any] | None = None,
@@ -83,10 +85,11 @@ class Agent:
         Args:
             client: As of `ReActAgent`.
             model_name: As of `ReActAgent`.
-            tools: `@tool`s, `hitl.tool`s and functions.
+            tools: `@tool`s, `hitl.tool`s, functions and `hitl.MCPTools`.
             hooks: Providers of callbacks.
             system_prompt: Instructions, sent first with every request.
-            callback_handler: Called with `data=` for each piece of text, as it comes.
+            callback_handler: Called for each piece of a reply as it comes, with `data=`, or with `reasoningText=` and
+                `reasoning=True`; what it raises ends the turn. None shows nothing.
             store: Where the conversation is kept, as of `hitl.run`; by default with this object.
             session_id: Which conversation of the store; by default a new one.
         """
@@ -99,7 +102,6 @@ class Agent:
         self.hooks = HookRegistry()
         for provider in hooks:
             self.hooks.add_hook(provider)
-        self._callback_handler = callback_handler
         self._store = store
         self._is_running = False
         self._agent = ReActAgent(
@@ -107,9 +109,9 @@ class Agent:
             model_name=model_name,
             name=self.name,
             system_prompt=system_prompt,
-            tools=[make_tool(each) for each in tools],
+            tools=[_read_tool(each) for each in tools],
             hooks=[self._before_tool_call] if len(self.hooks) else (),
-            middleware=[_Failures()],
+            middleware=[_ModelCalls(callback_handler)],
         )
 
     def __call__(self, prompt: Prompt, *, invocation_state: dict[str, Any] | None = None) -> AgentResult:
@@ -147,12 +149,11 @@ class Agent:
             state = await hitl.RunState.from_store(self, store, self.session_id, context=invocation_state)
             message = _read_prompt(prompt, state)
             if state is not None and message is None:
-                goes_on = state
                 _answer(state, read_responses(list(prompt)))
-                result = await self._run(goes_on, context=invocation_state, store=store)
+                result = await hitl.run(self, state, context=invocation_state, store=store)
             else:
                 assert message is not None
-                result = await self._run(message, context=invocation_state, store=store, session=self.session_id)
+                result = await hitl.run(self, message, context=invocation_state, store=store, session=self.session_id)
         return _result(result)
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
@@ -179,18 +180,6 @@ class Agent:
                 run.state[_FAILURE] = error
             raise
 
-    async def _run(self, what: str | ChatMessage | RunState, **options: Any) -> RunResult:
-        import hitl
-
-        if self._callback_handler is None:
-            return await hitl.run(self, what, **options)
-        stream = hitl.stream(self, what, **options)
-        async for event in stream:
-            if event.type == "message.delta":
-                _tell(self._callback_handler, event.delta)
-        result: RunResult = stream.result
-        return result
-
     def _opened(self) -> Store:
         from hitl.runs.stores import Store
 
@@ -210,16 +199,36 @@ class Agent:
             self._is_running = False
 
 
-class _Failures:
-    """Ends a turn in which a callback has raised, before the model hears of it."""
+class _ModelCalls:
+    """Shows pieces of replies, and ends a turn in which a callback has raised before the model hears of it."""
+
+    def __init__(self, callback_handler: Callable[..., Any] | None) -> None:
+        self._callback_handler = callback_handler
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[..., Any]) -> ModelReply:
         run = current_run()
         failure = None if run is None else run.state.get(_FAILURE)
         if failure is not None:
             raise failure
+        if self._callback_handler is not None:
+            request = replace(request, on_delta=partial(self._show, self._callback_handler, request.on_delta))
         reply: ModelReply = await handler(request)
         return reply
+
+    @staticmethod
+    def _show(callback_handler: Callable[..., Any], on_delta: Callable[[Delta], None] | None, delta: Delta) -> None:
+        if on_delta is not None:
+            on_delta(delta)
+        if "content" in delta:
+            callback_handler(data=delta["content"])
+        elif "reasoning" in delta:
+            callback_handler(reasoningText=delta["reasoning"], reasoning=True)
+
+
+def _read_tool(given: Any) -> Any:
+    if isinstance(given, Agent):
+        raise TypeError("Agent: tools takes no agents\n\nhint: hitl.ReActAgent(...).as_tool() makes a tool of one")
+    return make_tool(given) if callable(given) else given
 
 
 def _read_prompt(prompt: Any, state: RunState | None) -> str | None:
@@ -270,10 +279,3 @@ def _result(result: RunResult) -> AgentResult:
     if result.status == "interrupted":
         return AgentResult("interrupt", message, [_shown(each) for each in result.interrupts], result.usage)
     return AgentResult("end_turn", message, [], result.usage)
-
-
-def _tell(callback_handler: Callable[..., Any], delta: dict[str, str]) -> None:
-    if "content" in delta:
-        callback_handler(data=delta["content"])
-    else:
-        callback_handler(reasoningText=delta["reasoning"], reasoning=True)

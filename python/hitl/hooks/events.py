@@ -50,7 +50,8 @@ class BeforeToolCallEvent(Interruptible):
         self.tool_use = tool_use
         self.invocation_state = {} if invocation_state is None else invocation_state
         self.cancel_tool = cancel_tool
-        self._questions = Questions() if _questions is None else _questions
+        call: Any = {"toolUseId": "", "name": "", "input": {}} if tool_use is None else tool_use
+        self._questions = Questions("before_tool_call", call) if _questions is None else _questions
         self._made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -101,7 +102,7 @@ class HookRegistry:
         turn, run = current_turn(), current_run()
         tool_use: ToolUse = {"toolUseId": call.tool_call_id, "name": call.name, "input": call.args}
         context = None if run is None else run.runtime.context
-        questions = Questions(turn.idempotency_key())
+        questions = Questions("before_tool_call", tool_use, turn.idempotency_key())
 
         async def call_all() -> BeforeToolCallEvent:
             event = BeforeToolCallEvent(agent, copy.deepcopy(tool_use), context, _questions=questions)
@@ -124,7 +125,7 @@ class HookRegistry:
                 )
             return event
 
-        event = await questions.answered(call_all, "hook_interrupt", dict(tool_use))
+        event = await questions.answered(call_all)
         return _cancellation(event.cancel_tool)
 
 

@@ -1,22 +1,23 @@
 """`event.interrupt(...)`: what a callback asks, and how the answer gets back to it.
 
 A callback that needs a person raises `InterruptException`; when the answer is there it is called again from its top,
-and the same call of `interrupt` returns. The question itself is a hitl interrupt of the step that the callback runs in.
+and the same call of `interrupt` returns. A tool in a thread just waits. The question itself is a hitl interrupt of the
+step that the callback or tool runs in.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, Final, Literal, TypedDict, TypeVar
+
+from hitl.interrupts import interrupt as hitl_interrupt
 
 T = TypeVar("T")
-
-PAYLOAD_TYPES: Final = ("hook_interrupt", "tool_interrupt")
-"""Types of the hitl interrupts that stand behind those of this package."""
 
 
 @dataclass
@@ -64,23 +65,26 @@ class InterruptResponseContent(TypedDict):
     interruptResponse: InterruptResponse
 
 
+Source = Literal["before_tool_call", "tool_call"]
+
+_TYPES: Final[dict[Source, str]] = {"before_tool_call": "hook_interrupt", "tool_call": "tool_interrupt"}
+PAYLOAD_TYPES: Final = tuple(_TYPES.values())
+"""Types of the hitl interrupts that stand behind those of this package."""
+
+
 class Questions:
     """What the callbacks of one event, or one tool call, asked, and what was answered."""
 
-    def __init__(self, key: str = "", prefix: str = "v1:before_tool_call") -> None:
+    def __init__(self, source: Source, tool_use: Mapping[str, Any], key: str = "") -> None:
         """`key` is of this event alone and the same in its re-runs; ids are made from it."""
+        self._source: Source = source
+        self._tool_use = tool_use
         self._key = key
-        self._prefix = prefix
         self._answers: dict[str, Any] = {}
         self._open: dict[str, Interrupt] = {}
         self._owners: dict[str, object] = {}
         self._asker: object = None
-        self.failure: ValueError | None = None
-        """A name that two callbacks use: raised to the callback, and kept, in case it is caught there."""
-
-    def begin(self) -> None:
-        """The callbacks are about to be called, all of them."""
-        self._open, self._owners, self._asker = {}, {}, None
+        self._failure: ValueError | None = None
 
     def begin_callback(self, asker: object) -> None:
         """This one is about to be called."""
@@ -88,63 +92,76 @@ class Questions:
 
     @property
     def open(self) -> list[Interrupt]:
-        """What was asked since `begin` and has no answer."""
+        """What the callbacks asked and has no answer yet."""
         return list(self._open.values())
 
     def has_raised(self, error: InterruptException) -> bool:
         """Whether it is a question of these callbacks, and not one that somebody made up."""
         return self._open.get(error.interrupt.name) is error.interrupt
 
-    def ask(self, name: Any, reason: Any, response: Any, tool_use_id: str) -> Any:
+    def ask(self, name: Any, reason: Any, response: Any) -> Any:
         """The answer, or `InterruptException`."""
         if not isinstance(name, str) or not name:
             raise TypeError(f"interrupt() needs a name, a non-empty str, got {name!r}")
         if self._owners.setdefault(name, self._asker) is not self._asker:
-            self.failure = ValueError(f"interrupt name {name!r} is used by several callbacks of one event")
-            raise self.failure
+            self._failure = ValueError(f"interrupt name {name!r} is used by several callbacks of one event")
+            raise self._failure
         if name in self._answers:
             return copy.deepcopy(self._answers[name])
         if response is not None:
             return response
-        asked = Interrupt(f"{self._prefix}:{tool_use_id}:{uuid.uuid5(_IDS, f'{self._key}/{name}')}", name, reason)
+        key = uuid.uuid5(_IDS, f"{self._key}/{name}")
+        asked = Interrupt(f"v1:{self._source}:{self._tool_use['toolUseId']}:{key}", name, reason)
+        if self._source == "tool_call" and not _runs_on_a_loop():
+            # A thread can wait where it stands, so that its steps before the question are not asked for again.
+            self._answers[name] = hitl_interrupt.sync(self._payload(asked), message=_line(asked))
+            return copy.deepcopy(self._answers[name])
         self._open[name] = asked
         raise InterruptException(asked)
 
-    async def answered(self, run: Callable[[], Awaitable[T]], type: str, tool_use: dict[str, Any]) -> T:
+    async def answered(self, run: Callable[[], Awaitable[T]]) -> T:
         """Call `run`, which calls every callback, until none of them asks anything any more."""
-        import asyncio
-
         while True:
-            self.begin()
+            self._open, self._owners, self._asker = {}, {}, None
             result = await run()
-            if self.failure is not None:
-                raise self.failure
+            if self._failure is not None:
+                raise self._failure  # also where the callback has caught it
             if not self._open:
                 return result
-            waiting = {name: _ask_person(asked, type, tool_use) for name, asked in self._open.items()}
-            answers = await asyncio.gather(*waiting.values())
-            self._answers.update(zip(waiting, answers, strict=True))
+            asked = self._open
+            answers = await asyncio.gather(
+                *(hitl_interrupt(self._payload(each), message=_line(each)) for each in asked.values())
+            )
+            self._answers.update(zip(asked, answers, strict=True))
+
+    def _payload(self, asked: Interrupt) -> dict[str, Any]:
+        return {
+            "type": _TYPES[self._source],
+            "id": asked.id,
+            "name": asked.name,
+            "reason": asked.reason,
+            "tool_name": self._tool_use["name"],
+            "tool_args": self._tool_use["input"],
+        }
 
 
-async def _ask_person(asked: Interrupt, type: str, tool_use: dict[str, Any]) -> Any:
-    from hitl.interrupts import interrupt
+def _runs_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
-    payload = {
-        "type": type,
-        "id": asked.id,
-        "name": asked.name,
-        "reason": asked.reason,
-        "tool_name": tool_use["name"],
-        "tool_args": tool_use["input"],
-    }
-    return await interrupt(payload, message=asked.reason if isinstance(asked.reason, str) else asked.name)
+
+def _line(asked: Interrupt) -> str:
+    """What lists show."""
+    return asked.reason if isinstance(asked.reason, str) else asked.name
 
 
 class Interruptible:
     """What an event and the context of a tool have in common: `interrupt`."""
 
     agent: Any
-    tool_use: Any
     _questions: Questions
 
     def interrupt(self, name: str, reason: Any = None, response: Any = None) -> Any:
@@ -156,13 +173,14 @@ class Interruptible:
             response: The answer, where it is known beforehand; None is none.
 
         Raises:
-            InterruptException: A person is needed. Let it pass: the callback is called again with the answer.
+            InterruptException: A person is needed. Let it pass: the callback is called again with the answer. A tool
+                that is no `async def` runs in a thread and waits there instead.
             ValueError: Another callback of this event uses the name.
             RuntimeError: The event has no agent.
         """
         if getattr(self, "agent", None) is None:
             raise RuntimeError("agent instance attribute not set")
-        return self._questions.ask(name, reason, response, self.tool_use["toolUseId"])
+        return self._questions.ask(name, reason, response)
 
 
 def read_responses(contents: list[Any]) -> dict[str, Any]:

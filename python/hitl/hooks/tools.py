@@ -72,7 +72,8 @@ def tool(
             `ToolContext` says the same.
         options: Those of `hitl.tool`.
 
-    The function of a tool that asks is called again from its top when the answer is there, as a callback is.
+    An `async def` that asks through its context is called again from its top when the answer is there, as a callback
+    is; every other function waits. A tool with a context is `once` only where it says so: its steps can be.
     """
     frame = sys._getframe(1)
     local_names = frame.f_locals if frame.f_locals is not frame.f_globals else {}
@@ -127,6 +128,7 @@ def _asking_tool(
     del run.__wrapped__  # type: ignore[attr-defined]
     run.__annotations__ = {"hitl_context": RunContext}
     options.setdefault("description", doc.description)
+    options.setdefault("once", False)  # what asks inside has to run again up to there
     return Tool.with_parameters(run, parameters, **options)
 
 
@@ -136,8 +138,8 @@ async def _call(
     from hitl.hooks.agent import current_agent
 
     turn = current_turn(f"{name}()")
-    questions = Questions(turn.idempotency_key(), "v1:tool_call")
     tool_use: ToolUse = {"toolUseId": run.tool_call_id or "", "name": name, "input": _plain(arguments)}
+    questions = Questions("tool_call", tool_use, turn.idempotency_key())
     context = ToolContext(current_agent(), tool_use, run.context, questions)
 
     async def call_once() -> Any:
@@ -156,7 +158,7 @@ async def _call(
             raise RuntimeError(f"{name} caught the InterruptException of {asked} and went on; it must let it pass")
         return result
 
-    return await questions.answered(call_once, "tool_interrupt", dict(tool_use))
+    return await questions.answered(call_once)
 
 
 def _plain(arguments: dict[str, Any]) -> Any:

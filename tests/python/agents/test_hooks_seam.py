@@ -123,3 +123,24 @@ async def test_a_hook_that_fails_lets_nothing_through() -> None:
 def test_what_is_no_hook_is_refused(hook: Any, complaint: str) -> None:
     with pytest.raises(TypeError, match=complaint):
         ReActAgent(hooks=[hook])
+
+
+async def asks_about_a(call: HookCall) -> None:
+    if call.args["what"] == "a":
+        await interrupt({"type": "confirm"})
+
+
+@pytest.mark.parametrize(("once", "calls"), [(None, ["a"]), (True, ["a", "b"]), (False, [])])
+async def test_a_call_that_a_hook_asked_a_person_about_is_once(once: bool | None, calls: list[str]) -> None:
+    result = await run_locally(acting([], asks_about_a, once=once), "go", answers=lambda asked: "yes")
+    intents = [entry["step"]["path"] for entry in result.port.journal if entry["entry"] == "intent"]
+    ran = {step["path"]: result["value"] for step, result in result.port.steps if step["kind"] == "tool"}
+    assert sorted(ran[path] for path in intents) == [f"did {call}" for call in calls]
+
+
+async def test_guardrails_cannot_change_what_a_hook_has_shown_to_a_person() -> None:
+    effects: list[Any] = []
+    agent = acting(effects, asks_about_a, input_guardrails=[lambda what: {"what": what.upper()}])
+    result = await run_locally(agent, "go", answers=lambda asked: "yes")
+    assert effects == ["B"]
+    assert json.loads(result.state[2].content or "")["error"].startswith("guardrails changed what a hook asked")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from hitl.testing import ScriptedChatClient
 @tool
 def delete_tool(path: str) -> bool:
     """Delete a file."""
+    accident = Path(f"{path}.accident")
+    if accident.exists():
+        accident.unlink()
+        os._exit(9)
     Path(path).unlink()
     return True
 

@@ -177,6 +177,23 @@ def test_what_the_models_client_raises_is_raised() -> None:
         agent("go")
 
 
+def test_the_callback_handler_gets_the_text_as_it_comes_and_each_piece_once(deleted: Deleted) -> None:
+    shown: list[Any] = []
+    script = [{**delete("X"), "content": "Let me see."}, {"content": "Now it is gone.", "reasoning": "It was X."}]
+    agent = make(script, approve, tools=[deleted.tool], callback_handler=lambda **piece: shown.append(piece))
+    result = agent("go")
+    assert shown == [{"data": "Let"}, {"data": " me"}, {"data": " see."}]
+    shown.clear()
+    agent(answer(*result.interrupts))
+    assert "".join(piece.get("data", "") for piece in shown) == "Now it is gone."
+    assert "".join(piece["reasoningText"] for piece in shown if piece.get("reasoning")) == "It was X."
+
+
+def test_an_agent_is_no_tool() -> None:
+    with pytest.raises(TypeError, match="no agents"):
+        Agent(tools=[Agent()])
+
+
 def test_a_session_needs_a_store() -> None:
     with pytest.raises(ValueError, match="store"):
         Agent(client=ScriptedChatClient([DONE]), session_id="s")

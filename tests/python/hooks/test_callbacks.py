@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import hitl
 from hitl.hooks import BeforeToolCallEvent, HookRegistry, Interrupt, InterruptException
 from tests.python.hooks.asking import Deleted, answer, approve, delete, make, told
 
@@ -156,6 +157,16 @@ def test_a_callback_that_swallows_the_exception_does_not_let_the_call_through(de
     agent(answer(*result.interrupts, response="no"))
     assert deleted == []
     assert told(agent) == ["no"]
+
+
+def test_guardrails_cannot_change_what_the_person_said_yes_to(deleted: Deleted) -> None:
+    rewriting = hitl.tool(deleted.tool, input_guardrails=[lambda key: {"key": f"{key}-rewritten"}])
+    agent = make([delete("X"), DONE], approve, tools=[rewriting])
+    result = agent("go")
+    assert result.interrupts
+    agent(answer(*result.interrupts))
+    assert "guardrails changed what a hook asked a person about" in told(agent)[0]
+    assert deleted == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import hitl
 from hitl.hooks import Agent, ToolContext, tool
 from hitl.testing import ScriptedChatClient
-from tests.python.hooks.asking import answer, told
+from tests.python.hooks.asking import Hooks, answer, told
 
 DONE = {"content": "done"}
 
@@ -87,11 +87,31 @@ def test_several_questions_in_turn(is_async: bool) -> None:
     assert told(agent) == ["one two"]
 
 
-def test_what_comes_before_the_question_runs_again_and_what_comes_after_it_once() -> None:
+def test_steps_before_a_question_of_a_tool_in_a_thread_run_once() -> None:
     ran: list[str] = []
 
     @tool
     def ask(ctx: ToolContext) -> str:
+        """Ask."""
+        hitl.step.sync(ran.append, "first")
+        one = ctx.interrupt("one")
+        hitl.step.sync(ran.append, "second")
+        return f"{one} {ctx.interrupt('two')} {ctx.interrupt('one')}"
+
+    agent = Agent(client=calling("ask"), tools=[ask])
+    one = agent("go")
+    two = agent(answer(*one.interrupts, response=1))
+    assert ran == ["first", "second"]
+    agent(answer(*two.interrupts, response=2))
+    assert ran == ["first", "second"]
+    assert told(agent) == ["1 2 1"]
+
+
+async def test_an_async_tool_is_called_again_from_its_top() -> None:
+    ran: list[str] = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
         """Ask."""
         ran.append("before")
         approval = ctx.interrupt("q")
@@ -99,11 +119,10 @@ def test_what_comes_before_the_question_runs_again_and_what_comes_after_it_once(
         return str(approval)
 
     agent = Agent(client=calling("ask"), tools=[ask])
-    result = agent("go")
+    result = await agent.invoke_async("go")
     assert ran == ["before"]
-    agent(answer(*result.interrupts, response=1))
-    assert ran.count("after") == 1
-    assert ran[-1] == "after"
+    await agent.invoke_async(answer(*result.interrupts, response=1))
+    assert (ran.count("after"), ran[-1]) == (1, "after")
 
 
 async def test_a_tool_that_awaits_a_hitl_interrupt_does_not_begin_again_where_its_steps_are() -> None:
@@ -123,9 +142,9 @@ async def test_a_tool_that_awaits_a_hitl_interrupt_does_not_begin_again_where_it
     assert told(agent) == ["1"]
 
 
-def test_a_tool_that_swallows_the_exception_fails() -> None:
+async def test_an_async_tool_that_swallows_the_exception_fails() -> None:
     @tool
-    def careless(ctx: ToolContext) -> str:
+    async def careless(ctx: ToolContext) -> str:
         """Ask."""
         try:
             return str(ctx.interrupt("q"))
@@ -133,8 +152,38 @@ def test_a_tool_that_swallows_the_exception_fails() -> None:
             return "went on"
 
     agent = Agent(client=calling("careless"), tools=[careless])
-    assert agent("go").stop_reason == "end_turn"
+    assert (await agent.invoke_async("go")).stop_reason == "end_turn"
     assert "caught the InterruptException of 'q'" in told(agent)[0]
+
+
+def test_a_tool_in_a_thread_has_nothing_to_swallow() -> None:
+    went_on: list[str] = []
+
+    @tool
+    def careless(ctx: ToolContext) -> str:
+        """Ask."""
+        try:
+            said = str(ctx.interrupt("q"))
+        except Exception:  # noqa: BLE001
+            said = "went on"
+        went_on.append(said)
+        return said
+
+    agent = Agent(client=calling("careless"), tools=[careless])
+    result = agent("go")
+    assert (result.stop_reason, went_on) == ("interrupt", [])
+    agent(answer(*result.interrupts, response="no"))
+    assert went_on == ["no"]
+
+
+def test_a_callback_and_its_tool_may_both_ask() -> None:
+    hooks = Hooks(lambda event: event.interrupt("may it run?"))
+    agent = Agent(client=calling("delete_tool", key="X"), tools=[delete_tool], hooks=[hooks])
+    first = agent("go")
+    second = agent(answer(*first.interrupts))
+    assert [each.name for each in (*first.interrupts, *second.interrupts)] == ["may it run?", "for_delete_tool"]
+    agent(answer(*second.interrupts))
+    assert told(agent) == ["deleted X"]
 
 
 def test_what_the_tool_raises_is_told_to_the_model() -> None:

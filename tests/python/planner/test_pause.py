@@ -51,6 +51,22 @@ async def test_the_model_may_call_it_again(written: Written) -> None:
     assert written == ["hi"]
 
 
+async def test_approvals_of_the_pause_do_not_hold_without_the_context(written: Written) -> None:
+    planner = Planner([write("hi"), write("hi"), DONE], written.spec)
+    pause = paused(await planner.run("go", tool_context={"session_id": "demo"}))
+    again = paused(await planner.resume(pause.resume_token, "approved"))
+    assert again.resume_token != pause.resume_token
+    assert written == []
+
+
+async def test_pauses_may_follow_each_other(written: Written) -> None:
+    planner = Planner([write("a"), write("b"), DONE], written.spec)
+    first = paused(await planner.run("go"))
+    second = paused(await planner.resume(first.resume_token))
+    assert second.payload["preview"] == "b"
+    assert isinstance(await planner.resume(second.resume_token), PlannerFinish)
+
+
 @pytest.mark.parametrize("user_input", ["", None, False, 0, {"code": "1234"}])
 async def test_the_model_is_told_what_the_person_said(written: Written, user_input: Any) -> None:
     planner = Planner([write("hi"), DONE], written.spec)

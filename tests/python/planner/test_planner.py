@@ -34,6 +34,16 @@ async def test_a_model_that_never_answers_exhausts_the_budget(written: Written) 
     assert [event.extra["reason"] for event in planner.events] == ["budget_exhausted"]
 
 
+async def test_the_step_limit_counts_over_pauses(written: Written) -> None:
+    planner = Planner([write("x")] * 30, written.spec)
+    result = await planner.run("go")
+    pauses = 0
+    while not isinstance(result, PlannerFinish):
+        pauses += 1
+        result = await planner.resume(result.resume_token)
+    assert (result.reason, pauses) == ("budget_exhausted", 20)
+
+
 async def test_what_the_models_client_raises_is_raised(written: Written) -> None:
     with pytest.raises(Exception, match="the script has 0 replies"):
         await Planner([], written.spec).run("go")
@@ -111,6 +121,26 @@ async def test_without_a_context_it_is_empty() -> None:
     looks = Looks()
     await Planner([write("a", tool="look"), DONE], looks.spec).run("go")
     assert looks == [{}]
+
+
+async def test_the_context_is_kept_over_a_pause_with_what_tools_changed_in_it() -> None:
+    looks = Looks()
+    planner = Planner([write("pause", tool="look"), write("a", tool="look"), DONE], looks.spec)
+    given = {"session_id": "s", "clients": {"crm": "eu-1"}}
+    pause = paused(await planner.run("go", tool_context=given))
+    await planner.resume(pause.resume_token)
+    assert looks == [given, {**given, "looked": 1}]
+    assert given == {"session_id": "s", "clients": {"crm": "eu-1"}}, "the caller's own is not changed"
+
+
+async def test_a_context_that_a_tool_makes_unstorable_is_a_type_error_at_the_pause() -> None:
+    async def spoil(args: Text, ctx: ToolContext) -> Ok:
+        ctx.tool_context["lock"] = object()
+        await ctx.pause("await_input")
+        return Ok(ok=True)
+
+    with pytest.raises(TypeError, match="lock"):
+        await Planner([write("a", tool="spoil"), DONE], spec(spoil)).run("go")
 
 
 async def test_a_context_given_to_resume_replaces_it() -> None:
