@@ -100,6 +100,7 @@ class Agent:
         self.name = "agent"
         self.session_id = str(uuid.uuid4()) if session_id is None else session_id
         self.hooks = HookRegistry()
+        """The callbacks; more may be added at any time."""
         for provider in hooks:
             self.hooks.add_hook(provider)
         self._store = store
@@ -110,7 +111,7 @@ class Agent:
             name=self.name,
             system_prompt=system_prompt,
             tools=[_read_tool(each) for each in tools],
-            hooks=[self._before_tool_call] if len(self.hooks) else (),
+            hooks=[self._before_tool_call],  # also without callbacks: some may be added later
             middleware=[_ModelCalls(callback_handler)],
         )
 

@@ -91,9 +91,6 @@ class HookRegistry:
             raise TypeError(f"hooks takes objects with register_hooks(registry), got {hook!r}")
         hook.register_hooks(self)
 
-    def __len__(self) -> int:
-        return len(self._callbacks)
-
     async def before_tool_call(self, agent: Agent, call: HookCall) -> str | None:
         """Call every callback, as often as answers come in; the text that cancels the call, or None.
 
@@ -106,8 +103,8 @@ class HookRegistry:
 
         async def call_all() -> BeforeToolCallEvent:
             event = BeforeToolCallEvent(agent, copy.deepcopy(tool_use), context, _questions=questions)
-            for callback in self._callbacks:
-                questions.begin_callback(callback)
+            for index, callback in enumerate(self._callbacks):
+                questions.begin_callback(index)
                 try:
                     if inspect.iscoroutinefunction(callback):
                         await callback(event)

@@ -82,13 +82,13 @@ class Questions:
         self._key = key
         self._answers: dict[str, Any] = {}
         self._open: dict[str, Interrupt] = {}
-        self._owners: dict[str, object] = {}
-        self._asker: object = None
+        self._owners: dict[str, int | None] = {}
+        self._asker: int | None = None
         self._failure: ValueError | None = None
 
-    def begin_callback(self, asker: object) -> None:
+    def begin_callback(self, index: int) -> None:
         """This one is about to be called."""
-        self._asker = asker
+        self._asker = index
 
     @property
     def open(self) -> list[Interrupt]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hitl.planner.catalog import ModelRegistry, Node, NodeSpec, build_catalog, tool
 from hitl.planner.context import PauseDisabled, ToolContext
-from hitl.planner.pauses import MemoryKey, StateStore, SupportsPlannerState
+from hitl.planner.pauses import MemoryKey, StateStore, SupportsPlannerClaims, SupportsPlannerState
 from hitl.planner.react import PlannerEvent, PlannerFinish, PlannerPause, ReactPlanner
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "PlannerPause",
     "ReactPlanner",
     "StateStore",
+    "SupportsPlannerClaims",
     "SupportsPlannerState",
     "ToolContext",
     "build_catalog",

@@ -39,6 +39,11 @@ class SupportsPlannerState(Protocol):
 
 @runtime_checkable
 class StateStore(SupportsPlannerState, Protocol):
+    """What `ReactPlanner(state_store=...)` takes. It may also be one that `SupportsPlannerClaims`."""
+
+
+@runtime_checkable
+class SupportsPlannerClaims(SupportsPlannerState, Protocol):
     """A store that several processes share, which therefore says who may resume."""
 
     async def claim_planner_state(self, token: str) -> bool:

@@ -122,6 +122,20 @@ def test_a_name_that_two_callbacks_of_an_event_use_is_a_value_error(deleted: Del
     assert deleted == []
 
 
+def test_also_where_one_callback_is_registered_twice(deleted: Deleted) -> None:
+    agent = make([delete("X"), DONE], approve, approve, tools=[deleted.tool])
+    with pytest.raises(ValueError, match="several callbacks"):
+        agent("go")
+    assert deleted == []
+
+
+def test_callbacks_may_be_added_later(deleted: Deleted) -> None:
+    agent = make([delete("X"), DONE], tools=[deleted.tool])
+    agent.hooks.add_callback(BeforeToolCallEvent, approve)
+    assert agent("go").stop_reason == "interrupt"
+    assert deleted == []
+
+
 def test_also_where_the_callback_swallows_the_error(deleted: Deleted) -> None:
     def also(event: BeforeToolCallEvent) -> None:
         with contextlib.suppress(ValueError):

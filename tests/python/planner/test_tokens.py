@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hitl.planner import MemoryKey, PlannerFinish, StateStore, SupportsPlannerState
+from hitl.planner import MemoryKey, PlannerFinish, StateStore, SupportsPlannerClaims, SupportsPlannerState
 from hitl.testing import ScriptExhausted
 from tests.python.planner.writing import APPROVED, DONE, Planner, SharedStore, Store, Written, paused, write
 
@@ -92,8 +92,17 @@ async def test_a_model_that_fails_later_does_not(written: Written) -> None:
 
 def test_protocols_say_what_a_store_has() -> None:
     assert isinstance(Store(), SupportsPlannerState)
-    assert isinstance(SharedStore(), StateStore)
-    assert not isinstance(Store(), StateStore)
+    assert isinstance(Store(), StateStore)
+    assert not isinstance(Store(), SupportsPlannerClaims)
+    assert isinstance(SharedStore(), SupportsPlannerClaims)
+
+
+async def test_a_store_may_inherit_the_protocol(written: Written) -> None:
+    class Inheriting(Store, StateStore):
+        pass
+
+    planner = Planner([write("a"), DONE], written.spec, state_store=Inheriting())
+    assert isinstance(await planner.resume(paused(await planner.run("go")).resume_token), PlannerFinish)
 
 
 async def test_another_planner_resumes_from_the_store(written: Written) -> None:
