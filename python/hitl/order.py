@@ -63,8 +63,6 @@ class Order:
         self.loop = loop
         self.count = 0
         """Callbacks of the turn that are scheduled and have not run."""
-        self.jobs = 0
-        """Calls of the turn in executors."""
         self.sockets = 0
         """Sockets that the turn itself, not a step, watches."""
         self.is_pure = not any(
@@ -165,11 +163,6 @@ class Order:
 
     def eased(self) -> None:
         """Something that may have kept the turn busy is over."""
-        self.settle()
-
-    def job_done(self, _: object) -> None:
-        """A call in an executor has ended."""
-        self.jobs -= 1
         self.settle()
 
     def settle(self) -> None:
@@ -516,7 +509,7 @@ class Order:
 
     def _works(self) -> bool:
         turn = self.turn
-        return bool(turn.threads or self.jobs) or any(scope.is_busy for scope in turn.bodies.values())
+        return turn.threads > 0 or any(scope.is_busy for scope in turn.bodies.values())
 
     def _may_be_woken(self) -> bool:
         return self.sockets > 0 or any(waits_outside(self.turn, task) for task in self.turn.ordered_tasks())

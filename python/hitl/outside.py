@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from hitl.schedule import AwaitedFuture
+from hitl.schedule import AwaitedFuture, NumberedFuture
 
 if TYPE_CHECKING:
     from hitl.runtime import Turn
@@ -18,6 +18,8 @@ def waits_outside(turn: Turn, task: asyncio.Task[Any]) -> bool:
 
 def _is_outside(turn: Turn, awaited: Any) -> bool:
     if awaited is None or isinstance(awaited, AwaitedFuture):
+        return False
+    if isinstance(awaited, NumberedFuture) and awaited.is_of_thread:
         return False
     if isinstance(awaited, asyncio.Task):
         return awaited not in turn.tasks

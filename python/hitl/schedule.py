@@ -92,6 +92,9 @@ class NumberedTask(asyncio.Task[Any]):
 class NumberedFuture(asyncio.Future[Any]):
     """A future that hashes by its number."""
 
+    is_of_thread = False
+    """Whether a call in an executor settles it: the turn knows of that thread."""
+
     def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
         self._number = number
         super().__init__(loop=loop)
@@ -260,10 +263,19 @@ class Schedule:
 
     def _run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         future = self.run_in_executor(executor, func, *args)
-        order = self.running
-        if order is not None:
-            order.jobs += 1
-            future.add_done_callback(order.job_done, context=OUTSIDE.copy())
+        place = place_var.get()
+        if place is not None and not place.turn.closed:
+            # A thread of the turn or of the step, as those of ours: while it waits in a hitl call it does not count.
+            holder, order = place.step if place.step is not None else place.turn, place.turn.order
+            holder.threads += 1
+
+            def over(_: object) -> None:
+                holder.threads -= 1
+                order.eased()
+
+            future.add_done_callback(over, context=OUTSIDE.copy())
+            if isinstance(future, NumberedFuture):
+                future.is_of_thread = True
         return future
 
     def _watcher(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from hitl import interrupt, now, step
 from hitl.runtime import current_turn
 from hitl.testing.local import PENDING, LocalTurn
 from hitl.threads import call_blocking
-from tests.python.unit.conditions import rounds, until_waiting
+from tests.python.unit.conditions import rounds, until, until_waiting
 from tests.python.unit.plain_steps import named
 
 
@@ -241,3 +241,39 @@ async def test_a_thread_whose_step_was_cancelled_is_told_so_in_its_hitl_call() -
     assert isinstance(await asyncio.to_thread(heard.get), asyncio.CancelledError)
     [asked] = local.port.interrupts
     assert asked.withdrawn
+
+
+async def test_a_turn_pauses_while_threads_of_an_executor_wait_in_hitl_calls() -> None:
+    """That is how other frameworks run their sync tools."""
+    local = LocalTurn(lambda ask: PENDING)
+
+    def ask(color: str) -> Any:
+        return interrupt.sync({"type": color})
+
+    async def agent() -> list[Any]:
+        first = await asyncio.gather(asyncio.to_thread(ask, "red"), asyncio.to_thread(ask, "green"))
+        return [*first, await asyncio.to_thread(ask, "blue")]
+
+    task = local.start(agent)
+    await until_waiting(local)
+    for asked in local.port.interrupts:
+        asked.give(asked.request["type"])
+    await until_waiting(local, 2)
+    local.port.interrupts[-1].give("sky")
+    assert await task == ["red", "green", "sky"]
+
+
+async def test_a_call_in_an_executor_is_work() -> None:
+    local, release = LocalTurn(lambda ask: PENDING), threading.Event()
+
+    async def agent() -> None:
+        await asyncio.gather(interrupt({"type": "q"}), asyncio.to_thread(release.wait))
+
+    task = local.start(agent)
+    await until(lambda: local.port.interrupts)
+    await rounds()
+    assert local.port.waits == 0
+    release.set()
+    await until_waiting(local)
+    local.port.interrupts[0].give(None)
+    await task
