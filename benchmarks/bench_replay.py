@@ -87,7 +87,7 @@ class Warm(LocalPort):
         super().__init__()
         self.stands = asyncio.get_running_loop().create_future()
 
-    def waiting(self, seen: int | None, timers: list[PendingTimer]) -> None:
+    def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         """The turn waits for a person again."""
         self.stands.set_result(None)
 

@@ -135,9 +135,9 @@ async def test_the_turn_says_which_timers_it_waits_for() -> None:
     local = LocalTurn(lambda ask: PENDING)
     waiting = local.port.waiting
 
-    def waits(seen: int | None, timers: Any) -> None:
+    def waits(seen: int | None, timers: Any, context: Any = None) -> None:
         said.append(timers)
-        waiting(seen, timers)
+        waiting(seen, timers, context)
 
     local.port.waiting = waits  # type: ignore[method-assign]
 
