@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hitl.agents.react import ReActAgent
+from hitl.agents.shapes import as_agent
 from hitl.errors import HitlError, InvalidAnswer, NothingPending, RunInterrupted
 from hitl.messages import ChatMessage
 from hitl.middleware.human_in_the_loop import HumanInTheLoopMiddleware, InterruptMode
 from hitl.middleware.resuming import Command
-from hitl.middleware.waiting import read_resume, waiting
+from hitl.middleware.waiting import Waiting, read_resume, waiting
 
 if TYPE_CHECKING:
     from hitl.agents.react import ToolLike
@@ -107,7 +108,8 @@ class ToolCallAgent(ReActAgent):
 
         `input` is a str, `{"messages": [...]}` (each a `ChatMessage`, a dict, a `(role, text)` or a str; the last is
         the message, those before it join the conversation), a `Command`, or None: go on without an answer, also after
-        a crash. `context` is what tools see as `RunContext.context`.
+        a crash. `context` is what tools see as `RunContext.context`; a thread that waits keeps it, so it must be what a
+        store can hold (`TypeError`), and what is given with an answer is merged into it.
 
         Returns `{"messages": [ChatMessage, ...]}`, the conversation as it stands, and where it waits
         `"__interrupt__": [InterruptInfo, ...]`.
@@ -151,11 +153,14 @@ class ToolCallAgent(ReActAgent):
             raise NothingPending("nothing waits for an answer in this thread")
         if command is not None:
             self._decide(state, command.resume)
-        return await self._run(thread, store, state, context)
+        return await self._run(thread, store, state)
+
+    def _waiting(self, state: RunState) -> list[Waiting]:
+        return waiting(state, self._mode, self._args_schema, as_agent(self).name)
 
     def _decide(self, state: RunState, resume: Any) -> None:
         """Give the answers to `state`, which is thrown away when one of them is none."""
-        entries = waiting(state, self._mode, self._args_schema)
+        entries = self._waiting(state)
         answers = read_resume(resume, entries, self._mode)
         try:
             # All at once: of several decisions about one tool, an exact one beats one that holds for all of them.
@@ -164,7 +169,7 @@ class ToolCallAgent(ReActAgent):
             raise _with_position(error, state, answers) from None
 
     async def _run(
-        self, thread: str, store: Store | str | os.PathLike[str], input: ChatMessage | RunState, context: Any
+        self, thread: str, store: Store | str | os.PathLike[str], input: ChatMessage | RunState, context: Any = None
     ) -> dict[str, Any]:
         from hitl.runs.running import run
         from hitl.runs.states import RunState
@@ -178,7 +183,7 @@ class ToolCallAgent(ReActAgent):
             raise result.exception or HitlError(result.error or "the run failed", code=result.error_code)
         if result.status == "idle" or result.state is None:
             return {"messages": result.messages}
-        entries = waiting(result.state, self._mode, self._args_schema)
+        entries = self._waiting(result.state)
         # A run that had nothing new to hear was not replayed: what it began with is all that is known.
         heard = conversation.messages or [*result.state.messages, *_its_messages(result.state.message)]
         return {"messages": list(heard), "__interrupt__": [one.info for one in entries]}

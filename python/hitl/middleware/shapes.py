@@ -22,7 +22,8 @@ class _Shape(dict[str, Any]):
 
 @dataclass(eq=False, repr=False)
 class ActionRequest(_Shape):
-    """A tool call that waits for a decision: `{"name", "args", "id"}`, and `"description"` where there is one."""
+    """A tool call that waits for a decision: `{"name", "args", "id"}`, with `"description"` and `"agent"` where there
+    are any."""
 
     name: str
     """The tool."""
@@ -34,11 +35,13 @@ class ActionRequest(_Shape):
     """The id that the model gave the call."""
 
     description: str | None = None
+    agent: str | None = None
+    """The agent that makes the call, where it is not the one that was invoked: one inside it, or one that took over."""
 
     def to_dict(self) -> dict[str, Any]:
         """The request as JSON, in a new dict."""
         shown = {"name": self.name, "args": self.args, "id": self.id}
-        return shown if self.description is None else {**shown, "description": self.description}
+        return shown | _present(description=self.description, agent=self.agent)
 
 
 @dataclass(eq=False, repr=False)
@@ -59,11 +62,7 @@ class ReviewConfig(_Shape):
             "action_id": self.action_id,
             "allowed_decisions": [*map(_text, self.allowed_decisions)],
         }
-        if self.description is not None:
-            shown["description"] = self.description
-        if self.args_schema is not None:
-            shown["args_schema"] = self.args_schema
-        return shown
+        return shown | _present(description=self.description, args_schema=self.args_schema)
 
 
 @dataclass(eq=False, repr=False)
@@ -83,7 +82,8 @@ class InterruptValue(_Shape):
 
 @dataclass(eq=False, repr=False)
 class InterruptInfo(_Shape):
-    """One entry of `__interrupt__`: `{"value", "id", "interrupt_id"}`; both ids are the same."""
+    """One entry of `__interrupt__`: `{"value", "id", "interrupt_id"}`, both ids the same; and for a question that is no
+    tool approval `"agent"` and `"metadata"`, where there are any."""
 
     value: InterruptValue | dict[str, Any]
     """Tool calls that wait; or, for a question that is no tool approval, its payload."""
@@ -94,6 +94,12 @@ class InterruptInfo(_Shape):
     response_schema: dict[str, Any] | None = None
     """JSON Schema of a valid answer, where the entry stands for one interrupt; not part of the dict."""
 
+    agent: str | None = None
+    """Who asks, where it is not the agent that was invoked."""
+
+    metadata: dict[str, Any] | None = None
+    """What `interrupt(metadata=...)` brought."""
+
     @property
     def id(self) -> str:
         """LangGraph's name of `interrupt_id`."""
@@ -102,7 +108,8 @@ class InterruptInfo(_Shape):
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON, in a new dict."""
         value = self.value.to_dict() if isinstance(self.value, InterruptValue) else self.value
-        return {"value": value, "id": self.interrupt_id, "interrupt_id": self.interrupt_id}
+        shown = {"value": value, "id": self.interrupt_id, "interrupt_id": self.interrupt_id}
+        return shown | _present(agent=self.agent, metadata=self.metadata)
 
 
 @dataclass
@@ -158,6 +165,10 @@ def read_tool_call(tool_call: Any) -> tuple[str, dict[str, Any], str]:
 
 def _member(holder: Any, name: str, default: Any) -> Any:
     return holder.get(name, default) if isinstance(holder, Mapping) else getattr(holder, name, default)
+
+
+def _present(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _text(decision: str) -> str:

@@ -47,14 +47,19 @@ class Waiting:
         return [(one, _answer(one, said)) for one, said in zip(self.interrupts, decisions, strict=True)]
 
 
-def waiting(state: RunState, mode: InterruptMode, schema_of: SchemaOf) -> list[Waiting]:
-    """What the run waits for, tool calls in the order in which the model made them."""
+def waiting(state: RunState, mode: InterruptMode, schema_of: SchemaOf, own_name: str) -> list[Waiting]:
+    """What the run waits for, tool calls in the order in which the model made them.
+
+    `own_name`: of the agent that was invoked.
+    """
     pending = state.interrupts
     calls = _in_call_order([one for one in pending if one.type == _TOOL_APPROVAL], state)
     batches = [tuple(calls)] if mode == "batched" and calls else [(one,) for one in calls]
-    entries = [Waiting(_calls_info(batch, schema_of), batch) for batch in batches]
+    entries = [Waiting(_calls_info(batch, schema_of, own_name), batch) for batch in batches]
     entries += [
-        Waiting(InterruptInfo(one.payload, one.id, one.response_schema), (one,))
+        Waiting(
+            InterruptInfo(one.payload, one.id, one.response_schema, _other(one.agent, own_name), one.metadata), (one,)
+        )
         for one in pending
         if one.type != _TOOL_APPROVAL
     ]
@@ -96,13 +101,18 @@ def _only(resume: Any, entries: Sequence[Waiting]) -> Waiting:
     raise InvalidAnswer(f"{len(entries)} interrupts wait: say which by Command(resume={{id: ...}}); ids: {ids}")
 
 
-def _calls_info(calls: tuple[Interrupt, ...], schema_of: SchemaOf) -> InterruptInfo:
+def _other(agent: str | None, own_name: str) -> str | None:
+    return None if agent == own_name else agent
+
+
+def _calls_info(calls: tuple[Interrupt, ...], schema_of: SchemaOf, own_name: str) -> InterruptInfo:
     actions, reviews = [], []
     for one in calls:
         name, call_id = one.tool_name or "", one.tool_call_id or ""
         allowed = list(one.allowed_decisions or ())
         schema = schema_of(name) if "edit" in allowed else None
-        actions.append(ActionRequest(name, one.tool_args or {}, call_id, one.message))
+        asked_by = _other(one.agent, own_name)
+        actions.append(ActionRequest(name, one.tool_args or {}, call_id, one.message, asked_by))
         reviews.append(ReviewConfig(name, call_id, allowed, one.message, schema))
     value = InterruptValue(actions, reviews)
     if len(calls) == 1:

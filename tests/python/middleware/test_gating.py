@@ -18,6 +18,7 @@ from hitl.middleware import (
     HumanInTheLoopMiddleware,
     ModelRequest,
     ModelResponse,
+    ToolCallAgent,
     ToolCallRequest,
     create_hitl_middleware,
     format_tool_call_description,
@@ -298,9 +299,18 @@ class TestMiddleware:
             DONE,
             tools=[*office.tools, inner.as_tool()],
         )
-        names = [call["name"] for call in waits(outer.invoke("go", CONFIG))]
-        assert sorted(names) == ["delete_file", "send_email"]
-        decisions = [APPROVE if name == "delete_file" else {"type": "reject"} for name in names]
+        waiting = waits(outer.invoke("go", CONFIG))
+        assert {call["name"]: call.get("agent") for call in waiting} == {"delete_file": "cleaner", "send_email": None}
+        decisions = [APPROVE if call["name"] == "delete_file" else {"type": "reject"} for call in waiting]
         result = outer.invoke(Command(resume={"decisions": decisions}), CONFIG)
         assert office.effects == [("delete_file", "/a")]
         assert told(result)[0] == "inner done"
+
+    def test_an_agent_that_took_over_asks_by_its_name(self, office: Office) -> None:
+        other = office_agent(office, {"content": "x"}, DELETE, DONE, name="cleaner")
+        first = ToolCallAgent(
+            client=ScriptedChatClient([calls(("transfer_to_cleaner", {}))]), handoffs=[other], name="front"
+        )
+        assert waits(first.invoke("go", CONFIG))[0]["agent"] == "cleaner"
+        assert first.invoke(Command(resume={"decisions": [APPROVE]}), CONFIG)["messages"][-1].content == "done"
+        assert office.effects == [("delete_file", "/a")]

@@ -149,6 +149,16 @@ class TestOtherQuestions:
         (text,) = told(result)
         assert (text if isinstance(answer, str) else json.loads(text)) == answer
 
+    def test_metadata_is_beside_the_value(self, office: Office) -> None:
+        @tool
+        async def pick() -> Any:
+            return await interrupt({"type": "picker"}, metadata={"cost": 3})
+
+        agent = office_agent(office, calls(("pick", {})), DONE, tools=[pick])
+        (shown,) = agent.invoke("go", CONFIG)["__interrupt__"]
+        assert shown.metadata == shown["metadata"] == {"cost": 3}
+        assert shown.value == {"type": "picker"}
+
     @pytest.mark.parametrize("mode", ["batched", "per_call"])
     def test_beside_a_tool_call_each_is_answered_by_its_id(self, office: Office, mode: Any) -> None:
         agent = self.agent(office, mode, ("pick", {"topic": "color"}), ("delete_file", {"path": "/a"}))

@@ -229,16 +229,25 @@ class TestInvoke:
         with pytest.raises(Exception, match="the script has 0 replies"):
             agent.invoke("go", CONFIG)
 
-    def test_a_context(self) -> None:
+    @pytest.mark.parametrize("config", [CONFIG, None])
+    def test_a_context_waits_with_its_thread(self, config: Any) -> None:
         @tool
         async def who(run: RunContext[dict[str, str]]) -> str:
             assert run.context is not None
-            return run.context["user"]
+            return f"{run.context['user']} of {run.context.get('team')}"
 
         client = ScriptedChatClient([calls(("who", {})), DONE])
         agent = ToolCallAgent(client=client, tools=[who], middleware=[HumanInTheLoopMiddleware({"who": True})])
-        agent.invoke("go", CONFIG, context={"user": "ann"})
-        assert texts(agent.invoke(APPROVE, CONFIG, context={"user": "ann"}))[2] == "ann"
+        agent.invoke("go", config, context={"user": "ann"})
+        assert texts(agent.invoke(APPROVE, config))[2] == "ann of None"
+        agent.invoke("go", thread("other"), context={"user": "ann", "team": "sales"})
+        result = agent.invoke(APPROVE, thread("other"), context={"user": "bob"})
+        assert texts(result)[2] == "bob of sales"
+
+    def test_a_context_that_cannot_be_kept_is_an_error(self, office: Office) -> None:
+        agent = office_agent(office, DELETE, DONE)
+        with pytest.raises(TypeError, match="connection"):
+            agent.invoke("go", CONFIG, context={"connection": object()})
 
     async def test_nothing_is_watched_once_it_is_over(self, office: Office) -> None:
         agent = office_agent(office, DELETE, DONE)
