@@ -100,6 +100,8 @@ class ReactPlanner:
             event_callback: Called with each `PlannerEvent`; what it raises is logged.
             pause_enabled: False makes `ctx.pause` a tool error.
         """
+        if not isinstance(llm, str) and not callable(getattr(llm, "complete", None)):
+            raise TypeError(f"ReactPlanner: llm is the name of a model, or a chat client; got {llm!r}")
         specs = list(catalog)
         for spec in specs:
             if not isinstance(spec, NodeSpec):

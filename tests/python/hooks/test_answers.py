@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -169,6 +170,15 @@ def test_tools_that_need_approval_come_out_as_interrupts_too(deleted: Deleted) -
 async def test_a_call_inside_a_running_loop_names_its_async_twin(deleted: Deleted) -> None:
     with pytest.raises(RuntimeError, match="invoke_async"):
         make([DONE], approve, tools=[deleted.tool])("go")
+
+
+async def test_one_object_has_one_conversation(deleted: Deleted) -> None:
+    agent = make([DONE, DONE], approve, tools=[deleted.tool])
+    first, second = await asyncio.gather(agent.invoke_async("a"), agent.invoke_async("b"), return_exceptions=True)
+    assert str(first) == "done"
+    with pytest.raises(RuntimeError, match="is at work"):
+        raise second  # type: ignore[misc]
+    assert str(await agent.invoke_async("b")) == "done"
 
 
 def test_what_the_models_client_raises_is_raised() -> None:

@@ -225,6 +225,12 @@ def test_a_catalog_is_what_build_catalog_returns() -> None:
         ReactPlanner(llm="gpt", catalog=[print])  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize("llm", [None, 4, object()])
+def test_llm_is_a_name_or_a_client(llm: Any) -> None:
+    with pytest.raises(TypeError, match="llm is the name of a model"):
+        ReactPlanner(llm=llm, catalog=[])
+
+
 def test_two_tools_of_one_name_are_an_error(written: Written) -> None:
     with pytest.raises(ValueError, match="two tools are called"):
         ReactPlanner(llm=ScriptedChatClient([DONE]), catalog=[written.spec, written.spec])
