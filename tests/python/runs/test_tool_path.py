@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -212,3 +213,26 @@ async def test_one_agent_that_is_called_twice_at_once_asks_twice_at_each_layer()
     yes, no = sorted(result.interrupts, key=lambda asked: asked.tool_args["cents"])
     result = await hitl.run(make(), result.state.approve(yes).reject(no))
     assert (result.status, bank.done, told(result)) == ("idle", [1], ["1 paid", "2 paid"])
+
+
+async def test_a_gated_function_that_another_framework_runs_in_an_executor() -> None:
+    """As most do with plain functions: the thread waits, the turn leaves memory, and another one finds its answers."""
+    done: list[int] = []
+
+    @hitl.requires_approval
+    def transfer(cents: int) -> int:
+        done.append(cents)
+        return cents
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        both = await asyncio.gather(asyncio.to_thread(transfer, 1), asyncio.to_thread(transfer, 2))
+        third = await asyncio.to_thread(transfer, 3)
+        return ChatMessage.assistant_message(content=str([*both, third])), [*state, message]
+
+    result = await hitl.run(agent, "go")
+    asked = []
+    while result.interrupts:
+        asked.append(len(result.interrupts))
+        state = result.state.approve(result.interrupts[-1])
+        result = await hitl.run(agent, RunState.from_string(agent, state.to_string()))
+    assert (result.output, asked, sorted(done)) == ("[1, 2, 3]", [2, 1, 1], [1, 2, 3])
