@@ -79,6 +79,8 @@ async def go_on(agent: Any, recorded: dict[str, Any]) -> LocalTurn:
 def _answer(request: InterruptRequest) -> Any:
     if request["type"] == "expires":
         raise InterruptExpired
+    if request["type"] == "tool_approval":
+        return request["payload"]["tool_args"].get("early") or PENDING
     return "an early answer" if request["type"] == "first" else PENDING
 
 
