@@ -20,6 +20,7 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 from hitl.asking import Question, ask, bind_call_id, release_call_id
 from hitl.decisions import Approval, DecisionKind
+from hitl.errors import InvalidAnswer
 from hitl.interrupts import seconds
 from hitl.runtime import Turn, current_turn, location_of
 from hitl.tool_options import SETTERS, ToolOptions, read_allowed_decisions
@@ -57,8 +58,8 @@ class _Approval:
         - ``key``: names the question independently of its position in the code.
         - ``expires_in``: seconds (or a timedelta) until it lapses, which raises ``InterruptExpired``.
 
-        Returns an ``Approval``. Raises ``ToolRejected``, whose text is for the model; RuntimeError outside a hitl run;
-        TypeError or ValueError for what cannot be asked.
+        Returns an ``Approval``. Raises ``ToolRejected``, whose text is for the model; ``InvalidAnswer`` for an answer
+        that is none; RuntimeError outside a hitl run; TypeError or ValueError for what cannot be asked.
         """
         turn = current_turn("approval()")
         frame = sys._getframe(1)
@@ -134,8 +135,19 @@ async def _ask(
     if decision["type"] == "respond":
         return Approval(question.arguments, responded=True, response=decision["message"])
     if decision["type"] == "edit":
+        _check_edit(question, decision["args"])
         return Approval(decision["args"], edited=True)
     return Approval(question.arguments)
+
+
+def _check_edit(question: Question, args: dict[str, Any]) -> None:
+    """Whoever stored the answer has checked it; what runs is checked here all the same."""
+    from hitl import _core
+
+    wrong = [] if question.args_schema is None else _core.validate(question.args_schema, args)
+    if wrong:
+        places = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in wrong)
+        raise InvalidAnswer(f"the arguments that a person gave do not fit {question.tool_name}: {places}")
 
 
 def _plain(args: Mapping[str, Any]) -> dict[str, Any]:

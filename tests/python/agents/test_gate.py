@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hitl
-from hitl import Approval, ChatMessage, InterruptExpired, ReActAgent, Tool, ToolRejected
+from hitl import Approval, ChatMessage, InterruptExpired, InvalidAnswer, ReActAgent, Tool, ToolRejected
 from hitl.asking import ApprovalMismatch
 from hitl.testing import ScriptedChatClient
 from hitl.testing.local import PENDING, run_locally
@@ -79,6 +79,16 @@ async def test_a_no_is_an_error_whose_text_is_for_the_model() -> None:
 async def test_an_edit_comes_back_as_what_was_approved() -> None:
     for run in await answered(edit(cents=1)):
         assert run.response.content == str(Approval({"cents": 1}, edited=True))
+
+
+async def test_an_edit_that_does_not_fit_the_schema_approves_nothing() -> None:
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        schema = {"type": "object", "properties": {"cents": {"type": "integer"}}}
+        with pytest.raises(InvalidAnswer, match="do not fit transfer: cents: "):
+            await hitl.approval("transfer", {"cents": 500}, args_schema=schema)
+        return reply(message, state, "refused")
+
+    assert (await run_locally(agent, "go", answers=lambda asked: edit(cents="many"))).response.content == "refused"
 
 
 async def test_a_response_says_that_nothing_is_to_run() -> None:

@@ -30,6 +30,26 @@ def test_changing_a_tool_changes_what_is_named_and_makes_a_copy() -> None:
     assert changed.requires_approval is True
 
 
+def test_changing_a_tool_keeps_its_gate() -> None:
+    def decide(request: Any) -> None: ...
+
+    gated = tool(
+        lambda path: path,
+        name="drop",
+        schema={"properties": {"path": {"type": "string"}}},
+        requires_approval=True,
+        allowed_decisions=["reject"],
+        on_approval=decide,
+        approval_description="Careful.",
+        once=True,
+    )
+    for changed in (tool(gated, description="Drops."), tool(gated, name="other"), tool(description="x")(gated)):
+        assert changed.requires_approval is True
+        assert (changed.allowed_decisions, changed.on_approval) == (("reject",), decide)
+        assert (changed.approval_description, changed.once) == ("Careful.", True)
+    assert (gated.name, gated.description) == ("drop", "")
+
+
 def test_an_option_given_as_none_resets_it() -> None:
     assert tool(delete_file, description=None).description == "Delete a file."
     assert tool(delete_file, timeout=None, input_guardrails=None).input_guardrails == ()
