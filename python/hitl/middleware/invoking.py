@@ -114,7 +114,8 @@ class ToolCallAgent(ReActAgent):
         Returns `{"messages": [ChatMessage, ...]}`, the conversation as it stands, and where it waits
         `"__interrupt__": [InterruptInfo, ...]`.
 
-        Raises what the agent raised; `RunInterrupted` for a message to a thread that waits; `NothingPending`,
+        Raises what the agent raised; `RunInterrupted` for a message to a thread whose last turn is not over, because it
+        waits or because it was cut off (None goes on with it); `NothingPending`,
         `InvalidAnswer`, `UnknownInterrupt` and `AlreadyResolved` for a `Command` that does not fit, which changes
         nothing: the thread still waits; `AlreadyResumed` where somebody else was faster.
         """
@@ -145,15 +146,16 @@ class ToolCallAgent(ReActAgent):
 
     async def _go_on(self, thread: str | None, command: Command | None, context: Any) -> dict[str, Any]:
         from hitl.runs.states import RunState
+        from hitl.runs.stores import using
 
         thread = self._only_unnamed() if thread is None else thread
-        store = self._store_of(thread)
-        state = await RunState.from_store(self, store, thread, context=context)
-        if state is None:
-            raise NothingPending("nothing waits for an answer in this thread")
-        if command is not None:
-            self._decide(state, command.resume)
-        return await self._run(thread, store, state)
+        async with using(self._store_of(thread)) as store:
+            state = await RunState.from_store(self, store, thread, context=context)
+            if state is None:
+                raise NothingPending("nothing waits for an answer in this thread")
+            if command is not None:
+                self._decide(state, command.resume)
+            return await self._run(thread, store, state)
 
     def _waiting(self, state: RunState) -> list[Waiting]:
         return waiting(state, self._mode, self._args_schema, as_agent(self).name)

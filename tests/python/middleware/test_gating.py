@@ -195,6 +195,15 @@ class TestDescriptions:
         assert waits(paused)[0]["description"] == "Please look at this\n\nTool: delete_file\nArgs: {'path': '/a'}"
 
 
+def test_a_schema_for_the_form_is_shown_where_an_edit_is_allowed(office: Office) -> None:
+    schema = {"type": "object", "properties": {"path": {"type": "string", "title": "Which file"}}}
+    for decisions, shown in ((["approve", "edit"], schema), (["approve", "reject"], None)):
+        config = {"allowed_decisions": decisions, "args_schema": schema}
+        paused = office_agent(office, DELETE, DONE, interrupt_on={"delete_file": config}).invoke("go", CONFIG)
+        (review,) = paused["__interrupt__"][0]["value"]["review_configs"]
+        assert review.get("args_schema") == shown
+
+
 class TestTheToolsOwnApproval:
     """A middleware makes a tool stricter, never laxer."""
 

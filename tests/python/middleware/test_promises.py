@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hitl import ReActAgent, tool
+from hitl import ReActAgent, RunInterrupted, tool
 from hitl.errors import StoreError
 from hitl.middleware import Command, HumanInTheLoopMiddleware, create_hitl_middleware
 from hitl.testing import ScriptedChatClient
@@ -104,6 +105,27 @@ def test_a_person_sees_what_guardrails_made_of_the_arguments(office: Office) -> 
     assert request["args"] == {"path": "/home/a"}
     agent.invoke(APPROVE, CONFIG)
     assert office.effects == [("delete_file", "/home/a")]
+
+
+async def test_a_thread_that_was_cut_off_goes_on_without_an_input(office: Office) -> None:
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        began.set()
+        await may_end.wait()
+        return "at last"
+
+    agent = office_agent(office, calls(("slow", {})), DONE, tools=[slow])
+    running = asyncio.create_task(agent.ainvoke("go", CONFIG))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    with pytest.raises(RunInterrupted):
+        await agent.ainvoke("and?", CONFIG)
+    may_end.set()
+    assert told(await agent.ainvoke(None, CONFIG)) == ["at last"]
 
 
 def test_threads_of_the_program_may_share_an_agent(office: Office) -> None:
