@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hitl.errors import HitlError
 from hitl.guardrails import guardrail_name
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class HookCall:
 
     agent: str | None
     """Name of the agent whose model made it."""
+
+
+class HookFailed(HitlError):
+    """Raised by a hook, it ends the turn. Every other error of a hook is told to the model as that of the call."""
+
+    code = "hook_failed"
 
 
 Hook = Callable[[HookCall], Any]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.handoffs import HandoffTool
-from hitl.agents.seams import Hook, HookCall
+from hitl.agents.seams import Hook, HookCall, HookFailed
 from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.guardrails import guardrail_name
@@ -67,7 +67,7 @@ class ToolBox:
                 content = tool_content(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
-        except (ReplayMismatch, WorkerProtocolError):
+        except (ReplayMismatch, WorkerProtocolError, HookFailed):
             raise  # not the tool's failure: this turn cannot go on
         except asyncio.CancelledError:
             task = asyncio.current_task()

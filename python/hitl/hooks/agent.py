@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from hitl.agents.react import ReActAgent
-from hitl.agents.seams import HookCall, current_run
+from hitl.agents.seams import HookCall, HookFailed
 from hitl.errors import HitlError, NothingPending, UnknownInterrupt
 from hitl.hooks.events import HookProvider, HookRegistry
 from hitl.hooks.interrupts import PAYLOAD_TYPES, Interrupt, InterruptResponseContent, read_responses
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Prompt = str | list[dict[str, Any]] | list[InterruptResponseContent]
 StopReason = Literal["end_turn", "interrupt"]
 
-_FAILURE = "hitl.hooks.failure"
 _agent: contextvars.ContextVar[Agent | None] = contextvars.ContextVar("hitl_hooks_agent", default=None)
 
 
@@ -105,6 +104,8 @@ class Agent:
             self.hooks.add_hook(provider)
         self._store = store
         self._is_running = False
+        self._failure: Exception | None = None
+        """What a callback raised in the call that is under way."""
         self._agent = ReActAgent(
             client=client,
             model_name=model_name,
@@ -112,7 +113,7 @@ class Agent:
             system_prompt=system_prompt,
             tools=[_read_tool(each) for each in tools],
             hooks=[self._before_tool_call],  # also without callbacks: some may be added later
-            middleware=[_ModelCalls(callback_handler)],
+            middleware=() if callback_handler is None else [_ModelCalls(callback_handler)],
         )
 
     def __call__(self, prompt: Prompt, *, invocation_state: dict[str, Any] | None = None) -> AgentResult:
@@ -155,7 +156,9 @@ class Agent:
             else:
                 assert message is not None
                 result = await hitl.run(self, message, context=invocation_state, store=store, session=self.session_id)
-        return _result(result)
+            if self._failure is not None and isinstance(result.exception, HookFailed):
+                raise self._failure
+            return _result(result)
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         """One turn, as servers and `hitl.run` call it."""
@@ -175,11 +178,8 @@ class Agent:
         except HitlError:
             raise  # hitl's own, such as arguments that are too large to be shown: the model is told
         except Exception as error:
-            # A tool error for now, so that the call does not run; but no model can mend a callback.
-            run = current_run()
-            if run is not None:
-                run.state[_FAILURE] = error
-            raise
+            self._failure = error
+            raise HookFailed(f"{type(error).__name__}: {error}") from error  # no model can mend a callback
 
     def _opened(self) -> Store:
         from hitl.runs.stores import Store
@@ -197,33 +197,26 @@ class Agent:
         try:
             yield
         finally:
-            self._is_running = False
+            self._is_running, self._failure = False, None
 
 
 class _ModelCalls:
-    """Shows pieces of replies, and ends a turn in which a callback has raised before the model hears of it."""
+    """Shows pieces of replies."""
 
-    def __init__(self, callback_handler: Callable[..., Any] | None) -> None:
+    def __init__(self, callback_handler: Callable[..., Any]) -> None:
         self._callback_handler = callback_handler
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[..., Any]) -> ModelReply:
-        run = current_run()
-        failure = None if run is None else run.state.get(_FAILURE)
-        if failure is not None:
-            raise failure
-        if self._callback_handler is not None:
-            request = replace(request, on_delta=partial(self._show, self._callback_handler, request.on_delta))
-        reply: ModelReply = await handler(request)
+        reply: ModelReply = await handler(replace(request, on_delta=partial(self._show, request.on_delta)))
         return reply
 
-    @staticmethod
-    def _show(callback_handler: Callable[..., Any], on_delta: Callable[[Delta], None] | None, delta: Delta) -> None:
+    def _show(self, on_delta: Callable[[Delta], None] | None, delta: Delta) -> None:
         if on_delta is not None:
             on_delta(delta)
         if "content" in delta:
-            callback_handler(data=delta["content"])
+            self._callback_handler(data=delta["content"])
         elif "reasoning" in delta:
-            callback_handler(reasoningText=delta["reasoning"], reasoning=True)
+            self._callback_handler(reasoningText=delta["reasoning"], reasoning=True)
 
 
 def _read_tool(given: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hitl import ReActAgent, interrupt, tool
-from hitl.agents.seams import HookCall
+from hitl.agents.seams import HookCall, HookFailed
 from hitl.testing import ScriptedChatClient
 from hitl.testing.local import run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
@@ -144,3 +144,13 @@ async def test_guardrails_cannot_change_what_a_hook_has_shown_to_a_person() -> N
     result = await run_locally(agent, "go", answers=lambda asked: "yes")
     assert effects == ["B"]
     assert json.loads(result.state[2].content or "")["error"].startswith("guardrails changed what a hook asked")
+
+
+async def test_a_hook_may_end_the_turn() -> None:
+    async def ends(call: HookCall) -> None:
+        raise HookFailed("this agent is broken")
+
+    effects: list[Any] = []
+    with pytest.raises(HookFailed, match="this agent is broken"):
+        await run_locally(acting(effects, ends), "go")
+    assert effects == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import hitl
+from hitl import NothingPending
 from hitl.hooks import BeforeToolCallEvent, HookRegistry, Interrupt, InterruptException
 from tests.python.hooks.asking import Deleted, answer, approve, delete, make, told
 
@@ -204,6 +205,20 @@ def test_what_a_callback_raises_is_raised_and_nothing_runs(deleted: Deleted) -> 
     with pytest.raises(ZeroDivisionError, match="broken"):
         agent("go")
     assert deleted == []
+
+
+def test_it_is_raised_at_once_also_where_another_call_waits_for_a_person(deleted: Deleted) -> None:
+    def broken(event: BeforeToolCallEvent) -> None:
+        assert event.tool_use is not None
+        if event.tool_use["input"]["key"] == "Y":
+            raise ZeroDivisionError("broken")
+
+    agent = make([delete("X", "Y"), DONE, DONE], approve, broken, tools=[deleted.tool])
+    with pytest.raises(ZeroDivisionError):
+        agent("go")
+    assert deleted == []
+    with pytest.raises(NothingPending):
+        agent(answer(Interrupt("any", "name")))
 
 
 def test_a_made_up_exception_is_no_question(deleted: Deleted) -> None:
