@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitl import InvalidAnswer, NothingPending
+from hitl import InvalidAnswer, NothingPending, UnknownInterrupt
 from hitl.middleware import ApprovalDecision, Command, DecisionInput
 from tests.python.middleware.files import DELETE, DELETE_TWO, DONE, MIXED, Office, calls, office_agent, thread, told
 
@@ -249,6 +249,16 @@ def test_an_answer_by_the_id_of_the_batch(office: Office) -> None:
     agent.invoke(Command(resume={shown.id: {"decisions": [REJECT, APPROVE]}}), CONFIG)
     assert ("delete_file", "/c") in office.effects
     assert ("delete_file", "/a") not in office.effects
+
+
+def test_an_answer_to_a_batch_that_is_over_decides_nothing_about_the_next_one(office: Office) -> None:
+    agent = office_agent(office, DELETE_TWO, MIXED, DONE)
+    (first,) = agent.invoke("go", CONFIG)["__interrupt__"]
+    agent.invoke(decide(REJECT, REJECT), CONFIG)
+    before = list(office.effects)
+    with pytest.raises(UnknownInterrupt):
+        agent.invoke(Command(resume={first.id: {"decisions": [APPROVE, APPROVE]}}), CONFIG)
+    assert office.effects == before
 
 
 class TestAlways:
