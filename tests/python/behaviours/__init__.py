@@ -1,0 +1,1 @@
+"""What a person's decision means, asked of every face of the package in its own words."""
