@@ -120,7 +120,7 @@ class Run:
 
     def _go_on(self, client: Client, wanted: list[Session], died: Callable[[], bool]) -> None:
         """Be the person of all sessions, in no particular order, until those wanted are done."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + full(60, 600)  # seconds: to end what hangs, however busy the machine
         while not all(session.done for session in wanted):
             open_sessions = [session for session in self._world.sessions if not session.done]
             for session in self._chance.sample(open_sessions, len(open_sessions)):
