@@ -37,11 +37,6 @@ def process(step: str, folder: Path, edition: str = "same") -> dict[str, Any]:
 
 TOLD = ["paid 1", '{"error": "User rejected pay: twice"}']
 PAID = {"status": "idle", "error": None, "error_code": None, "told": TOLD}
-    "told": ["paid 1", '{"error": "User rejected pay: twice"}'],
-    "status": "idle",
-    "error": None,
-    "error_code": None,
-}
 
 
 def test_the_decisions_travel_with_the_state_through_code_that_was_edited_compatibly(tmp_path: Path) -> None:
