@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::dispatch::Dispatch;
+use crate::engine::policy_file::{self, PolicyError};
 use crate::engine::settings::Settings;
 use crate::engine::webhooks::{self, WebhooksError};
 use crate::engine::{self, Engine};
@@ -43,6 +44,8 @@ pub struct Config {
     pub port: u16,
     /// Address of the store.
     pub store: String,
+    /// The policy file.
+    pub policy: Option<PathBuf>,
     /// See [`Settings::workers`].
     pub workers: usize,
     /// See [`Settings::queue`].
@@ -114,6 +117,9 @@ pub enum StartError {
     /// There is no store.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The policy file cannot be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// The engine does not start.
     #[error(transparent)]
     Engine(#[from] engine::StartError),
@@ -124,7 +130,7 @@ impl StartError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Workers(error) if error.is_agents() => "agent",
-            Self::Store(_) | Self::Engine(engine::StartError::Webhooks(_)) => "usage",
+            Self::Store(_) | Self::Policy(_) | Self::Engine(engine::StartError::Webhooks(_)) => "usage",
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
             _ => "runtime",
         }
@@ -139,6 +145,7 @@ impl StartError {
             Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
             Self::Workers(settings::StartError::AgentImport { hint, .. }) => hint.clone(),
             Self::Store(error) => Some(error.hint().to_owned()),
+            Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
             Self::Engine(engine::StartError::Webhooks(WebhooksError::InvalidSecret)) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
             }
@@ -167,6 +174,10 @@ impl Running {
         if let Some(secret) = &config.webhook_secret {
             webhooks::check_secret(secret).map_err(engine::StartError::from)?;
         }
+        let policy = match &config.policy {
+            Some(path) => Some((path.clone(), policy_file::load(path)?)),
+            None => None,
+        };
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
@@ -174,6 +185,9 @@ impl Running {
         let started = async {
             let store = open::open(&config.store)?;
             let engine = Engine::start(engine_settings(&config), store).await?;
+            if let Some((path, rules)) = policy {
+                engine.follow_policy(path, rules);
+            }
             supervisor.attach(&engine);
             let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
             engine.attach(workers).await.map_err(engine::StartError::from)?;

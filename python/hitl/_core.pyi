@@ -25,6 +25,7 @@ __all__ = [
     "read_decision",
     "rejection_text",
     "to_json",
+    "try_policy",
     "validate",
 ]
 
@@ -80,6 +81,13 @@ def rejection_text(
 
 def edited_text(args: Mapping[str, object]) -> str:
     """What the model is told, after its result, of a call that ran with other arguments than its own."""
+
+def try_policy(text: str, tool: str, args: object, agent: str | None = None) -> list[dict[str, Any]]:
+    """What each rule of a policy (the text of its file) makes of a call, up to the one that decides: a list of
+    `{"name", "effect", "look", "failed", "reason"}`; `look` is `other_tool`, `other_agent`, `untrue` or `decides`.
+
+    Raises `ValueError`, which names the line, where the text is no policy.
+    """
 
 def init_logging(level: str, format: str) -> bool:
     """Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first

@@ -58,6 +58,8 @@ class ServeOptions:
     """0 takes a free one."""
     store: str = DEFAULT_STORE
     """`sqlite:PATH`, a bare path (the same), or `memory`."""
+    policy: str | None = None
+    """A TOML file of rules that allow, ask or deny tool calls (docs/policy.md); it is read again when it changes."""
     workers: int = default_workers()
     """How many turns are at work at once. A turn that waits for a person is not at work."""
     queue: int = 1000

@@ -12,7 +12,7 @@ use crate::domain::event::Event;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
-use crate::domain::policy::{self, Decided, Verdict};
+use crate::domain::policy::{self, Decided, Ruling, Verdict};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -63,6 +63,7 @@ impl Engine {
         if is_at_work && standing.pause.is_some() {
             self.live.go_on(self, turn, epoch);
         }
+        let records = self.rule_on(records, Arc::clone(&standing.rules)).await?;
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
         let written = self.store.transact(move |tx| {
@@ -70,11 +71,11 @@ impl Engine {
             let (own, written, now) = (Vec::new(), Written::default(), clock::now());
             let mut writing = Writing { engine: &engine, tx, turn, epoch, now, session, standing, own, written };
             let last = records.len().saturating_sub(1);
-            for (place, record) in records.into_iter().enumerate() {
+            for (place, (record, ruling)) in records.into_iter().enumerate() {
                 let outcome = match record {
                     // It went on right after that: parked here, what it said next would come from nobody.
                     Record::Waiting { .. } if place < last => Ok(None),
-                    record => writing.record(record, can_replay),
+                    record => writing.record(record, ruling, can_replay),
                 };
                 match outcome {
                     Err(error) if !is_refusal(&error) => return Err(error),
@@ -120,7 +121,7 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Writing<'_> {
-    fn record(&mut self, record: Record, can_replay: bool) -> Result<Option<Appended>, Error> {
+    fn record(&mut self, record: Record, ruling: Ruling, can_replay: bool) -> Result<Option<Appended>, Error> {
         match record {
             Record::Step { step, result } => {
                 self.written.steps += 1;
@@ -128,7 +129,7 @@ impl Writing<'_> {
             }
             Record::Intent { step } => self.append(&Entry::Intent { step }).map(Some),
             Record::Timer { path, due } => self.append(&Entry::Timer { path, due }).map(Some),
-            Record::Ask { step, ask } => self.ask(step, *ask).map(Some),
+            Record::Ask { step, ask } => self.ask(step, *ask, ruling).map(Some),
             Record::Wakes(wakes) => {
                 // Inside of a step raw I/O is where it belongs.
                 let outside = wakes.iter().find(|wake| !wake.is_in_step());
@@ -150,8 +151,8 @@ impl Writing<'_> {
         Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }
 
-    fn ask(&mut self, step: StepIdentity, ask: Ask) -> Result<Appended, Error> {
-        match self.engine.verdict(&self.session, &ask) {
+    fn ask(&mut self, step: StepIdentity, ask: Ask, ruling: Ruling) -> Result<Appended, Error> {
+        match policy::decide(&ask, ruling, &self.session.grants) {
             Verdict::Person { rule, ignored } => {
                 for error in ignored {
                     tracing::warn!(session = %self.session.id, %error, "what on_approval decided is no decision");

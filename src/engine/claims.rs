@@ -15,7 +15,8 @@ use super::slots::{Next, Slots};
 use super::turns::owned_turn;
 use super::{Engine, clock, slots};
 use crate::domain::journal::{Entry, Recorded};
-use crate::domain::session::Failure;
+use crate::domain::policy::Rules;
+use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::record::Turn;
@@ -37,8 +38,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn new(engine: &Engine, order: TurnOrder, worked: Duration) -> Self {
-        engine.live.claim(order.turn, order.epoch);
+    fn new(engine: &Engine, order: TurnOrder, rules: Arc<Rules>, worked: Duration) -> Self {
+        engine.live.claim(order.turn, order.epoch, rules);
         Self {
             turn: order.turn,
             epoch: order.epoch,
@@ -90,18 +91,27 @@ impl Engine {
             journal.push(Recorded { at: now, entry });
         }
         faults::at(Point::EngineClaimWritten);
+        let rules = self.rules_at(&journal, || tx.session(turn.session_id))?;
         let order = order(tx, turn, epoch, journal)?;
-        Ok(Claim::new(self, order, Duration::from_millis(turn.worked_ms)))
+        Ok(Claim::new(self, order, rules, Duration::from_millis(turn.worked_ms)))
     }
 
-    /// Writes and claims a new turn inside a transaction.
-    pub(super) fn claim_new(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Claim, Error> {
+    /// Writes and claims a new turn of `session` inside a transaction.
+    pub(super) fn claim_new(
+        &self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        turn: &Turn,
+        now: Timestamp,
+    ) -> Result<Claim, Error> {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
-        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy: false };
+        let rules = self.policies.of_session(session);
+        let policy = !rules.is_empty() || !self.policies.server().is_empty();
+        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![Recorded { at: now, entry }])?;
-        Ok(Claim::new(self, order, Duration::ZERO))
+        Ok(Claim::new(self, order, rules, Duration::ZERO))
     }
 
     /// Wakes a parked or reopened turn of `agent` inside a transaction: it is nobody's and not parked any more, and is

@@ -16,6 +16,7 @@ use super::Engine;
 use super::claims::STORE_PAUSE;
 use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
+use crate::domain::policy::Rules;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point, Rule};
@@ -27,6 +28,8 @@ struct LiveTurn {
     epoch: u64,
     /// How many entries its worker was given with the order.
     known: u64,
+    /// The rules of its session.
+    rules: Arc<Rules>,
     /// Time at work so far, without the current stretch.
     worked: Duration,
     /// Since when it is at work; `None` while it is paused.
@@ -58,12 +61,14 @@ pub struct Pause {
 }
 
 /// A turn at a worker, as a batch of its words finds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Standing {
     /// Whose.
     pub session: SessionId,
     /// How many entries its worker was given with the order.
     pub known: u64,
+    /// The rules of its session.
+    pub rules: Arc<Rules>,
     /// Milliseconds at work so far.
     pub worked_ms: u64,
     /// Where its pause stands, while it is paused.
@@ -85,11 +90,20 @@ pub struct Candidate {
     pub worked_ms: u64,
 }
 
+/// A turn that is claimed and not at its worker yet.
+#[derive(Debug)]
+struct Claimed {
+    epoch: u64,
+    rules: Arc<Rules>,
+    /// What was delivered since.
+    held: Vec<Delivery>,
+}
+
 #[derive(Debug, Default)]
 struct Turns {
     at_workers: HashMap<TurnId, LiveTurn>,
-    /// Claimed at that epoch, and what was delivered since.
-    claimed: HashMap<TurnId, (u64, Vec<Delivery>)>,
+    /// Claimed, and on their way to a worker.
+    claimed: HashMap<TurnId, Claimed>,
     /// What was announced and has not been delivered.
     queues: HashMap<TurnId, Queue>,
     pauses: u64,
@@ -106,15 +120,15 @@ pub struct LiveTurns {
 }
 
 impl LiveTurns {
-    /// A turn is being claimed at `epoch`; see [`super::claims::Claim`].
-    pub fn claim(&self, turn: TurnId, epoch: u64) {
-        self.lock().claimed.insert(turn, (epoch, Vec::new()));
+    /// A turn is being claimed at `epoch`; see [`super::claims::Claim`]. `rules` are those of its session.
+    pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<Rules>) {
+        self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
     }
 
     /// It was not claimed after all, or is not started.
     pub fn unclaim(&self, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
-        if turns.claimed.get(&turn).is_some_and(|(claimed, _)| *claimed == epoch) {
+        if turns.claimed.get(&turn).is_some_and(|claimed| claimed.epoch == epoch) {
             turns.claimed.remove(&turn);
             self.rested.notify_waiters();
         }
@@ -126,8 +140,8 @@ impl LiveTurns {
         let Some(dispatch) = engine.dispatch.get() else { return false };
         let (turn, epoch) = (order.turn, order.epoch);
         let mut turns = self.lock();
-        let held = match turns.claimed.remove(&turn) {
-            Some((claimed, held)) if claimed == epoch => held,
+        let (rules, held) = match turns.claimed.remove(&turn) {
+            Some(claimed) if claimed.epoch == epoch => (claimed.rules, claimed.held),
             Some(newer) => {
                 turns.claimed.insert(turn, newer);
                 return false;
@@ -143,6 +157,7 @@ impl LiveTurns {
             session: order.session,
             epoch,
             known: order.journal.len() as u64,
+            rules,
             worked,
             since: None,
             timer: None,
@@ -212,6 +227,7 @@ impl LiveTurns {
         self.lock().at_workers.get(&turn).filter(is_at).map(|live| Standing {
             session: live.session,
             known: live.known,
+            rules: Arc::clone(&live.rules),
             worked_ms: live.worked_ms(),
             pause: live.paused.as_ref().map(|paused| paused.pause),
         })
@@ -359,7 +375,7 @@ impl LiveTurns {
 impl Turns {
     fn flush(&mut self, engine: &Arc<Engine>, turn: TurnId) {
         while let Some((epoch, delivery)) = self.queues.get_mut(&turn).and_then(Queue::next) {
-            if let Some((_, held)) = self.claimed.get_mut(&turn) {
+            if let Some(Claimed { held, .. }) = self.claimed.get_mut(&turn) {
                 held.push(delivery);
             } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
                 hand_over(self, engine, turn, delivery);

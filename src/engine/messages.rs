@@ -51,7 +51,7 @@ impl Engine {
             let row = Turn::new(turn, id, message, webhook, now);
             tx.insert_turn(&row)?;
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-            let claim = engine.claim_new(tx, &row, now)?;
+            let claim = engine.claim_new(tx, &session, &row, now)?;
             keep_reply(tx, &scope, key, json!({}), now)?;
             faults::at(Point::EngineMessageWritten);
             Ok(Some((claim, reservation, owed)))

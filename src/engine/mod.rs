@@ -25,6 +25,7 @@ pub mod metrics;
 mod owed;
 mod parking;
 mod policy;
+pub mod policy_file;
 mod recovery;
 pub mod retry;
 pub mod runs;
@@ -52,7 +53,7 @@ use feed::Feed;
 use live::LiveTurns;
 use metrics::Counters;
 use owed::Owed;
-use policy::ServerRules;
+use policy::Policies;
 use runs::RunOver;
 use settings::Settings;
 use slots::Slots;
@@ -73,7 +74,7 @@ pub struct Engine {
     feed: Feed,
     webhooks: Option<Arc<Webhooks>>,
     counters: Counters,
-    rules: ServerRules,
+    policies: Policies,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
     /// The server stops: nothing new is taken, pollers and listeners go home.
@@ -120,7 +121,7 @@ impl Engine {
             alarm: Alarm::default(),
             webhooks,
             counters: Counters::default(),
-            rules: ServerRules::default(),
+            policies: Policies::default(),
             run_over: OnceLock::new(),
             stopping,
             stopped: CancellationToken::new(),

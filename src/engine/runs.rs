@@ -205,7 +205,7 @@ impl Engine {
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
         owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-        Ok(Some((self.claim_new(tx, &row, now)?, owed)))
+        Ok(Some((self.claim_new(tx, &session, &row, now)?, owed)))
     }
 
     fn begin_state(&self, tx: &mut dyn Transaction, mut state: RunState, now: Timestamp) -> Result<Begun, Error> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::owed::Owed;
-use super::view::{Health, ReplayNotes, SessionView, Subscription};
+use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::event::Event;
 use crate::domain::interrupt::Interrupt;
@@ -17,12 +17,12 @@ use crate::store::query::{InterruptQuery, Page, SessionQuery};
 use crate::store::{Reader, StoreExt};
 
 impl Engine {
-    /// A new session that remembers `state`.
+    /// A new session.
     ///
     /// # Errors
     /// [`Error::TooManySessions`], [`Error::ShuttingDown`].
-    pub async fn create_session(&self, state: Vec<ChatMessage>) -> Result<SessionView, Error> {
-        self.insert_session(clock::session_id(), state).await
+    pub async fn create_session(&self, new: NewSession) -> Result<SessionView, Error> {
+        self.insert_session(clock::session_id(), new).await
     }
 
     /// The same with the client's own id, as it wrote it. Checked in CONTRACT section 1's order.
@@ -30,19 +30,20 @@ impl Engine {
     /// # Errors
     /// [`Error::CustomIdsDisabled`], [`Error::InvalidSessionId`], [`Error::SessionExists`], then those of
     /// [`Engine::create_session`].
-    pub async fn create_session_with_id(&self, id: &str, state: Vec<ChatMessage>) -> Result<SessionView, Error> {
+    pub async fn create_session_with_id(&self, id: &str, new: NewSession) -> Result<SessionView, Error> {
         if !self.settings.allow_custom_ids {
             return Err(Error::CustomIdsDisabled);
         }
         let id = id.parse().map_err(|_| Error::InvalidSessionId)?;
-        self.insert_session(id, state).await
+        self.insert_session(id, new).await
     }
 
-    async fn insert_session(&self, id: SessionId, state: Vec<ChatMessage>) -> Result<SessionView, Error> {
+    async fn insert_session(&self, id: SessionId, new: NewSession) -> Result<SessionView, Error> {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
-        let session = Session::new(id, &self.settings.agent, state.len(), clock::now());
+        let NewSession { state, rules } = new;
+        let session = Session { rules, ..Session::new(id, &self.settings.agent, state.len(), clock::now()) };
         let max_sessions = self.settings.max_sessions;
         self.store
             .transact(move |tx| {

@@ -8,6 +8,8 @@ use tokio::sync::mpsc;
 use crate::domain::error::Place;
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
+use crate::domain::message::ChatMessage;
+use crate::domain::policy::Rule;
 use crate::domain::session::{Session, Status};
 use crate::store::record::Turn;
 
@@ -37,6 +39,15 @@ impl ReplayNotes {
         let notes = Self { impure_at: turn.impure_at, warnings: turn.warnings };
         (notes.impure_at.is_some() || !notes.warnings.is_empty()).then_some(notes)
     }
+}
+
+/// What a session begins with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NewSession {
+    /// What it remembers.
+    pub state: Vec<ChatMessage>,
+    /// Its own rules.
+    pub rules: Vec<Rule>,
 }
 
 /// One answer as a client posts it.

@@ -4,6 +4,7 @@ mod checks;
 mod convert;
 mod errors;
 mod logging;
+mod policy;
 mod read;
 mod replay;
 mod runs;
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     module.add("FAILPOINTS", faults::places())?;
     logging::register(module)?;
+    policy::register(module)?;
     replay::register(module)?;
     runs::register(module)?;
     states::register(module)?;

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::error::ServerError;
-use super::models::{Alive, HealthResponse};
+use super::models::{Alive, HealthResponse, PolicyResponse};
 use super::problems::problems;
 
 /// Needs no key.
@@ -37,6 +37,7 @@ async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError>
         queued: health.queued,
         total_sessions: health.total_sessions,
         version: env!("CARGO_PKG_VERSION"),
+        policy: app.engine.policy_status().map(PolicyResponse::from),
     }))
 }
 

@@ -5,9 +5,11 @@ use utoipa::ToSchema;
 
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
+use crate::domain::policy::Rule;
 use crate::domain::session::{Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{SessionId, Timestamp};
+use crate::engine::policy_file::PolicyStatus;
 use crate::engine::view::{ReplayNotes, Resumed, SessionView};
 
 /// A session as clients see it.
@@ -41,6 +43,10 @@ pub struct SessionResponse {
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
+    /// Its own rules; left out where it has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub rules: Vec<Rule>,
 }
 
 /// What is to be said about replays of a turn.
@@ -83,6 +89,7 @@ impl From<SessionView> for SessionResponse {
             total_messages: session.total_messages,
             created_at: session.created_at,
             updated_at: session.updated_at,
+            rules: session.rules,
         }
     }
 }
@@ -145,12 +152,15 @@ impl From<Resumed> for ResumeResponse {
     }
 }
 
-/// The body of a new session: none, null, `{}`, or with messages to begin with.
+/// The body of a new session: none, null, `{}`, or with what it begins with.
 #[derive(Debug, ToSchema)]
+#[schema(as = NewSession)]
 #[allow(dead_code)]
-pub struct NewSession {
+pub struct NewSessionBody {
     /// What the session remembers from the start.
     pub state: Option<Vec<ChatMessage>>,
+    /// Rules of its own, which come before those of the server. The first one that matches a tool call decides.
+    pub rules: Option<Vec<Rule>>,
 }
 
 /// A message for the agent.
@@ -210,6 +220,28 @@ pub struct HealthResponse {
     /// The server's version.
     #[schema(value_type = String)]
     pub version: &'static str,
+    /// How the file of `--policy` is; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub policy: Option<PolicyResponse>,
+}
+
+/// How the policy file is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PolicyResponse {
+    /// How many rules hold.
+    pub rules: usize,
+    /// Since when.
+    pub loaded_at: Timestamp,
+    /// Why the file as it is now does not count, with the line; the rules from before hold. Null where it does.
+    #[schema(required)]
+    pub error: Option<String>,
+}
+
+impl From<PolicyStatus> for PolicyResponse {
+    fn from(status: PolicyStatus) -> Self {
+        Self { rules: status.rules, loaded_at: status.loaded_at, error: status.error }
+    }
 }
 
 /// The server is alive, or ready.

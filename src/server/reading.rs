@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::error::ServerError;
 use crate::domain::error::Place;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::policy::{Effect, Rule};
 use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, JsonObject};
@@ -175,6 +176,27 @@ impl Reading {
         ToolCall { id, kind: ToolCallKind::Function, function: FunctionCall { name, arguments } }
     }
 
+    /// A rule; an unknown member could be a misspelt condition.
+    pub fn rule(&mut self, at: At<'_>, value: Value) -> Rule {
+        let mut members = self.object(at, value);
+        let effect = self
+            .required(at, &mut members, "effect")
+            .and_then(|effect| self.one_of(At::Member(&at, "effect"), &effect, Effect::parse, "allow, ask, deny"));
+        let rule = Rule {
+            name: self.required_text(at, &mut members, "name"),
+            effect: effect.unwrap_or(Effect::Ask),
+            tool: self.required_text(at, &mut members, "tool"),
+            agent: self.optional_text(at, &mut members, "agent"),
+            when: self.optional_text(at, &mut members, "when"),
+            reason: self.optional_text(at, &mut members, "reason"),
+        };
+        for name in members.keys() {
+            let msg = "unknown member; known here: name, effect, tool, agent, when, reason";
+            self.wrong(At::Member(&at, name), "unknown_member", msg);
+        }
+        rule
+    }
+
     /// A webhook.
     pub fn webhook(&mut self, at: At<'_>, value: Value) -> Webhook {
         let mut members = self.object(at, value);
@@ -293,6 +315,26 @@ mod tests {
         for value in [json!([]), json!(["user"]), json!(null), json!("hi"), json!(1)] {
             assert_eq!(message(value), Err(vec![(json!(["body"]), "wrong_type".to_owned())]));
         }
+    }
+
+    #[test]
+    fn a_rule_is_read_strictly() {
+        let mut reading = Reading::default();
+        let rule = reading.rule(
+            At::Member(&At::Body, "rule"),
+            json!({"effect": "permit", "tool": ["*"], "when": 1, "agent": null, "wen": "true"}),
+        );
+        let wrong = reading.finish(rule).map_err(places);
+        assert_eq!(
+            wrong,
+            Err(vec![
+                (json!(["body", "rule", "effect"]), "unknown_value".to_owned()),
+                (json!(["body", "rule", "name"]), "missing".to_owned()),
+                (json!(["body", "rule", "tool"]), "wrong_type".to_owned()),
+                (json!(["body", "rule", "when"]), "wrong_type".to_owned()),
+                (json!(["body", "rule", "wen"]), "unknown_member".to_owned()),
+            ])
+        );
     }
 
     #[test]

@@ -13,17 +13,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::body::{Limits, read_json};
+use super::body::read_json;
 use super::error::ServerError;
-use super::models::{NewSession, SessionResponse, SessionStatus, SessionSummary};
+use super::models::{NewSessionBody, SessionResponse, SessionStatus, SessionSummary};
 use super::params::{Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use super::telemetry::LongPoll;
-use crate::domain::message::ChatMessage;
 use crate::domain::session::Status;
 use crate::domain::{Error, SessionId};
-use crate::engine::view::SessionView;
+use crate::engine::view::{NewSession, SessionView};
 use crate::store::query::SessionQuery;
 
 /// The statuses a session can have, for messages.
@@ -50,9 +49,10 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
 
 /// Create a session
 ///
-/// The body is optional: none, null, `{}`, or messages that the session remembers from the start.
+/// The body is optional: none, null, `{}`, or what the session begins with: messages that it remembers, and rules of its
+/// own, which come before those of the server.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
-    request_body = Option<NewSession>,
+    request_body = Option<NewSessionBody>,
     responses(
         (status = 201, description = "The new session, idle.", body = SessionResponse,
             headers(("Location" = String, description = "`/sessions/{session_id}`"))),
@@ -60,8 +60,8 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
     )
 )]
 async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, ServerError> {
-    let state = read_state(&headers, body, app.limits()).await?;
-    Ok(created(app.engine.create_session(state).await?))
+    let new = read_new(&app, &headers, body).await?;
+    Ok(created(app.engine.create_session(new).await?))
 }
 
 /// Create a session with an id of your own
@@ -69,7 +69,7 @@ async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> R
 /// Only where the server was started with `--allow-custom-ids`.
 #[utoipa::path(put, path = "/sessions/{session_id}", tag = "sessions", operation_id = "create_session_with_id",
     params(("session_id" = SessionId, Path, description = "A UUID; anything else is a 400.")),
-    request_body = Option<NewSession>,
+    request_body = Option<NewSessionBody>,
     responses(
         (status = 201, description = "The new session, idle.", body = SessionResponse,
             headers(("Location" = String, description = "`/sessions/{session_id}`"))),
@@ -88,8 +88,8 @@ async fn create_session_with_id(
     }
     let Path(id) = id.map_err(|_| Error::InvalidSessionId)?;
     id.parse::<SessionId>().map_err(|_| Error::InvalidSessionId)?;
-    let state = read_state(&headers, body, app.limits()).await?;
-    Ok(created(app.engine.create_session_with_id(&id, state).await?))
+    let new = read_new(&app, &headers, body).await?;
+    Ok(created(app.engine.create_session_with_id(&id, new).await?))
 }
 
 /// List sessions
@@ -201,16 +201,22 @@ async fn retry_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(status)).into_response())
 }
 
-async fn read_state(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Vec<ChatMessage>, ServerError> {
-    let Some(body) = read_json(headers, body, limits).await?.filter(|body| !body.is_null()) else {
-        return Ok(Vec::new());
+async fn read_new(app: &App, headers: &HeaderMap, body: Body) -> Result<NewSession, ServerError> {
+    let Some(body) = read_json(headers, body, app.limits()).await?.filter(|body| !body.is_null()) else {
+        return Ok(NewSession::default());
     };
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
-    let state = present(&mut members, "state");
-    let at = At::Member(&At::Body, "state");
-    let state = state.map(|state| reading.array(at, state, Reading::message)).unwrap_or_default();
-    reading.finish(state)
+    let (state, rules) = (present(&mut members, "state"), present(&mut members, "rules"));
+    let (at_state, at_rules) = (At::Member(&At::Body, "state"), At::Member(&At::Body, "rules"));
+    let state = state.map(|state| reading.array(at_state, state, Reading::message)).unwrap_or_default();
+    let rules = rules.map(|rules| reading.array(at_rules, rules, Reading::rule)).unwrap_or_default();
+    let new = reading.finish(NewSession { state, rules })?;
+    app.engine.compile_rules(&new.rules).await.map_err(|errors| {
+        let place = at_rules.loc();
+        ServerError::invalid(errors.into_iter().map(|error| error.under(&place)).collect())
+    })?;
+    Ok(new)
 }
 
 fn created(view: SessionView) -> Response {

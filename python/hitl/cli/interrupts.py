@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="What waits for a person, over all sessions, and answering it.")
 
+Always = Annotated[
+    bool,
+    typer.Option("--always", help="Also later calls of this tool in this session; `hitl sessions grants` lists it."),
+]
 StatusFilter = Literal["pending", "resolved", "expired", "cancelled", "all"]
 
 
@@ -85,23 +89,71 @@ def show(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = No
 
 
 @app.command("approve")
-def approve(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+def approve(
+    interrupt_id: InterruptId,
+    always: Always = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
     """Let a tool run with exactly the arguments that `show` shows."""
     with connect(url, api_key) as client:
-        _print_accepted(client.approve(interrupt_id), json)
+        _print_accepted(client.approve(interrupt_id, always=always), json)
+
+
+@app.command("edit")
+def edit(
+    interrupt_id: InterruptId,
+    args: Annotated[
+        str,
+        typer.Argument(
+            metavar="ARGS", help="All of its arguments as JSON; - reads standard input.", show_default=False
+        ),
+    ],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Let a tool run with other arguments; the model is told."""
+    arguments = _parse(sys.stdin.read() if args == "-" else args)
+    if not isinstance(arguments, dict):
+        usage_error("the arguments are no JSON object", """for example '{"path": "/tmp/x"}'""")
+    with connect(url, api_key) as client:
+        _print_accepted(client.edit(interrupt_id, arguments), json)
+
+
+@app.command("respond")
+def respond(
+    interrupt_id: InterruptId,
+    message: Annotated[
+        str,
+        typer.Argument(metavar="JSON", help="The tool's result as JSON; - reads standard input.", show_default=False),
+    ],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Answer in a tool's place: it does not run."""
+    value = _parse(sys.stdin.read() if message == "-" else message)
+    with connect(url, api_key) as client:
+        _print_accepted(client.respond(interrupt_id, value), json)
 
 
 @app.command("reject")
 def reject(
     interrupt_id: InterruptId,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; the model hears it.")] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", help="What the model hears instead of the built-in text.")
+    ] = None,
+    always: Always = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
 ) -> None:
     """Do not let a tool run."""
     with connect(url, api_key) as client:
-        _print_accepted(client.reject(interrupt_id, reason), json)
+        _print_accepted(client.reject(interrupt_id, reason, message=message, always=always), json)
 
 
 @app.command("answer")

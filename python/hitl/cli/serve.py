@@ -38,6 +38,9 @@ def serve(
     host: Annotated[str, _option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _option("--port", help="Port; 0 takes a free one.")] = 8000,
     store: Annotated[str, _option("--store", help="sqlite:PATH, or memory.")] = DEFAULT_STORE,
+    policy: Annotated[
+        str | None, _option("--policy", help="TOML file of rules for tool calls; read again when it changes.")
+    ] = None,
     isolation: Annotated[
         Isolation, _option("--isolation", help="A process for each turn, or asyncio tasks in a few workers.")
     ] = "process",
@@ -126,6 +129,7 @@ def serve(
             host=host,
             port=port,
             store=store,
+            policy=policy,
             workers=workers,
             queue=queue,
             isolation=isolation,

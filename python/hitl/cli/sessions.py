@@ -25,7 +25,7 @@ from hitl.cli.stored import page_of, stored_sessions
 from hitl.cli.text import exact_json, one_line, plain
 
 if TYPE_CHECKING:
-    from hitl.client import Session
+    from hitl.client import Grant, Session
 
 app = typer.Typer(no_args_is_help=True, help="Make, look at, talk to and remove sessions.")
 
@@ -164,6 +164,38 @@ def retry(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None,
     _print_accepted(accepted.raw, accepted.status, json)
 
 
+@app.command("grants")
+def grants(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """List what was decided for the rest of a session (`--always`)."""
+    with connect(url, api_key) as client:
+        found = client.list_grants(session_id)
+    if wants_json(json):
+        print_json([grant.raw for grant in found])
+        return
+    print_table(
+        ["GRANT", "DECISION", "AGENT", "TOOL"],
+        ((grant.grant_id, grant.decision, grant.agent or "", _granted(grant)) for grant in found),
+        empty="Nothing was decided for the rest of this session.",
+    )
+
+
+@app.command("revoke")
+def revoke(
+    session_id: SessionId,
+    grant_id: Annotated[str, typer.Argument(metavar="GRANT", help="The grant's id.", show_default=False)],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Take a grant back: later calls of its tool ask again."""
+    with connect(url, api_key) as client:
+        client.revoke_grant(session_id, grant_id)
+    if wants_json(json):
+        print_json({"session_id": session_id, "grant_id": grant_id, "revoked": True})
+    else:
+        console().print(Text("Revoked."))
+
+
 @app.command("delete")
 def delete(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Delete a session and everything of it."""
@@ -173,6 +205,12 @@ def delete(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None
         print_json({"session_id": session_id, "deleted": True})
     else:
         console().print(Text("Deleted."))
+
+
+def _granted(grant: Grant) -> str:
+    source = f" ({grant.tool_source})" if grant.tool_source is not None else ""
+    reason = f": {grant.reason}" if grant.reason is not None else ""
+    return f"{grant.tool}{source}{reason}"
 
 
 def _print_accepted(raw: Any, status: str, json: bool) -> None:

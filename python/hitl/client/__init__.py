@@ -31,6 +31,7 @@ from hitl.client.errors import (
 from hitl.client.models import (
     Accepted,
     Event,
+    Grant,
     Health,
     Interrupt,
     InterruptStatus,
@@ -56,6 +57,7 @@ __all__ = [
     "EventStream",
     "Forbidden",
     "Gone",
+    "Grant",
     "Health",
     "Interrupt",
     "InterruptStatus",

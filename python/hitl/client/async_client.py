@@ -63,6 +63,10 @@ class AsyncClient:
     answer = _method(calls.answer)
     approve = _method(calls.approve)
     reject = _method(calls.reject)
+    edit = _method(calls.edit)
+    respond = _method(calls.respond)
+    list_grants = _method(calls.list_grants)
+    revoke_grant = _method(calls.revoke_grant)
     wait = _method(calls.wait)
     ask = _method(calls.ask)
 

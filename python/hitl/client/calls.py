@@ -7,7 +7,7 @@ several (`wait`, `ask`). `Client` and `AsyncClient` only differ in how they carr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from hitl.client.models import Accepted, Health, Interrupt, Page, Session, SessionSummary
+from hitl.client.models import Accepted, Grant, Health, Interrupt, Page, Session, SessionSummary
 from hitl.messages import ChatMessage
 
 Result = TypeVar("Result")
@@ -68,13 +68,19 @@ def health() -> Call[Health]:
 
 
 def create_session(
-    state: list[ChatMessage] | list[Mapping[str, Any]] | None = None, *, session_id: str | None = None
+    state: list[ChatMessage] | list[Mapping[str, Any]] | None = None,
+    *,
+    session_id: str | None = None,
+    rules: Sequence[Mapping[str, Any]] | None = None,
 ) -> Call[Session]:
     """A new session, idle, which starts with the messages of `state`.
 
     session_id: a UUID of one's own; the server takes it only with `--allow-custom-ids` (`MethodNotAllowed` else).
+    rules: its own, before those of the server: `{"name", "effect", "tool", "agent"?, "when"?, "reason"?}`.
     """
-    body = {} if state is None else {"state": [_message(message) for message in state]}
+    body: dict[str, Any] = {} if state is None else {"state": [_message(message) for message in state]}
+    if rules is not None:
+        body["rules"] = [dict(rule) for rule in rules]
     method, path = ("POST", "/sessions") if session_id is None else ("PUT", session_path(session_id))
     return Call(method, path, _read_session, body=body)
 
@@ -196,17 +202,52 @@ def answer(interrupt_id: str, value: Any, *, idempotency_key: str | None = None)
     )
 
 
-def approve(interrupt_id: str) -> Call[Accepted]:
-    """Let the tool run with exactly the arguments that were shown."""
-    return answer(interrupt_id, {"approved": True})
+def approve(interrupt_id: str, *, always: bool = False) -> Call[Accepted]:
+    """Let the tool run with exactly the arguments that were shown.
+
+    always: also without asking, whatever its arguments, for the rest of the session; `list_grants` shows it.
+    """
+    return answer(interrupt_id, {"approved": True, **_always(always)})
 
 
-def reject(interrupt_id: str, reason: str | None = None) -> Call[Accepted]:
-    """Do not let the tool run; the model hears the reason."""
-    value: dict[str, Any] = {"approved": False}
+def edit(interrupt_id: str, args: Mapping[str, Any]) -> Call[Accepted]:
+    """Let the tool run with these arguments, all of them, instead of those that were shown; the model is told.
+
+    `Invalid` where they do not fit the tool, or a rule denies them: it still waits.
+    """
+    return answer(interrupt_id, {"type": "edit", "args": dict(args)})
+
+
+def reject(
+    interrupt_id: str, reason: str | None = None, *, message: str | None = None, always: bool = False
+) -> Call[Accepted]:
+    """Do not let the tool run; the model hears the reason.
+
+    message: what the model hears instead of the built-in text.
+    always: also without asking for the rest of the session.
+    """
+    value: dict[str, Any] = {"approved": False} if message is None else {"type": "reject", "message": message}
     if reason is not None:
         value["reason"] = reason
-    return answer(interrupt_id, value)
+    return answer(interrupt_id, {**value, **_always(always)})
+
+
+def respond(interrupt_id: str, message: Any) -> Call[Accepted]:
+    """Answer in the tool's place: it does not run, `message` (any JSON value) is its result."""
+    return answer(interrupt_id, {"type": "respond", "message": message})
+
+
+# --- grants ---
+
+
+def list_grants(session_id: str) -> Call[list[Grant]]:
+    """What was decided for the rest of the session, oldest first."""
+    return Call("GET", session_path(session_id, "grants"), lambda data, _: [Grant.from_json(entry) for entry in data])
+
+
+def revoke_grant(session_id: str, grant_id: str) -> Call[None]:
+    """Take a grant back: later calls ask again."""
+    return Call("DELETE", session_path(session_id, "grants", quote(grant_id, safe="")), _read_nothing)
 
 
 # --- what takes several calls ---
@@ -247,6 +288,10 @@ def _message(message: Message) -> Mapping[str, Any]:
     if isinstance(message, str):
         return {"role": "user", "content": message}
     return message.to_dict() if isinstance(message, ChatMessage) else message
+
+
+def _always(always: bool) -> Mapping[str, bool]:
+    return {"always": True} if always else {}
 
 
 def _key(idempotency_key: str | None) -> Mapping[str, str]:

@@ -169,6 +169,40 @@ class SessionSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """A decision for the rest of a session, about one tool of one agent.
+
+    created_by: who decided, where authentication told.
+    """
+
+    grant_id: str
+    agent: str | None
+    tool: str
+    decision: Literal["approve", "reject"]
+    reason: str | None
+    message: str | None
+    created_at: datetime
+    created_by: str | None
+    tool_source: str | None
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Grant:
+        return cls(
+            grant_id=data["grant_id"],
+            agent=data.get("agent"),
+            tool=data["tool"],
+            decision=data["decision"],
+            reason=data.get("reason"),
+            message=data.get("message"),
+            created_at=datetime.fromisoformat(data["created_at"]),
+            created_by=data.get("created_by"),
+            tool_source=data.get("tool_source"),
+            raw=data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """A request that was taken: the session's status right after it.
 

@@ -11,15 +11,22 @@ use crate::domain::decision::{Decider, Decision};
 use crate::domain::grant::{Grant, Scope};
 use crate::domain::interrupt::{Ask, Interrupt};
 
-/// What stands before a call is made.
+/// The rules that are asked about a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
-    /// The rules of the session.
+    /// The rules of the session, which come first.
     pub session: &'a Rules,
     /// The rules of the server.
     pub server: &'a Rules,
-    /// What was decided for the rest of the session.
-    pub grants: &'a [Grant],
+}
+
+/// What the rules say about what asks. Made apart from [`decide`], since expressions may take their time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ruling {
+    /// The rule for the call as it is.
+    call: Option<Matched>,
+    /// The rule for the call as the tool's own code would have it.
+    edited: Option<Matched>,
 }
 
 /// Who decides, and how.
@@ -59,6 +66,24 @@ impl Standing<'_> {
     pub fn first_match(&self, call: Call<'_>) -> Option<Matched> {
         self.session.first_match(call).or_else(|| self.server.first_match(call))
     }
+
+    /// What the rules say about what asks; nothing about what is no tool approval.
+    pub fn rule_on(&self, ask: &Ask) -> Ruling {
+        let Some(scope) = ask.scope().filter(|_| !self.is_empty()) else { return Ruling::default() };
+        let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
+        let call = Call { tool: scope.tool, args, agent: scope.agent };
+        let proposed = ask.proposed.as_ref().and_then(|proposed| Decision::read(proposed, terms(ask.into())).ok());
+        let edited = match proposed {
+            Some(Decision::Edit { args }) => self.first_match(Call { args: &Value::Object(args), ..call }),
+            _ => None,
+        };
+        Ruling { call: self.first_match(call), edited }
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.session.is_empty() && self.server.is_empty()
+    }
 }
 
 impl Verdict {
@@ -78,21 +103,19 @@ impl Verdict {
 }
 
 /// Decides over what asks, or says that a person has to. What is no tool approval is always for a person.
-pub fn decide(ask: &Ask, standing: Standing<'_>) -> Verdict {
+pub fn decide(ask: &Ask, ruling: Ruling, grants: &[Grant]) -> Verdict {
     let Some(scope) = ask.scope() else { return Verdict::person(None) };
-    let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
-    let call = Call { tool: scope.tool, args, agent: scope.agent };
     let allowed = terms(ask.into()).allowed;
-    match standing.first_match(call) {
+    match ruling.call {
         Some(matched) if matched.effect == Effect::Deny => Verdict::denied(matched),
         Some(matched) if matched.effect == Effect::Allow && allowed.contains(&Decision::APPROVE.kind()) => {
             Verdict::decided(Decision::APPROVE, matched.rule(), Some(POLICY))
         }
-        Some(matched) => granted(ask, scope, standing).unwrap_or_else(|| Verdict::person(Some(matched.rule()))),
+        Some(matched) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(Some(matched.rule()))),
         None if !ask.required => Verdict::decided(Decision::APPROVE, DEFAULT.to_owned(), None),
         None => match &ask.proposed {
-            Some(proposed) => decided_by_code(ask, call, proposed, standing),
-            None => granted(ask, scope, standing).unwrap_or_else(|| Verdict::person(None)),
+            Some(proposed) => decided_by_code(ask, proposed, ruling.edited),
+            None => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(None)),
         },
     }
 }
@@ -100,7 +123,7 @@ pub fn decide(ask: &Ask, standing: Standing<'_>) -> Verdict {
 /// What is wrong with an answer that lets a call run which a rule denies.
 pub fn denial(answered: &Interrupt, standing: Standing<'_>) -> Option<FieldError> {
     let (scope, value) = (answered.scope()?, answered.value.as_ref()?);
-    if standing.session.is_empty() && standing.server.is_empty() {
+    if standing.is_empty() {
         return None;
     }
     let asked = answered.payload.get("tool_args").unwrap_or(&Value::Null);
@@ -116,8 +139,8 @@ pub fn denial(answered: &Interrupt, standing: Standing<'_>) -> Option<FieldError
 }
 
 /// What a grant for these calls says.
-fn granted(ask: &Ask, scope: Scope<'_>, standing: Standing<'_>) -> Option<Verdict> {
-    let grant = standing.grants.iter().find(|grant| grant.scope() == scope)?;
+fn granted(ask: &Ask, scope: Scope<'_>, grants: &[Grant]) -> Option<Verdict> {
+    let grant = grants.iter().find(|grant| grant.scope() == scope)?;
     let decision = grant.decision();
     terms(ask.into())
         .allowed
@@ -126,18 +149,11 @@ fn granted(ask: &Ask, scope: Scope<'_>, standing: Standing<'_>) -> Option<Verdic
 }
 
 /// What the tool's own code says; an edit is for the rules again, with what it would run.
-fn decided_by_code(ask: &Ask, call: Call<'_>, proposed: &Value, standing: Standing<'_>) -> Verdict {
-    let decision = match Decision::read(proposed, terms(ask.into())) {
-        Ok(decision) => decision,
-        Err(ignored) => return Verdict::Person { rule: None, ignored },
-    };
-    if let Decision::Edit { args } = &decision {
-        let args = Value::Object(args.clone());
-        match standing.first_match(Call { args: &args, ..call }) {
-            Some(matched) if matched.effect == Effect::Deny => return Verdict::denied(matched),
-            Some(matched) if matched.effect == Effect::Ask => return Verdict::person(Some(matched.rule())),
-            _ => {}
-        }
+fn decided_by_code(ask: &Ask, proposed: &Value, edited: Option<Matched>) -> Verdict {
+    match (Decision::read(proposed, terms(ask.into())), edited) {
+        (Err(ignored), _) => Verdict::Person { rule: None, ignored },
+        (Ok(_), Some(matched)) if matched.effect == Effect::Deny => Verdict::denied(matched),
+        (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(Some(matched.rule())),
+        (Ok(decision), _) => Verdict::decided(decision, ON_APPROVAL.to_owned(), Some(ON_APPROVAL)),
     }
-    Verdict::decided(decision, ON_APPROVAL.to_owned(), Some(ON_APPROVAL))
 }

@@ -141,7 +141,7 @@ impl World {
     }
 
     pub async fn session(&self) -> SessionId {
-        self.engine.create_session(Vec::new()).await.unwrap().session.id
+        self.engine.create_session(crate::engine::view::NewSession::default()).await.unwrap().session.id
     }
 
     /// A session that was made while the store took it.

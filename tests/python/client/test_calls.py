@@ -44,7 +44,12 @@ def test_both_clients_offer_the_same_methods() -> None:
 
 
 def test_methods_say_what_they_take() -> None:
-    assert list(inspect.signature(Client("http://localhost").reject).parameters) == ["interrupt_id", "reason"]
+    assert list(inspect.signature(Client("http://localhost").reject).parameters) == [
+        "interrupt_id",
+        "reason",
+        "message",
+        "always",
+    ]
     assert "reason" in (Client.reject.__doc__ or "")
 
 

@@ -26,6 +26,8 @@ ENDPOINTS = {
     "/sessions/{session_id}/messages": {"get", "post"},
     "/sessions/{session_id}/resume": {"post"},
     "/sessions/{session_id}/cancel": {"post"},
+    "/sessions/{session_id}/grants": {"get"},
+    "/sessions/{session_id}/grants/{grant_id}": {"delete"},
     "/sessions/{session_id}/events": {"get"},
     "/events": {"get"},
     "/interrupts": {"get"},
@@ -33,8 +35,9 @@ ENDPOINTS = {
     "/interrupts/{interrupt_id}/resume": {"post"},
 }
 # Here a request may be right by its schema and still be refused: an id that is no UUID, a webhook to a private
-# address, an interrupt answered twice in one request.
+# address, an interrupt answered twice in one request, an expression that is none.
 BEYOND_A_SCHEMA = {
+    ("/sessions", "post"),
     ("/sessions/{session_id}", "put"),
     ("/sessions/{session_id}/messages", "post"),
     ("/sessions/{session_id}/resume", "post"),

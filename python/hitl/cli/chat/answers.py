@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hitl.cli.chat.prompts import Choice, choose, choose_several, enter_text
@@ -36,29 +37,64 @@ class Answerer:
     async def ask(self, interrupt: Interrupt, refused: Answer | None) -> Answer:
         """refused: the answer that the server would not take, when this is not the first attempt."""
         if interrupt.type == "tool_approval":
-            return await self._approval(interrupt)
+            return await self._approval(interrupt, "" if refused is None else refused.draft)
         if interrupt.type == "user_input" and _has_questions(interrupt.payload):
             return await self._questions(interrupt.payload["questions"])
         if refused is None:
             self._screen.custom(interrupt)
         return await self._any_json(interrupt, "" if refused is None else refused.draft)
 
-    async def _approval(self, interrupt: Interrupt) -> Answer:
-        tool = str(interrupt.tool_name)
-        allowed = interrupt.allowed_decisions
-        decisions = []
+    async def _approval(self, interrupt: Interrupt, draft: str) -> Answer:
+        tool, allowed = str(interrupt.tool_name), interrupt.allowed_decisions
+        ways: list[tuple[str, Callable[[], Awaitable[Answer | None]]]] = []
+
+        def plainly(label: str, value: Any) -> None:
+            async def decide() -> Answer:
+                return Answer(value, [(tool, label)])
+
+            ways.append((label, decide))
+
         if allowed is None or "approve" in allowed:
-            decisions.append(("Yes", True, False))
-        if allowed is None or "reject" in allowed or not decisions:
-            decisions += [("No", False, False), ("No, and tell it why", False, True)]
+            plainly("Yes", {"approved": True})
+        if allowed is None or "reject" in allowed:
+            plainly("No", {"approved": False})
+            ways.append(("No, and tell it why", partial(self._rejection, tool)))
+        if allowed is not None and "approve" in allowed:
+            plainly("Yes, and do not ask again in this session", {"approved": True, "always": True})
+        if allowed is not None and "edit" in allowed:
+            ways.append(("Yes, with other arguments", partial(self._edit, interrupt, draft)))
+        if allowed is not None and "respond" in allowed:
+            ways.append(("Answer in its place", partial(self._response, tool, draft)))
         while True:
-            index = await choose(f"Run {tool}?", [Choice(label) for label, _, _ in decisions])
-            label, approved, with_reason = decisions[index]
-            if not with_reason:
-                return Answer({"approved": approved}, [(tool, label)])
-            reason = await enter_text("Why not? (empty to go back)")
-            if reason:
-                return Answer({"approved": False, "reason": reason}, [(tool, f"No: {reason}")])
+            index = await choose(f"Run {tool}?", [Choice(label) for label, _ in ways])
+            answer = await ways[index][1]()
+            if answer is not None:
+                return answer
+
+    async def _rejection(self, tool: str) -> Answer | None:
+        reason = await enter_text("Why not? (empty to go back)")
+        return Answer({"approved": False, "reason": reason}, [(tool, f"No: {reason}")]) if reason else None
+
+    async def _edit(self, interrupt: Interrupt, draft: str) -> Answer | None:
+        """None: the person goes back, or leaves the arguments as they are."""
+        shown = exact_json(interrupt.tool_args)
+        while True:
+            draft = await enter_text("Its arguments as JSON (empty to go back):", default=draft or shown)
+            if not draft:
+                return None
+            try:
+                args = json.loads(draft, parse_constant=_refuse_constant)
+            except ValueError as error:
+                self._screen.note(f"That is not JSON: {error}")
+                continue
+            if isinstance(args, dict):
+                value = {"type": "edit", "args": args}
+                return Answer(value, [(str(interrupt.tool_name), f"Yes, with {exact_json(args)}")], draft)
+            self._screen.note("Arguments are a JSON object, such as " + shown)
+
+    async def _response(self, tool: str, draft: str) -> Answer | None:
+        text = await enter_text("What does it return? (empty to go back)", default=draft)
+        return Answer({"type": "respond", "message": text}, [(tool, text)], text) if text else None
 
     async def _questions(self, questions: Sequence[Mapping[str, Any]]) -> Answer:
         answers: dict[str, Any] = {}

@@ -1,0 +1,44 @@
+//! What the rules of a policy file say about a call, as a Python function.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use super::convert::to_json;
+use crate::domain::policy::{Call, Look, file};
+
+/// Adds the function to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(try_policy, module)?)
+}
+
+/// What each rule of a policy (the text of its file) makes of a call, up to the one that decides: a list of `{"name",
+/// "effect", "look", "failed", "reason"}`, where `look` is `other_tool`, `other_agent`, `untrue` or `decides`. Raises
+/// `ValueError`, which names the line, where the text is no policy.
+#[pyfunction]
+#[pyo3(signature = (text, tool, args, agent = None))]
+fn try_policy<'py>(
+    text: &str,
+    tool: &str,
+    args: &Bound<'py, PyAny>,
+    agent: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let rules = file::read(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let arguments = to_json(args, "args")?;
+    let mut looks: Vec<Value> = Vec::new();
+    for (rule, look) in rules.look(Call { tool, args: &arguments, agent }) {
+        let (word, effect, failed) = match &look {
+            Look::OtherTool => ("other_tool", rule.effect, None),
+            Look::OtherAgent => ("other_agent", rule.effect, None),
+            Look::Untrue => ("untrue", rule.effect, None),
+            Look::Matched(matched) => ("decides", matched.effect, matched.failed.clone()),
+        };
+        looks.push(json!({
+            "name": rule.name, "effect": effect, "look": word, "failed": failed, "reason": rule.reason,
+        }));
+        if matches!(look, Look::Matched(_)) {
+            break;
+        }
+    }
+    Ok(pythonize::pythonize(args.py(), &looks)?)
+}

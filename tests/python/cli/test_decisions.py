@@ -1,0 +1,140 @@
+"""Decisions, grants and `hitl policy test` from the command line, at a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hitl.cli import exit_codes
+from tests.python.cli.conftest import Run
+from tests.python.support.api import Api, Json, tool_results
+from tests.python.support.served import Served
+
+POLICY = """
+[[rule]]
+name = "much"
+effect = "deny"
+tool = "pay"
+when = "args.amount > 100"
+reason = "ask the treasurer"
+
+[[rule]]
+name = "bankers"
+effect = "allow"
+tool = "p*"
+agent = "bank"
+
+[[rule]]
+name = "rest"
+effect = "ask"
+tool = "pay"
+when = "args.to == 'bob'"
+"""
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served("puppet", isolation="task", workers=4) as server:
+        yield server
+
+
+@pytest.fixture
+def api(served: Served) -> Api:
+    return served.api
+
+
+@pytest.fixture
+def asked(api: Api, tmp_path: Path) -> Json:
+    return asks(api, api.create(), tmp_path)
+
+
+def asks(api: Api, session_id: str, folder: Path, questions: int = 1) -> Json:
+    call = {"name": "charge", "args": {"ledger": str(folder / "ledger"), "cents": 100}}
+    return api.settled(session_id, json.dumps([[call]]), questions)
+
+
+def decide(hitl: Run, served: Served, session: Json, command: str, *arguments: str) -> int:
+    interrupt = session["interrupts"][0]["interrupt_id"]
+    return hitl("interrupts", command, interrupt, *arguments, "--url", served.url).returncode
+
+
+def test_approve_always_is_listed_and_revoked(hitl: Run, served: Served, api: Api, asked: Json, tmp_path: Path) -> None:
+    session_id = asked["session_id"]
+    assert decide(hitl, served, asked, "approve", "--always") == exit_codes.OK
+    api.wait(session_id)
+    assert asks(api, session_id, tmp_path, 0)["status"] == "idle"
+    (grant,) = json.loads(hitl("sessions", "grants", session_id, "--url", served.url).stdout)
+    assert (grant["tool"], grant["decision"]) == ("charge", "approve")
+    revoked = hitl("sessions", "revoke", session_id, grant["grant_id"], "--url", served.url)
+    assert json.loads(revoked.stdout)["revoked"] is True
+    again = hitl("sessions", "revoke", session_id, grant["grant_id"], "--url", served.url)
+    assert again.returncode == exit_codes.NOT_FOUND
+    assert asks(api, session_id, tmp_path)["status"] == "interrupted"
+
+
+def test_edit_runs_with_other_arguments(hitl: Run, served: Served, api: Api, asked: Json, tmp_path: Path) -> None:
+    wrong = {"ledger": str(tmp_path / "ledger"), "cents": "few"}
+    assert decide(hitl, served, asked, "edit", json.dumps(wrong)) != exit_codes.OK
+    assert decide(hitl, served, asked, "edit", "[]") == exit_codes.USAGE
+    assert decide(hitl, served, asked, "edit", "{") == exit_codes.USAGE
+    assert api.session(asked["session_id"])["status"] == "interrupted"
+    assert decide(hitl, served, asked, "edit", json.dumps({**wrong, "cents": 5})) == exit_codes.OK
+    (told,) = tool_results(api.wait(asked["session_id"]))
+    assert told.startswith("charged 5\n\n[A person changed")
+
+
+def test_reject_with_a_message_of_its_own(hitl: Run, served: Served, api: Api, asked: Json) -> None:
+    assert decide(hitl, served, asked, "reject", "--message", "Ask legal first") == exit_codes.OK
+    assert tool_results(api.wait(asked["session_id"])) == [{"error": "Ask legal first"}]
+
+
+def test_respond_is_refused_where_it_is_not_allowed(hitl: Run, served: Served, api: Api, asked: Json) -> None:
+    assert decide(hitl, served, asked, "respond", '"done by hand"') != exit_codes.OK
+    assert api.session(asked["session_id"])["status"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("args", "agent", "rule", "effect"),
+    [
+        ('{"amount": 500}', None, "much", "deny"),
+        ('{"amount": 5}', "bank", "bankers", "allow"),
+        ('{"amount": 5, "to": "bob"}', None, "rest", "ask"),
+        ('{"amount": 5, "to": "eve"}', None, None, None),
+        ('{"amount": "5"}', "bank", "much", "ask"),
+        ("{}", None, "much", "ask"),
+    ],
+)
+def test_policy_test_says_which_rule_decides(
+    hitl: Run, tmp_path: Path, args: str, agent: str | None, rule: str | None, effect: str | None
+) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    more = [] if agent is None else ["--agent", agent]
+    tried = hitl("policy", "test", "pay", args, *more)
+    assert tried.returncode == exit_codes.OK, tried.stderr
+    report = json.loads(tried.stdout)
+    assert (report["rule"], report["effect"]) == (rule, effect)
+    if effect == "ask" and rule == "much":
+        assert report["looked_at"][-1]["failed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "said"),
+    [
+        (None, "{}", "cannot read"),
+        ("[[rule]]\nname = 1", "{}", "line 2"),
+        (POLICY, "{", "not JSON"),
+        (POLICY, "[1]", "no JSON object"),
+    ],
+)
+def test_what_cannot_be_tried_is_a_usage_error(
+    hitl: Run, tmp_path: Path, text: str | None, args: str, said: str
+) -> None:
+    policy = tmp_path / "other.toml"
+    if text is not None:
+        policy.write_text(text)
+    tried = hitl("policy", "test", "pay", args, HITL_POLICY=str(policy))
+    assert tried.returncode == exit_codes.USAGE
+    assert said in tried.stderr
