@@ -134,7 +134,7 @@ def test_a_question_whose_asker_gave_up_is_withdrawn(face: Face) -> None:
     asked = {one.args["question"]: one for one in talk.waiting()}
     talk.answer([(asked["b"].id, "first")])
     assert [one.args["question"] for one in talk.waiting()] == ["c"]
-    with pytest.raises(face.errors["withdrawn"]):
+    with pytest.raises(face.errors["withdrawn"], match="cancelled"):
         talk.answer([(asked["a"].id, "late")])
     talk.answer([(asked["c"].id, "c")])
     assert talk.told() == ['"first"', '"c"']
