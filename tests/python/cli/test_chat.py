@@ -211,6 +211,50 @@ def test_an_empty_reason_goes_back_to_the_choice(serve: Serve, terminal: Open) -
     assert answers_sent(server) == [{"approved": True}]
 
 
+EVERYTHING = ["approve", "edit", "reject", "respond"]
+
+
+def test_a_yes_can_be_for_the_rest_of_the_session(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(DOWN + DOWN + DOWN + ENTER)
+    chat.expect("delete_file: Yes, and do not ask again in this session")
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": True, "always": True}]
+
+
+def test_arguments_are_edited_as_they_are_shown(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + UP + ENTER)
+    chat.expect('{"path": "/tmp/old_logs.txt"}')
+    chat.send("x" + ENTER)
+    chat.expect("That is not JSON")
+    chat.expect('{"path": "/tmp/old_logs.txt"}x')
+    chat.send("\x7f" * 15 + 'new.txt"}' + ENTER)
+    chat.expect("delete_file: Yes, with")
+    chat.expect("heard")
+    (sent,) = answers_sent(server)
+    assert sent["type"] == "edit"
+    assert sent["args"]["path"].endswith("new.txt")
+
+
+def test_a_person_answers_in_the_tools_place(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + ENTER)
+    chat.expect("What does it return?")
+    chat.send("it was gone already" + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"type": "respond", "message": "it was gone already"}]
+
+
 def test_only_allowed_decisions_are_offered(serve: Serve, terminal: Open) -> None:
     chat = terminal("chat", serve(asks(APPROVAL, allowed_decisions=["reject"])).url)
     start_turn(chat)

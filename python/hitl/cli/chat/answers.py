@@ -37,14 +37,14 @@ class Answerer:
     async def ask(self, interrupt: Interrupt, refused: Answer | None) -> Answer:
         """refused: the answer that the server would not take, when this is not the first attempt."""
         if interrupt.type == "tool_approval":
-            return await self._approval(interrupt, "" if refused is None else refused.draft)
+            return await self._approval(interrupt, refused)
         if interrupt.type == "user_input" and _has_questions(interrupt.payload):
             return await self._questions(interrupt.payload["questions"])
         if refused is None:
             self._screen.custom(interrupt)
         return await self._any_json(interrupt, "" if refused is None else refused.draft)
 
-    async def _approval(self, interrupt: Interrupt, draft: str) -> Answer:
+    async def _approval(self, interrupt: Interrupt, refused: Answer | None) -> Answer:
         tool, allowed = str(interrupt.tool_name), interrupt.allowed_decisions
         ways: list[tuple[str, Callable[[], Awaitable[Answer | None]]]] = []
 
@@ -62,9 +62,9 @@ class Answerer:
         if allowed is not None and "approve" in allowed:
             plainly("Yes, and do not ask again in this session", {"approved": True, "always": True})
         if allowed is not None and "edit" in allowed:
-            ways.append(("Yes, with other arguments", partial(self._edit, interrupt, draft)))
+            ways.append(("Yes, with other arguments", partial(self._edit, interrupt, _draft(refused, "edit"))))
         if allowed is not None and "respond" in allowed:
-            ways.append(("Answer in its place", partial(self._response, tool, draft)))
+            ways.append(("Answer in its place", partial(self._response, tool, _draft(refused, "respond"))))
         while True:
             index = await choose(f"Run {tool}?", [Choice(label) for label, _ in ways])
             answer = await ways[index][1]()
@@ -117,6 +117,11 @@ class Answerer:
                 self._screen.note(f'That is not JSON: {error}. Text needs quotes: "yes"')
             else:
                 return Answer(value, [(interrupt.type, exact_json(value))], draft)
+
+
+def _draft(refused: Answer | None, kind: str) -> str:
+    """What was typed for a decision of this kind, when the server would not take it."""
+    return refused.draft if refused is not None and refused.value.get("type") == kind else ""
 
 
 async def _question(text: str, chip: str, question: Mapping[str, Any]) -> str | list[str]:
