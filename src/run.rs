@@ -12,12 +12,14 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::event::EventView;
 use crate::domain::message::ChatMessage;
 use crate::domain::payload::MAX_PAYLOAD;
 use crate::domain::session::Failure;
-use crate::domain::{Error, TurnId};
+use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::dispatch::{Batch, Delivery, Dispatch, Lost, Record, Runtime, TurnInbox, TurnOrder};
 use crate::engine::runs::{Begin, RunOutcome};
+use crate::engine::view::{Heard, Subscription};
 use crate::engine::{Engine, StartError};
 use crate::store::Store;
 use crate::supervisor::Supervisor;
@@ -43,6 +45,8 @@ pub struct Run {
     pub begin: Begin,
     /// To let go of it: its journal stays as it is, and [`Desk::run`] returns.
     pub stop: CancellationToken,
+    /// Who hears of it while it runs.
+    pub listener: Option<Box<dyn Fn(EventView) + Send>>,
 }
 
 impl Desk {
@@ -56,7 +60,7 @@ impl Desk {
     /// # Errors
     /// Those of [`Engine::run`].
     pub async fn run(&self, run: Run) -> Result<RunOutcome, Error> {
-        let Run { alias, agent, runtime, store, begin, stop } = run;
+        let Run { alias, agent, runtime, store, begin, stop, listener } = run;
         let supervisor = Arc::clone(self.supervisor().await?);
         let line = Arc::new(Line { alias, supervisor, runs: Arc::clone(&self.runs), runtime });
         let engine = Engine::for_run(agent, store, line).await.map_err(|error| match error {
@@ -64,8 +68,17 @@ impl Desk {
             other @ StartError::Webhooks(_) => Error::Internal(other.to_string()),
         })?;
         self.runs.open(alias, &engine);
+        let heard = match listener {
+            Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, begin.ids().0, listener))),
+            None => None,
+        };
         let outcome = engine.run(begin, stop).await;
         self.runs.close(alias);
+        if let Some(heard) = heard {
+            engine.finish_events().await?;
+            // It ends with what it has told of the last event.
+            drop(heard.await);
+        }
         engine.end_run();
         outcome
     }
@@ -85,6 +98,19 @@ impl Desk {
             Ok(supervisor)
         };
         self.supervisor.get_or_try_init(start).await
+    }
+}
+
+/// Passes on what is told of `session`, up to the end of the subscription.
+async fn listen(mut events: Subscription, session: SessionId, listener: Box<dyn Fn(EventView) + Send>) {
+    while let Some(heard) = events.events.recv().await {
+        let event = match heard {
+            Heard::Stored(numbered) => numbered.event.clone(),
+            Heard::Passing(event) => (*event).clone(),
+        };
+        if event.session_id == session {
+            listener(event);
+        }
     }
 }
 

@@ -84,6 +84,10 @@ pub struct Config {
     pub api_key: Option<String>,
     /// See [`Settings::webhook_secret`].
     pub webhook_secret: Option<String>,
+    /// See [`Settings::allow_import`].
+    pub allow_import: bool,
+    /// See [`Settings::state_key`].
+    pub state_key: Option<String>,
     /// See [`Settings::webhook_allow_private`].
     pub webhook_allow_private: bool,
 }
@@ -301,6 +305,8 @@ fn engine_settings(config: &Config) -> Settings {
         max_value: config.max_value,
         webhook_allow_private: config.webhook_allow_private,
         webhook_secret: config.webhook_secret.clone(),
+        allow_import: config.allow_import,
+        state_key: config.state_key.clone(),
         one_run: false,
     }
 }

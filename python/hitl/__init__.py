@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from hitl.runs.running import run as run
     from hitl.runs.states import RunState as RunState
     from hitl.runs.stores import Store as Store
+    from hitl.runs.streaming import RunEvent as RunEvent
+    from hitl.runs.streaming import stream as stream
     from hitl.serving import Server as Server
     from hitl.serving import serve as serve
     from hitl.steps import now as now
@@ -74,6 +76,7 @@ _EXPORTS: dict[str, str] = {
     "MCPTools": "hitl.mcp_tools",
     "ReActAgent": "hitl.agents.react",
     "RunContext": "hitl.tools",
+    "RunEvent": "hitl.runs.streaming",
     "RunResult": "hitl.runs.results",
     "RunState": "hitl.runs.states",
     "Server": "hitl.serving",
@@ -91,6 +94,7 @@ _EXPORTS: dict[str, str] = {
     "run_sync": "hitl.runs.blocking",
     "serve": "hitl.serving",
     "step": "hitl.steps",
+    "stream": "hitl.runs.streaming",
     "tool": "hitl.tools",
     "uuid": "hitl.steps",
     **dict.fromkeys(_ERRORS.split(), "hitl.errors"),

@@ -184,11 +184,13 @@ class RunDesk:
         message: bytes | None,
         session: str | None,
         state: RunState | None,
+        events: bool,
     ) -> tuple[str, str, str]:
         """Begins a turn with `message` (JSON), in `session` or a new one, or goes on from `state`. What the worker will
         know it by, and the ids of session and turn.
 
-        Completes with `(status, response, messages, error, error_code, state)`, messages as JSON.
+        Completes with `(status, response, messages, error, error_code, state)`, messages as JSON; with `events`, what
+        is told of the run comes before that, each `(name, data)`, data as JSON.
         """
 
     def stop(self, token: int) -> None:
@@ -203,19 +205,19 @@ class RunDesk:
     def close_store(self, token: int, store: RunStore) -> None:
         """Completes with None."""
 
-    def completed(self) -> list[tuple[int, BaseException | None, Any]]:
-        """What is done since the last call: `(token, exception, value)` of each."""
+    def completed(self) -> list[tuple[int, bool, BaseException | None, Any]]:
+        """What is done since the last call: `(token, is_event, exception, value)` of each."""
 
 @final
 class RunState:
     """The journal of an open turn, on which people decide."""
 
     @staticmethod
-    def read(text: str) -> RunState:
-        """Reads what `write()` wrote; raises `RunStateError`."""
+    def read(text: str, key: str | None = None) -> tuple[RunState, bool]:
+        """Reads what `write()` wrote, and whether its signature under `key` verifies; raises `RunStateError`."""
 
-    def write(self) -> str:
-        """The state as one compact JSON document."""
+    def write(self, key: str | None = None) -> str:
+        """The state as one compact JSON document, signed where there is a key."""
 
     def duplicate(self) -> RunState:
         """Another one like it."""

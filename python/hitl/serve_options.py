@@ -106,6 +106,10 @@ class ServeOptions:
     """Signs webhooks (Standard Webhooks)."""
     webhook_allow_private: bool = False
     """Allow webhooks to private and loopback addresses."""
+    allow_import: bool = False
+    """Take in runs from elsewhere: `POST /sessions` with `run_state`."""
+    state_key: str | None = None
+    """Signs run states, and tells which of those that come in may be believed."""
 
     def __post_init__(self) -> None:
         self._check_agent()
@@ -119,7 +123,8 @@ class ServeOptions:
         ):
             if value not in known:
                 raise InvalidOption(option, f"{value!r} is unknown", f"one of {', '.join(known)}")
-        for option, secret in (("--api-key", self.api_key), ("--webhook-secret", self.webhook_secret)):
+        secrets = {"--api-key": self.api_key, "--webhook-secret": self.webhook_secret, "--state-key": self.state_key}
+        for option, secret in secrets.items():
             if secret is not None and not (secret.isascii() and secret.isprintable() and secret.strip()):
                 raise InvalidOption(
                     option, "must be printable ASCII and not empty", "for example: openssl rand -hex 32"

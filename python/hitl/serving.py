@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hitl import _core
     from hitl.worker.inprocess import InProcessWorker
 
-HELD_BACK = ("HITL_API_KEY", "HITL_API_KEY_FILE", "HITL_WEBHOOK_SECRET", "HITL_STORE")
+HELD_BACK = ("HITL_API_KEY", "HITL_API_KEY_FILE", "HITL_WEBHOOK_SECRET", "HITL_STATE_KEY", "HITL_STORE")
 """Variables that no worker gets: what an agent's tools can read, they can use against the person who is asked."""
 
 _PYTHON_ONLY = ("agent", "log_level", "log_format", "insecure")

@@ -6,38 +6,49 @@ use sha2::{Digest, Sha256};
 /// `sha256:<hex>` of `value` as compact JSON with its members sorted, so that member order does not matter.
 pub fn of(value: &Value) -> String {
     let mut hasher = Sha256::new();
-    feed(&mut hasher, value);
-    let hex: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    feed(&mut |bytes| hasher.update(bytes), value);
+    format!("sha256:{}", hex(&hasher.finalize()))
 }
 
-fn feed(hasher: &mut Sha256, value: &Value) {
+/// `value` as compact JSON with its members sorted.
+pub fn canonical(value: &Value) -> Vec<u8> {
+    let mut written = Vec::new();
+    feed(&mut |bytes| written.extend_from_slice(bytes), value);
+    written
+}
+
+/// Bytes as lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn feed(take: &mut impl FnMut(&[u8]), value: &Value) {
     match value {
         Value::Object(members) => {
             let mut names: Vec<&String> = members.keys().collect();
             names.sort();
-            hasher.update(b"{");
+            take(b"{");
             for (index, name) in names.into_iter().enumerate() {
                 if index > 0 {
-                    hasher.update(b",");
+                    take(b",");
                 }
-                hasher.update(Value::from(name.as_str()).to_string());
-                hasher.update(b":");
-                feed(hasher, &members[name.as_str()]);
+                take(Value::from(name.as_str()).to_string().as_bytes());
+                take(b":");
+                feed(take, &members[name.as_str()]);
             }
-            hasher.update(b"}");
+            take(b"}");
         }
         Value::Array(items) => {
-            hasher.update(b"[");
+            take(b"[");
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
-                    hasher.update(b",");
+                    take(b",");
                 }
-                feed(hasher, item);
+                feed(take, item);
             }
-            hasher.update(b"]");
+            take(b"]");
         }
-        scalar => hasher.update(scalar.to_string()),
+        scalar => take(scalar.to_string().as_bytes()),
     }
 }
 

@@ -206,6 +206,12 @@ pub enum Error {
     /// A run that nobody waits for any more.
     #[error("The run was stopped before its turn was over")]
     RunStopped,
+    /// A run state for a server that takes none.
+    #[error("Run states are not imported here")]
+    ImportDisabled,
+    /// An export of a session whose turn is over.
+    #[error("Session has no turn to export")]
+    NothingToExport,
     /// A run state of a later format.
     #[error(
         "The run state has version {found}, written by hitl {}; this version of hitl reads up to {known}",
@@ -271,6 +277,8 @@ impl Error {
             Self::RunInterrupted => "run_interrupted",
             Self::AlreadyResumed => "already_resumed",
             Self::RunStopped => "run_stopped",
+            Self::ImportDisabled => "import_disabled",
+            Self::NothingToExport => "nothing_to_export",
             Self::RunStateNewer { .. } => "run_state_newer",
             Self::RunStateInvalid(_) => "run_state_invalid",
             Self::StaleEpoch => "stale_epoch",

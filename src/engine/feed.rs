@@ -24,6 +24,7 @@ enum News {
     Stored { last: u64 },
     Passing(Arc<EventView>),
     Gone(SessionId),
+    Over,
 }
 
 /// What every subscriber hears.
@@ -32,6 +33,8 @@ enum Live {
     Heard(Heard),
     /// There will be no more events of this session.
     Gone(SessionId),
+    /// There will be no more events.
+    Over,
 }
 
 /// See the module.
@@ -55,6 +58,12 @@ impl Feed {
     pub fn ring(&self, last: u64) {
         // The task ends only with the runtime; then there is nobody left to tell.
         drop(self.news.send(News::Stored { last }));
+    }
+
+    /// Every listener hears the events up to number `last`, and then the end.
+    pub fn finish(&self, last: u64) {
+        self.ring(last);
+        drop(self.news.send(News::Over));
     }
 
     /// Passes on an event that is not stored.
@@ -99,6 +108,7 @@ async fn feed(
     while let Some(item) = news.recv().await {
         match item {
             News::Passing(event) => drop(listeners.send(Live::Heard(Heard::Passing(event)))),
+            News::Over => drop(listeners.send(Live::Over)),
             News::Gone(session) => drop(listeners.send(Live::Gone(session))),
             News::Stored { last } if last <= told => {}
             // Nobody listens: whoever comes later starts from the store.
@@ -143,6 +153,7 @@ impl Subscriber {
             let goes_on = match heard {
                 Ok(Live::Heard(Heard::Stored(event))) => self.tell_stored(event).await,
                 Ok(Live::Gone(session)) => self.session != Some(session),
+                Ok(Live::Over) => false,
                 Ok(Live::Heard(Heard::Passing(event))) => {
                     !self.wants(event.session_id) || self.sender.send(Heard::Passing(event)).await.is_ok()
                 }

@@ -33,6 +33,7 @@ pub mod sessions;
 pub mod settings;
 mod slots;
 mod sweeper;
+pub mod transfers;
 pub mod turns;
 pub mod view;
 pub mod webhooks;

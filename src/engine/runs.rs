@@ -158,6 +158,16 @@ impl Engine {
         self.leave(turn, epoch);
     }
 
+    /// Ends what listens to the run, once it has heard everything.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn finish_events(&self) -> Result<(), Error> {
+        let last = self.store.query(|reader| reader.last_event()).await?;
+        self.feed.finish(last);
+        Ok(())
+    }
+
     /// Notes the first of what ended a run.
     pub(super) fn run_is_over(&self, over: RunOver) {
         if self.settings.one_run {
@@ -352,7 +362,7 @@ fn without_context(mut recorded: Recorded) -> Recorded {
 }
 
 /// Writes a session that stands where the state stands.
-fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, now: Timestamp) -> Result<(), Error> {
+pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, now: Timestamp) -> Result<(), Error> {
     let began = state.journal.first().map_or(now, |first| first.at);
     let pending: Vec<_> = state.pending().map(|interrupt| interrupt.interrupt_id).collect();
     let phase = if pending.is_empty() {

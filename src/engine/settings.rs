@@ -37,6 +37,10 @@ pub struct Settings {
     pub webhook_allow_private: bool,
     /// The Standard Webhooks secret, `whsec_<base64>`.
     pub webhook_secret: Option<String>,
+    /// Whether run states are taken in.
+    pub allow_import: bool,
+    /// What run states are signed with, going out and coming in.
+    pub state_key: Option<String>,
     /// Whether this is the engine of one run (see [`super::runs`]), and not of a server.
     pub one_run: bool,
 }
@@ -60,6 +64,8 @@ impl Default for Settings {
             max_value: MAX_VALUE,
             webhook_allow_private: false,
             webhook_secret: None,
+            allow_import: false,
+            state_key: None,
             one_run: false,
         }
     }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::errors::{open_error, raised};
 use super::runtime::{check_owner, runtime};
 use super::states::RunState;
+use crate::domain::event::EventView;
 use crate::domain::message::ChatMessage;
 use crate::domain::{Error, SessionId};
 use crate::engine::dispatch::Runtime;
@@ -36,6 +37,8 @@ enum Done {
     Store(Result<Arc<dyn Store>, OpenError>),
     State(Result<Option<crate::domain::run_state::RunState>, Error>),
     Nothing(Result<(), Error>),
+    /// Of a run that goes on.
+    Event(EventView),
 }
 
 /// What is done and has not been fetched.
@@ -93,9 +96,10 @@ impl RunDesk {
         Ok((worker.into_raw_fd(), listener.into_raw_fd()))
     }
 
-    /// Runs `message` in a session, or goes on from `state`. `token` tells its completion apart, a RunOutcome.
+    /// Runs `message` in a session, or goes on from `state`. `token` tells its completion apart, a RunOutcome; with
+    /// `events`, what is told of it comes before that, each `(name, data)`.
     /// Returns what the worker will know the run by, and the ids of session and turn.
-    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state))]
+    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events))]
     #[allow(clippy::too_many_arguments, reason = "called in one place, which has them all")]
     fn run(
         &self,
@@ -108,6 +112,7 @@ impl RunDesk {
         message: Option<&[u8]>,
         session: Option<&str>,
         state: Option<&RunState>,
+        events: bool,
     ) -> PyResult<(String, String, String)> {
         let begin = match (message, state) {
             (Some(message), None) => {
@@ -122,8 +127,18 @@ impl RunDesk {
         let (_, alias) = runs::new_ids();
         let stop = CancellationToken::new();
         self.stops().insert(token, stop.clone());
-        let run =
-            Run { alias, agent, runtime: Runtime { code, python, replay }, store: Arc::clone(&store.0), begin, stop };
+        let completions = Arc::clone(&self.completions);
+        let tell = move |event| completions.push(token, Done::Event(event));
+        let listener = events.then(|| Box::new(tell) as Box<dyn Fn(EventView) + Send>);
+        let run = Run {
+            alias,
+            agent,
+            runtime: Runtime { code, python, replay },
+            store: Arc::clone(&store.0),
+            begin,
+            stop,
+            listener,
+        };
         let (desk, stops) = (Arc::clone(&self.desk), Arc::clone(&self.stops));
         self.spawn(token, async move {
             let outcome = desk.run(run).await;
@@ -169,11 +184,12 @@ impl RunDesk {
         self.spawn(token, async move { Done::Nothing(store.close().await) })
     }
 
-    /// What is done since the last call: `(token, exception | None, value)` of each.
+    /// What is done since the last call: `(token, is_event, exception | None, value)` of each.
     fn completed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Completed<'py>>> {
         let done = self.completions.take();
         done.into_iter()
             .map(|(token, done)| {
+                let is_event = matches!(done, Done::Event(_));
                 let value = match done {
                     Done::Outcome(outcome) => {
                         outcome.map_err(|error| raised(py, &error)).and_then(|outcome| outcome_of(py, outcome))
@@ -184,11 +200,12 @@ impl RunDesk {
                     Done::State(loaded) => loaded
                         .map_err(|error| raised(py, &error))
                         .and_then(|state| state.map(RunState::new).into_bound_py_any(py)),
+                    Done::Event(event) => event_of(py, &event),
                     Done::Nothing(done) => done.map_err(|error| raised(py, &error)).map(|()| py.None().into_bound(py)),
                 };
                 Ok(match value {
-                    Ok(value) => (token, None, value),
-                    Err(error) => (token, Some(error), py.None().into_bound(py)),
+                    Ok(value) => (token, is_event, None, value),
+                    Err(error) => (token, is_event, Some(error), py.None().into_bound(py)),
                 })
             })
             .collect()
@@ -207,8 +224,8 @@ impl RunDesk {
     }
 }
 
-/// Which was asked for, why it failed, and what came of it.
-type Completed<'py> = (u64, Option<PyErr>, Bound<'py, PyAny>);
+/// Which was asked for, whether this is an event on the way, why it failed, and what came of it.
+type Completed<'py> = (u64, bool, Option<PyErr>, Bound<'py, PyAny>);
 
 /// A store that runs write to.
 #[pyclass(frozen, module = "hitl._core")]
@@ -222,6 +239,12 @@ impl RunStore {
         check_owner()?;
         open::shared("memory").map(Self).map_err(|error| Python::attach(|py| open_error(py, &error)))
     }
+}
+
+/// `(name, data)`, data as JSON.
+fn event_of<'py>(py: Python<'py>, event: &EventView) -> PyResult<Bound<'py, PyAny>> {
+    let data = serde_json::to_vec(&event.data).map_err(value_error)?;
+    (&event.name, PyBytes::new(py, &data)).into_bound_py_any(py)
 }
 
 /// `(status, response, messages, error, error_code, state)`; messages as JSON.

@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use super::convert::to_json;
 use super::errors::raised;
 use crate::domain::message::ChatMessage;
-use crate::domain::run_state;
+use crate::domain::{Error, run_state};
 use crate::engine::runs;
 
 /// Adds the class to the module.
@@ -22,15 +22,24 @@ pub struct RunState(Mutex<run_state::RunState>);
 
 #[pymethods]
 impl RunState {
-    /// Reads what `write()` wrote. Raises `RunStateError`.
+    /// Reads what `write()` wrote, and whether its signature under `key` verifies. Raises `RunStateError`.
     #[staticmethod]
-    fn read(py: Python<'_>, text: &str) -> PyResult<Self> {
-        run_state::RunState::read(text).map(Self::new).map_err(|error| raised(py, &error))
+    #[pyo3(signature = (text, key = None))]
+    fn read(py: Python<'_>, text: &str, key: Option<&str>) -> PyResult<(Self, bool)> {
+        let document = serde_json::from_str(text).map_err(|error| Error::RunStateInvalid(error.to_string()));
+        let read = document.and_then(|document| run_state::RunState::read_signed(document, key.map(str::as_bytes)));
+        read.map(|(state, is_ours)| (Self::new(state), is_ours)).map_err(|error| raised(py, &error))
     }
 
-    /// The state as one compact JSON document.
-    fn write(&self, py: Python<'_>) -> PyResult<String> {
-        self.lock().write().map_err(|error| raised(py, &error))
+    /// The state as one compact JSON document, signed where there is a key.
+    #[pyo3(signature = (key = None))]
+    fn write(&self, py: Python<'_>, key: Option<&str>) -> PyResult<String> {
+        let state = self.lock();
+        let written = match key {
+            None => state.write(),
+            Some(key) => state.write_signed(Some(key.as_bytes())).map(|document| document.to_string()),
+        };
+        written.map_err(|error| raised(py, &error))
     }
 
     /// Another one like it.

@@ -116,6 +116,12 @@ causes! {
     ALREADY_RESUMED CONFLICT "already_resumed", "Run state resumed before",
         "This run state was resumed before: its turn has gone on since",
         "Nothing was run. Read the run as it is now: `RunState.from_store`, or the session.";
+    IMPORT_DISABLED FORBIDDEN "import_disabled", "Run states are not imported",
+        "Run states are not imported here",
+        "Start the server with `--allow-import`, and with `--state-key` where imported decisions are to count.";
+    NOTHING_TO_EXPORT CONFLICT "nothing_to_export", "No turn to export",
+        "Session has no turn to export",
+        "Only a turn that is open, or failed with its journal kept, has a run state; read the session's messages instead.";
     RUN_STOPPED CONFLICT "run_stopped", "Run stopped",
         "The run was stopped before its turn was over",
         "Raised by `hitl.run` in Python when its event loop was closed; the turn can be taken up with `RunState.from_store`.";
@@ -221,6 +227,8 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::RunInterrupted => &RUN_INTERRUPTED,
         Error::AlreadyResumed => &ALREADY_RESUMED,
         Error::RunStopped => &RUN_STOPPED,
+        Error::ImportDisabled => &IMPORT_DISABLED,
+        Error::NothingToExport => &NOTHING_TO_EXPORT,
         Error::RunStateNewer { .. } => &RUN_STATE_NEWER,
         Error::RunStateInvalid(_) => &RUN_STATE_INVALID,
         Error::StaleEpoch => &STALE_EPOCH,

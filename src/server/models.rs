@@ -161,6 +161,9 @@ pub struct NewSessionBody {
     pub state: Option<Vec<ChatMessage>>,
     /// Rules of its own, which come before those of the server. The first one that matches a tool call decides.
     pub rules: Option<Vec<Rule>>,
+    /// Instead: the state of a run, to go on with it here.
+    #[schema(value_type = Option<Object>)]
+    pub run_state: Option<serde_json::Value>,
 }
 
 /// A message for the agent.

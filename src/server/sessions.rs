@@ -9,6 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -35,10 +36,12 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(get_session, create_session_with_id, delete_session))
         .routes(routes!(cancel_turn))
         .routes(routes!(retry_turn))
+        .routes(routes!(get_run_state))
 }
 
-problems!(CreateProblems: REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, TOO_MANY_SESSIONS,
-    SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(CreateProblems: IMPORT_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
+    INVALID_REQUEST, RUN_STATE_NEWER, RUN_STATE_INVALID, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(ExportProblems: SESSION_NOT_FOUND, NOTHING_TO_EXPORT, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(CreateWithIdProblems: INVALID_SESSION_ID, CUSTOM_IDS_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS, BODY_TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
@@ -50,18 +53,23 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
 /// Create a session
 ///
 /// The body is optional: none, null, `{}`, or what the session begins with: messages that it remembers, and rules of its
-/// own, which come before those of the server.
+/// own, which come before those of the server. With `run_state`, and where the server was started with `--allow-import`,
+/// it goes on with a run from elsewhere: under its own id, and with the decisions in it where its signature verifies; else
+/// what was decided and done is asked and done again.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
     request_body = Option<NewSessionBody>,
     responses(
-        (status = 201, description = "The new session, idle.", body = SessionResponse,
-            headers(("Location" = String, description = "`/sessions/{session_id}`"))),
+        (status = 201, description = "The new session: idle, or where the run stands that was imported.",
+            body = SessionResponse, headers(("Location" = String, description = "`/sessions/{session_id}`"))),
         CreateProblems,
     )
 )]
 async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, ServerError> {
-    let new = read_new(&app, &headers, body).await?;
-    Ok(created(app.engine.create_session(new).await?))
+    let (new, run) = read_new(&app, &headers, body, true).await?;
+    Ok(created(match run {
+        Some(run) => app.engine.import_run(run).await?,
+        None => app.engine.create_session(new).await?,
+    }))
 }
 
 /// Create a session with an id of your own
@@ -88,7 +96,7 @@ async fn create_session_with_id(
     }
     let Path(id) = id.map_err(|_| Error::InvalidSessionId)?;
     id.parse::<SessionId>().map_err(|_| Error::InvalidSessionId)?;
-    let new = read_new(&app, &headers, body).await?;
+    let (new, _) = read_new(&app, &headers, body, false).await?;
     Ok(created(app.engine.create_session_with_id(&id, new).await?))
 }
 
@@ -201,22 +209,50 @@ async fn retry_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(status)).into_response())
 }
 
-async fn read_new(app: &App, headers: &HeaderMap, body: Body) -> Result<NewSession, ServerError> {
+/// The state of a session's turn
+///
+/// One JSON document with the turn's journal, as `RunState.to_string()` writes it: to go on with it elsewhere. Signed
+/// where the server has a `--state-key`. The session stays as it is.
+#[utoipa::path(get, path = "/sessions/{session_id}/run-state", tag = "sessions", operation_id = "get_run_state",
+    params(("session_id" = SessionId, Path, description = "The session.")),
+    responses((status = 200, description = "The state.", body = Object), ExportProblems)
+)]
+async fn get_run_state(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<Value>, ServerError> {
+    Ok(Json(app.engine.export_run(id).await?))
+}
+
+/// What a new session begins with, or, where it `may_import`, the state of a run.
+async fn read_new(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    may_import: bool,
+) -> Result<(NewSession, Option<Value>), ServerError> {
     let Some(body) = read_json(headers, body, app.limits()).await?.filter(|body| !body.is_null()) else {
-        return Ok(NewSession::default());
+        return Ok((NewSession::default(), None));
     };
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
     let (state, rules) = (present(&mut members, "state"), present(&mut members, "rules"));
+    let run = present(&mut members, "run_state");
     let (at_state, at_rules) = (At::Member(&At::Body, "state"), At::Member(&At::Body, "rules"));
+    let at_run = At::Member(&At::Body, "run_state");
+    match &run {
+        Some(_) if !may_import => reading.wrong(at_run, "not_allowed", "a run keeps its own id; use POST /sessions"),
+        Some(_) if state.is_some() || rules.is_some() => {
+            reading.wrong(at_run, "not_allowed", "a run state comes alone, with its own messages");
+        }
+        Some(Value::Object(_)) | None => {}
+        Some(_) => reading.wrong(at_run, "wrong_type", "must be an object"),
+    }
     let state = state.map(|state| reading.array(at_state, state, Reading::message)).unwrap_or_default();
     let rules = rules.map(|rules| reading.array(at_rules, rules, Reading::rule)).unwrap_or_default();
-    let new = reading.finish(NewSession { state, rules })?;
+    let (new, run) = reading.finish((NewSession { state, rules }, run))?;
     app.engine.compile_rules(&new.rules).await.map_err(|errors| {
         let place = at_rules.loc();
         ServerError::invalid(errors.into_iter().map(|error| error.under(&place)).collect())
     })?;
-    Ok(new)
+    Ok((new, run))
 }
 
 fn created(view: SessionView) -> Response {

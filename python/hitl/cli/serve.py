@@ -112,6 +112,13 @@ def serve(
     webhook_allow_private: Annotated[
         bool, _option("--webhook-allow-private", help="Allow webhooks to private addresses.", panel=SECURITY)
     ] = False,
+    allow_import: Annotated[
+        bool, _option("--allow-import", help="Take in runs from elsewhere (POST /sessions, run_state).", panel=SECURITY)
+    ] = False,
+    state_key: Annotated[
+        Path | None,
+        _option("--state-key", help="A file with the key that signs run states, and verifies them.", panel=SECURITY),
+    ] = None,
     log_level: Annotated[LogLevel, _option("--log-level", help="What is logged.", panel=LOGS)] = "info",
     log_format: Annotated[
         LogFormat, _option("--log-format", help="auto is human on a terminal, else json.", panel=LOGS)
@@ -154,6 +161,8 @@ def serve(
             log_format=log_format,
             webhook_secret=webhook_secret,
             webhook_allow_private=webhook_allow_private,
+            allow_import=allow_import,
+            state_key=None if state_key is None else read_secret_file("--state-key", state_key),
         )
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error

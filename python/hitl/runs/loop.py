@@ -24,6 +24,9 @@ from hitl.schedule import OUTSIDE, install
 from hitl.worker.frames import PROTOCOL, Frame
 from hitl.worker.turns import describe_error
 
+Listener = Callable[[str, bytes], None]
+"""Hears the name and the data (JSON) of an event."""
+
 _ATTRIBUTE = "_hitl_runs"
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 
@@ -38,6 +41,7 @@ class LoopRuns:
         self._loop = loop
         self._tokens = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._listeners: dict[int, Listener] = {}
         self._tasks: dict[str, Task] = {}
         """Runs by what the core calls them."""
         channel, bell = self.core.open()
@@ -68,12 +72,16 @@ class LoopRuns:
             setattr(loop, _ATTRIBUTE, runs)
         return runs
 
-    def ask(self, begin: Callable[[int], Any]) -> tuple[int, Any, asyncio.Future[Any]]:
+    def ask(
+        self, begin: Callable[[int], Any], listener: Listener | None = None
+    ) -> tuple[int, Any, asyncio.Future[Any]]:
         """Have the core do something: its number, what ``begin(number)`` returned, and its value, when it is done."""
         token = next(self._tokens)
         done: asyncio.Future[Any] = self._loop.create_future()
         begun = begin(token)
         self._waiting[token] = done
+        if listener is not None:
+            self._listeners[token] = listener
         return token, begun, done
 
     async def wait(self, begin: Callable[[int], Any]) -> Any:
@@ -95,7 +103,13 @@ class LoopRuns:
             self._bell.recv(4096)
         except (BlockingIOError, InterruptedError):
             return
-        for token, error, value in self.core.completed():
+        for token, is_event, error, value in self.core.completed():
+            if is_event:
+                listener = self._listeners.get(token)
+                if listener is not None:
+                    listener(*value)
+                continue
+            self._listeners.pop(token, None)
             done = self._waiting.pop(token, None)
             if done is None or done.done():
                 continue

@@ -14,7 +14,7 @@ from hitl.errors import AlreadyResumed, RunInterrupted
 from hitl.messages import ChatMessage
 from hitl.places import place_var
 from hitl.runs.code import code_of
-from hitl.runs.loop import PYTHON, LoopRuns
+from hitl.runs.loop import PYTHON, Listener, LoopRuns
 from hitl.runs.results import RunResult
 from hitl.runs.states import RunState
 from hitl.runs.stores import Store, session_id, using
@@ -47,6 +47,22 @@ async def run(
     StoreError, and TypeError for wrong arguments and for a context that cannot be kept. A cancelled call cancels the
     agent; in a store its turn stays open, to be taken up again with ``RunState.from_store``.
     """
+    return await run_with(
+        agent, input, context=context, store=store, session=session, tool_error_formatter=tool_error_formatter
+    )
+
+
+async def run_with(
+    agent: Any,
+    input: Input,
+    *,
+    context: Any,
+    store: Store | str | os.PathLike[str] | None,
+    session: str | None,
+    tool_error_formatter: Formatter | None,
+    on_event: Listener | None = None,
+) -> RunResult:
+    """See ``run``; ``on_event`` hears name and data (JSON) of what happens meanwhile."""
     _refuse_inside("run")
     state = input if isinstance(input, RunState) else None
     if session is not None and (store is None or state is not None):
@@ -60,7 +76,7 @@ async def run(
         task = Task(loaded, code_of(loaded), _context(context, state), tool_error_formatter)
         kept = opened if store is not None and opened is store else None
         try:
-            return await _go(runs, opened, task, input, session, kept)
+            return await _go(runs, opened, task, input, session, kept, on_event)
         except RunInterrupted as error:
             assert session is not None
             core = await opened.load(session_id(session), loaded.name, task.code)
@@ -69,17 +85,23 @@ async def run(
 
 
 async def _go(
-    runs: LoopRuns, store: Store, task: Task, input: Input, session: str | None, kept: Store | None
+    runs: LoopRuns,
+    store: Store,
+    task: Task,
+    input: Input,
+    session: str | None,
+    kept: Store | None,
+    on_event: Listener | None,
 ) -> RunResult:
     core = await store.open()
     message = None if isinstance(input, RunState) else json.dumps(_message(input).to_dict()).encode()
     named = None if session is None else session_id(session)
     state = input._core if isinstance(input, RunState) else None
     agent = task.agent
+    replay, tells = agent.options.replay, on_event is not None
     token, (alias, of_session, task.turn_id), done = runs.ask(
-        lambda token: runs.core.run(
-            token, core, agent.name, task.code, PYTHON, agent.options.replay, message, named, state
-        )
+        lambda token: runs.core.run(token, core, agent.name, task.code, PYTHON, replay, message, named, state, tells),
+        on_event,
     )
     runs.enter(alias, task)
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hitl import _core
 from hitl.agents.shapes import as_agent
 from hitl.codec import decode, encode
+from hitl.errors import RunStateError
 from hitl.messages import ChatMessage
 from hitl.runs.results import Interrupt
 
@@ -123,23 +124,36 @@ class RunState:
 
     # -- kept elsewhere -------------------------------------------------------------------------------------------
 
-    def to_string(self) -> str:
-        """The state as JSON, decisions included. It holds the conversation and the context: no place for secrets."""
-        return self._core.write()
+    def to_string(self, *, key: str | None = None) -> str:
+        """The state as JSON, decisions included. It holds the conversation and the context: no place for secrets.
+
+        Whoever can write to where it is kept can approve what they like; with ``key`` it is signed (HMAC-SHA256), and
+        ``from_string(..., key=...)``, or a server with that ``--state-key``, knows whether it was changed.
+        """
+        return self._core.write(key)
 
     @classmethod
     def from_string(
-        cls, agent: Any, text: str, *, context: Any = None, context_strategy: ContextStrategy = "merge"
+        cls,
+        agent: Any,
+        text: str,
+        *,
+        context: Any = None,
+        context_strategy: ContextStrategy = "merge",
+        key: str | None = None,
     ) -> RunState:
         """The state that ``to_string`` wrote, on any machine.
 
         ``context_strategy`` says what becomes of the context in it: ``"merge"``, the members of both dicts, where a
         given one wins (a given object that is no dict wins as a whole), or ``"replace"``, the given one alone.
 
-        Raises RunStateError (a ValueError) for a text that is none, or that a later release wrote.
+        Raises RunStateError (a ValueError) for a text that is none, that a later release wrote, or, with a ``key``,
+        that was not signed with it.
         """
         as_agent(agent)
-        core = _core.RunState.read(text)
+        core, is_ours = _core.RunState.read(text, key)
+        if key is not None and not is_ours:
+            raise RunStateError("the run state is not signed with this key, or was changed", code="run_state_forged")
         return cls(core, _context(core, context, context_strategy))
 
     @classmethod

@@ -4,6 +4,7 @@
 //! appended here, after the same checks, and travel with it. Whoever goes on with the run finds them in the journal.
 
 mod compact;
+mod signature;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -108,8 +109,12 @@ impl RunState {
     /// # Errors
     /// [`Error::RunStateNewer`] for one of a later format, [`Error::RunStateInvalid`] for what is none.
     pub fn read(text: &str) -> Result<Self, Error> {
+        let value = serde_json::from_str(text).map_err(|error| Error::RunStateInvalid(error.to_string()))?;
+        Self::read_value(value)
+    }
+
+    fn read_value(value: Value) -> Result<Self, Error> {
         let invalid = |why: &dyn std::fmt::Display| Error::RunStateInvalid(why.to_string());
-        let value: Value = serde_json::from_str(text).map_err(|error| invalid(&error))?;
         let Value::Object(members) = &value else { return Err(invalid(&"it is no JSON object")) };
         // The version first: in a later format nothing else need be as it is here.
         let version = members.get("version").and_then(Value::as_u64).ok_or_else(|| invalid(&"it has no version"))?;

@@ -41,6 +41,8 @@ fn every_domain_error() -> Vec<Error> {
         Error::RunInterrupted,
         Error::AlreadyResumed,
         Error::RunStopped,
+        Error::ImportDisabled,
+        Error::NothingToExport,
         Error::RunStateNewer { found: 2, known: 1, library: None },
         Error::RunStateInvalid(text()),
         Error::StaleEpoch,

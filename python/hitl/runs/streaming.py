@@ -1,0 +1,118 @@
+"""``hitl.stream``: a run that tells what happens while it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from hitl.runs.results import Interrupt, RunResult
+from hitl.runs.running import Input, run_with
+from hitl.runs.stores import Store
+from hitl.runs.turns import Formatter
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """Something that happened: type and data, as the event stream of a server has them.
+
+    ``message.delta`` (``delta``: ``{"content": str}`` or ``{"reasoning": str}``, with ``step_id`` and ``attempt``),
+    ``interrupt.created``, ``interrupt.resolved``, ``interrupt.expired``, ``interrupt.cancelled``, ``session.running``,
+    ``session.interrupted``, ``session.idle``, ``session.error``.
+    """
+
+    type: str
+    data: dict[str, Any]
+
+    @property
+    def interrupt(self) -> Interrupt | None:
+        """The interrupt that the event is about."""
+        return Interrupt.of(self.data) if self.type.startswith("interrupt.") and "payload" in self.data else None
+
+    @property
+    def delta(self) -> dict[str, str]:
+        """What the model said, for a ``message.delta``: ``{"content": str}`` or ``{"reasoning": str}``; else empty."""
+        delta = self.data.get("delta")
+        return delta if isinstance(delta, dict) else {}
+
+
+class RunStream:
+    """The events of one run, in order: ``async for event in stream``; then ``stream.result``.
+
+    The run begins with the first step of the iteration. What ``hitl.run`` raises, the iteration raises. Leaving it
+    early does not stop the run: ``aclose()`` does, as ``async with`` at its end.
+    """
+
+    def __init__(self, agent: Any, input: Input, options: dict[str, Any]) -> None:
+        """Not for users: see ``hitl.stream``."""
+        self._begin = (agent, input, options)
+        self._events: deque[RunEvent] = deque()
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[RunResult] | None = None
+
+    def __aiter__(self) -> RunStream:
+        return self
+
+    async def __anext__(self) -> RunEvent:
+        if self._task is None:
+            agent, input, options = self._begin
+            running = run_with(agent, input, **options, on_event=self._heard)
+            self._task = asyncio.get_running_loop().create_task(running, name="hitl stream")
+            self._task.add_done_callback(lambda _: self._news.set())
+        while not self._events:
+            if self._task.done():
+                self._task.result()
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._events.popleft()
+
+    async def __aenter__(self) -> RunStream:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop the run, if it goes on."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    @property
+    def result(self) -> RunResult:
+        """How the run came out; RuntimeError while it has not."""
+        if self._task is None or not self._task.done():
+            raise RuntimeError("the stream has not come to its end; iterate it first")
+        return self._task.result()
+
+    @property
+    def interrupts(self) -> list[Interrupt]:
+        """What is asked at the end."""
+        return self.result.interrupts
+
+    def _heard(self, name: str, data: bytes) -> None:
+        self._events.append(RunEvent(name, json.loads(data)))
+        self._news.set()
+
+
+def stream(
+    agent: Any,
+    input: Input,
+    *,
+    context: Any = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    session: str | None = None,
+    tool_error_formatter: Formatter | None = None,
+) -> RunStream:
+    """``hitl.run`` as an async iterator of RunEvent, what the model says included; then ``.result``."""
+    options = {
+        "context": context,
+        "store": store,
+        "session": session,
+        "tool_error_formatter": tool_error_formatter,
+    }
+    return RunStream(agent, input, options)

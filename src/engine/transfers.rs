@@ -1,0 +1,104 @@
+//! Run states over HTTP: a run moves from a process to a server, from there to another one, or back.
+//!
+//! A journal says what was approved and what ran; whoever writes one can say anything. So a state counts in full only
+//! where its signature under the server's key verifies, and else as far as it harms nobody.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::claims::Woken;
+use super::owed::Owed;
+use super::runs::{export, insert};
+use super::sessions::view;
+use super::view::SessionView;
+use super::{Engine, clock, detached};
+use crate::domain::event::Event;
+use crate::domain::journal::Entry;
+use crate::domain::run_state::RunState;
+use crate::domain::session::Status;
+use crate::domain::{Error, SessionId, Timestamp};
+use crate::store::{StoreExt, Transaction};
+
+/// What an import's transaction came to.
+struct Imported {
+    view: SessionView,
+    woken: Option<Woken>,
+    owed: Owed,
+}
+
+impl Engine {
+    /// The state of a session's turn, signed where the server has a key.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::NothingToExport`].
+    pub async fn export_run(&self, id: SessionId) -> Result<Value, Error> {
+        let code = self.runtime()?.code;
+        let agent = self.settings.agent.clone();
+        let state = self.store.query(move |reader| export(reader, id, &agent, &code)).await?;
+        state.ok_or(Error::NothingToExport)?.write_signed(self.state_key())
+    }
+
+    /// Takes in the state of a run: a new session, under the id that it had.
+    ///
+    /// # Errors
+    /// [`Error::ImportDisabled`], [`Error::RunStateNewer`], [`Error::RunStateInvalid`], [`Error::SessionExists`],
+    /// [`Error::TooManySessions`], [`Error::ShuttingDown`].
+    pub async fn import_run(self: &Arc<Self>, document: Value) -> Result<SessionView, Error> {
+        if !self.settings.allow_import {
+            return Err(Error::ImportDisabled);
+        }
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let (state, is_ours) = RunState::read_signed(document, self.state_key())?;
+        let state = if is_ours { state } else { state.disbelieved() };
+        tracing::info!(session = %state.session, believed = is_ours, "a run is imported");
+        let engine = Arc::clone(self);
+        let imported = self.store.transact(move |tx| engine.write_import(tx, state));
+        let engine = Arc::clone(self);
+        detached(async move {
+            let Imported { view, woken, owed } = imported.await?;
+            engine.settle(owed);
+            if let Some(woken) = woken {
+                engine.rouse(woken);
+            }
+            // Its timers and interrupts are the store's now, and may be due.
+            engine.alarm.set(Timestamp::from_millis(0));
+            Ok(view)
+        })
+        .await
+    }
+
+    fn write_import(&self, tx: &mut dyn Transaction, state: RunState) -> Result<Imported, Error> {
+        let now = clock::now();
+        if tx.session(state.session)?.is_some() {
+            return Err(Error::SessionExists);
+        }
+        let limit = self.settings.max_sessions;
+        if limit.is_some_and(|limit| tx.count_sessions().is_ok_and(|count| count >= limit)) {
+            return Err(Error::TooManySessions);
+        }
+        insert(tx, &state, &self.settings.agent, now)?;
+        let mut owed = Owed { woken: vec![state.session], ..Owed::default() };
+        for asked in state.pending() {
+            owed.tell(tx, &Event::interrupt(asked), now)?;
+        }
+        let status = if state.pending().next().is_some() { Status::Interrupted } else { Status::Running };
+        owed.tell(tx, &Event::session(state.session, status, None), now)?;
+        let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
+        let woken = match state.journal.last().map(|last| &last.entry) {
+            Some(Entry::Pause { timers, .. }) => {
+                let epoch = tx.claim_turn(row.id)?;
+                tx.park_turn(row.id, epoch, timers.iter().map(|timer| timer.due).min(), 0)?;
+                None
+            }
+            _ => Some(self.wake(tx, &row, &self.settings.agent, now)?),
+        };
+        Ok(Imported { view: view(tx, state.session)?, woken, owed })
+    }
+
+    fn state_key(&self) -> Option<&[u8]> {
+        self.settings.state_key.as_deref().map(str::as_bytes)
+    }
+}

@@ -1,0 +1,136 @@
+"""A run moves from a process into a server, and out of one; a forged state approves nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+import hitl
+from hitl import RunState, Server
+from tests.python.runs.support import Files
+
+KEY = "5f3c0a-a-key-of-the-test"
+
+
+async def paused_state(files: Files, *paths: str) -> RunState:
+    result = await hitl.run(files.agent(*paths), "clean up")
+    assert result.state is not None
+    return result.state
+
+
+async def post(url: str, body: Any) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=url) as client:
+        return await client.post("/sessions", json=body)
+
+
+async def settled(url: str, session: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=url) as client:
+        found: dict[str, Any] = (await client.get(f"/sessions/{session}?wait=1&timeout=20")).json()
+        return found
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"port": 0, "store": "memory", **more}
+
+
+async def test_a_server_takes_no_runs_unless_it_is_told_to() -> None:
+    files = Files()
+    state = await paused_state(files, "/a")
+    async with Server(files.agent("/a"), **options()) as server:
+        reply = await post(server.url, {"run_state": json.loads(state.to_string())})
+    assert (reply.status_code, reply.json()["code"]) == (403, "import_disabled")
+
+
+async def test_a_signed_run_goes_on_in_a_server_with_its_decisions() -> None:
+    files = Files()
+    state = await paused_state(files, "/a", "/b")
+    first, second = state.interrupts
+    state.approve(first).reject(second)
+    async with Server(files.agent("/a", "/b"), **options(allow_import=True, state_key=KEY)) as server:
+        reply = await post(server.url, {"run_state": json.loads(state.to_string(key=KEY))})
+        assert (reply.status_code, reply.headers["location"]) == (201, f"/sessions/{state.session_id}")
+        done = await settled(server.url, state.session_id)
+    assert (done["status"], done["response"]["content"], files.deleted) == ("idle", "done", ["/a"])
+
+
+@pytest.mark.parametrize("signed_with", [None, "another key"])
+async def test_what_an_unsigned_run_says_was_approved_is_asked_again(signed_with: str | None) -> None:
+    files = Files()
+    state = await paused_state(files, "/a")
+    state.approve(state.interrupts[0], always=True)
+    text = state.to_string() if signed_with is None else state.to_string(key=signed_with)
+    async with Server(files.agent("/a"), **options(allow_import=True, state_key=KEY)) as server:
+        reply = await post(server.url, {"run_state": json.loads(text)})
+        assert reply.status_code == 201
+        asked = await settled(server.url, state.session_id)
+    assert (asked["status"], files.deleted) == ("interrupted", [])
+    assert asked["interrupts"][0]["payload"]["tool_args"] == {"path": "/a"}
+    assert asked["interrupts"][0]["interrupt_id"] != state.answers
+
+
+async def test_an_undecided_run_waits_in_the_server() -> None:
+    files = Files()
+    state = await paused_state(files, "/a")
+    [open_one] = state.interrupts
+    async with Server(files.agent("/a"), **options(allow_import=True, state_key=KEY)) as server:
+        reply = await post(server.url, {"run_state": json.loads(state.to_string(key=KEY))})
+        assert [asked["interrupt_id"] for asked in reply.json()["interrupts"]] == [open_one.id]
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            answer = {"interrupt_id": open_one.id, "value": {"approved": True}}
+            assert (await client.post(f"/sessions/{state.session_id}/resume", json=answer)).status_code == 200
+        done = await settled(server.url, state.session_id)
+    assert (done["status"], files.deleted) == ("idle", ["/a"])
+
+
+async def test_a_run_comes_out_of_a_server_and_goes_on_in_a_process() -> None:
+    files = Files()
+    agent = files.agent("/a")
+    async with Server(agent, **options(state_key=KEY)) as server, httpx.AsyncClient(base_url=server.url) as client:
+        session = (await client.post("/sessions")).json()["session_id"]
+        idle = await client.get(f"/sessions/{session}/run-state")
+        assert (idle.status_code, idle.json()["code"]) == (409, "nothing_to_export")
+        await client.post(f"/sessions/{session}/messages", json={"content": "clean up"})
+        assert (await settled(server.url, session))["status"] == "interrupted"
+        text = (await client.get(f"/sessions/{session}/run-state")).text
+    state = RunState.from_string(agent, text, key=KEY)
+    done = await hitl.run(agent, state.approve(state.interrupts[0]))
+    assert (done.output, files.deleted) == ("done", ["/a"])
+
+
+async def test_a_changed_text_is_refused_where_a_key_is_given() -> None:
+    files = Files()
+    agent = files.agent("/a")
+    state = await paused_state(files, "/a")
+    text = state.to_string(key=KEY)
+    assert RunState.from_string(agent, text, key=KEY).interrupts == state.interrupts
+    for forged in (text.replace("/a", "/b"), state.to_string(), state.to_string(key="another")):
+        with pytest.raises(hitl.RunStateError, match="not signed with this key"):
+            RunState.from_string(agent, forged, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"run_state": {"version": 99}}, "run_state_newer"),
+        ({"run_state": {}}, "run_state_invalid"),
+        ({"run_state": "text"}, "invalid_request"),
+        ({"run_state": {"version": 1}, "state": []}, "invalid_request"),
+    ],
+)
+async def test_what_is_no_run_state_is_refused(body: Any, code: str) -> None:
+    async with Server(Files().agent("/a"), **options(allow_import=True)) as server:
+        reply = await post(server.url, body)
+    assert (reply.status_code, reply.json()["code"]) == (422, code)
+
+
+async def test_a_run_is_imported_once() -> None:
+    files = Files()
+    state = await paused_state(files, "/a")
+    async with Server(files.agent("/a"), **options(allow_import=True, state_key=KEY)) as server:
+        body = {"run_state": json.loads(state.to_string(key=KEY))}
+        assert (await post(server.url, body)).status_code == 201
+        again = await post(server.url, body)
+    assert (again.status_code, again.json()["code"]) == (409, "session_exists")
