@@ -1,0 +1,150 @@
+"""Runs on other people's loops: many at once, several loops, cancelled ones, closed ones."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hitl
+from hitl import ChatMessage, RunState, interrupt, step
+from tests.python.runs.support import Files
+
+State = list[ChatMessage]
+
+
+async def asks(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    answer = await interrupt({"type": "question", "about": message.content})
+    return ChatMessage.assistant_message(content=f"{message.content}: {answer}"), state
+
+
+async def ask_and_answer(name: str, **options: Any) -> Any:
+    paused = await hitl.run(asks, name, **options)
+    assert paused.state is not None
+    return (await hitl.run(asks, paused.state.answer(paused.interrupts[0], name))).output
+
+
+@pytest.mark.timeout(180)
+async def test_a_thousand_runs_at_once_on_one_loop() -> None:
+    names = [f"run {number}" for number in range(1000)]
+    outputs = await asyncio.gather(*(ask_and_answer(name) for name in names))
+    assert outputs == [f"{name}: {name}" for name in names]
+
+
+async def test_many_runs_at_once_in_one_store(tmp_path: Path) -> None:
+    async with hitl.Store(tmp_path / "runs.db") as store:
+        outputs = await asyncio.gather(*(ask_and_answer(str(n), store=store, session=f"s{n}") for n in range(30)))
+    assert outputs == [f"{n}: {n}" for n in range(30)]
+
+
+def test_several_loops_in_several_threads() -> None:
+    outputs: list[Any] = []
+
+    def work(name: str) -> None:
+        outputs.extend([asyncio.run(ask_and_answer(name)) for _ in range(3)])
+
+    threads = [threading.Thread(target=work, args=(f"thread {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outputs) == sorted(f"thread {n}: thread {n}" for n in range(4) for _ in range(3))
+
+
+async def test_the_same_state_twice_at_once_without_a_store_is_two_runs() -> None:
+    paused = await hitl.run(asks, "hello")
+    assert paused.state is not None
+    state = paused.state.answer(paused.interrupts[0], 1)
+    first, second = await asyncio.gather(hitl.run(asks, state), hitl.run(asks, state))
+    assert (first.output, second.output) == ("hello: 1", "hello: 1")
+
+
+async def test_the_same_state_twice_at_once_with_a_store_is_one_run(tmp_path: Path) -> None:
+    files = Files()
+    agent = files.agent("/a")
+    async with hitl.Store(tmp_path / "runs.db") as store:
+        paused = await hitl.run(agent, "clean up", store=store)
+        assert paused.state is not None
+        state = paused.state.approve(paused.interrupts[0])
+        came = await asyncio.gather(*(hitl.run(agent, state) for _ in range(4)), return_exceptions=True)
+    assert files.deleted == ["/a"]
+    assert sum(isinstance(one, hitl.AlreadyResumed) for one in came) == 3
+
+
+async def test_a_cancelled_call_cancels_the_agent(tmp_path: Path) -> None:
+    seen: list[str] = []
+    began = asyncio.Event()
+
+    async def work() -> str:
+        seen.append("works")
+        began.set()
+        try:
+            await asyncio.sleep(60 if len(seen) == 1 else 0)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        return "worked"
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        return ChatMessage.assistant_message(content=await step(work)), state
+
+    async with hitl.Store(tmp_path / "runs.db") as store:
+        running = asyncio.create_task(hitl.run(agent, "go", store=store, session="alice"))
+        await began.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert seen == ["works", "cancelled"]
+        # As after a crash: the turn is open, and can be taken up again; a message would be lost on it.
+        with pytest.raises(hitl.RunInterrupted):
+            await hitl.run(agent, "hello?", store=store, session="alice")
+        state = await RunState.from_store(agent, store, "alice")
+        assert state is not None
+        assert (await hitl.run(agent, state)).output == "worked"
+
+
+async def test_a_time_limit_around_a_run(tmp_path: Path) -> None:
+    async def sleeps(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        await step(asyncio.sleep, 60)
+        return message, state
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await hitl.run(sleeps, "go")
+    assert await ask_and_answer("afterwards") == "afterwards: afterwards"
+
+
+async def test_inside_a_turn_a_run_is_refused() -> None:
+    async def outer(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        await hitl.run(asks, "inner")
+        return message, state
+
+    result = await hitl.run(outer, "go")
+    assert result.error is not None
+    assert "agent.run_turn" in result.error
+
+
+async def test_prints_of_an_agent_go_to_the_programs_output(capsys: pytest.CaptureFixture[str]) -> None:
+    async def prints(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        print("from the agent")
+        return message, state
+
+    await hitl.run(prints, "go")
+    assert capsys.readouterr().out == "from the agent\n"
+
+
+async def test_an_agent_that_cannot_be_replayed_cannot_wait() -> None:
+    once = hitl.agent(replay=False)(asks)
+    result = await hitl.run(once, "hello")
+    assert (result.status, result.error_code) == ("error", "not_replayable")
+
+
+async def test_a_run_that_waits_for_its_own_timer_is_waited_for() -> None:
+    async def sleeps(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        await asyncio.sleep(0.05)
+        return ChatMessage.assistant_message(content="slept"), state
+
+    assert (await hitl.run(sleeps, "go")).output == "slept"
