@@ -18,6 +18,7 @@ PAGES = (
     "from-penguiflow",
     "from-strands",
     "http",
+    "runs",
     "security",
     "testing",
     "tools-and-approvals",
