@@ -45,6 +45,7 @@ async fn every_route_is_documented() {
         "get /sessions/{session_id}/events",
         "get /sessions/{session_id}/grants",
         "get /sessions/{session_id}/messages",
+        "get /sessions/{session_id}/run-state",
         "post /interrupts/{interrupt_id}/resume",
         "post /sessions",
         "post /sessions/{session_id}/cancel",
