@@ -114,7 +114,6 @@ class RunFace(Face):
     name = "run"
     title = "`hitl.run`"
     cannot = {
-        21: "`hitl.stream` is still to come",
         (27, "the turn"): "a run that waits is a text: nothing is at work that could be cancelled",
     }
     errors = {
