@@ -90,4 +90,4 @@ class RunResult:
     """From where the run can go on; None when there is nothing left to go on with."""
     session_id: str
     output: Any = None
-    """The text of the response, or the object where the agent has a ``response_format``; None unless idle."""
+    """The text of the response; None unless idle."""
