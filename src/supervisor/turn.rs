@@ -428,15 +428,12 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
         let Next::Word(heard) = next else { continue };
         match heard.word {
             Word::Dropped { left } => return left,
-            Word::End { call, .. } => {
-                seat.worker().send(&ToWorker::Ended { turn, call, index: None });
-                return 0;
-            }
             Word::Record { call: Some(call), .. } | Word::TooDeep { call } => {
                 let (code, message) = (Error::TurnNotOpen.code(), Error::TurnNotOpen.to_string());
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message: &message });
             }
-            Word::Record { call: None, .. } | Word::Replayed { .. } | Word::Delta { .. } => {}
+            // An end that crossed our order does not free the turn: the worker has not taken that order in yet.
+            Word::End { .. } | Word::Record { call: None, .. } | Word::Replayed { .. } | Word::Delta { .. } => {}
         }
     }
     0

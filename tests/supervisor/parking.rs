@@ -95,6 +95,29 @@ async fn a_turn_comes_back_to_a_worker_only_when_that_has_dropped_it() {
     world.shut_down().await;
 }
 
+/// The worker may have sent it before it was told to drop the turn, and still has to take that in.
+#[tokio::test]
+async fn an_end_that_comes_too_late_does_not_free_the_turn() {
+    let (world, mut fake) = Fake::worker().await;
+    let mut turn = world.start("x");
+    fake.next_of("turn").await;
+    fake.say(&[waiting(&turn, 0)]).await;
+    turn.waits().await;
+    world.supervisor.park(turn.id);
+    assert_eq!(fake.next().await, json!({"frame": "park", "turn": turn.id}));
+    world.start_again(&turn, "x");
+    let late = fake.end(&turn, "late");
+    let refused = fake.step(&turn, "late");
+    fake.say(&[late, refused]).await;
+    assert_eq!(fake.next().await["frame"], "refused");
+    fake.say(&[parked(&turn)]).await;
+    assert_eq!(fake.next().await["frame"], "turn");
+    let end = fake.end(&turn, "done");
+    fake.say(&[end]).await;
+    assert_eq!(turn.outcome().await.unwrap(), "done");
+    world.shut_down().await;
+}
+
 #[tokio::test]
 async fn a_word_under_an_old_epoch_takes_the_turn_from_its_worker() {
     let (world, mut fake) = Fake::worker().await;

@@ -20,6 +20,7 @@ async fn rest(mut turn: Turn) -> (Vec<Said>, String) {
     loop {
         match turn.next().await {
             Said::Ended(content, _) => return (said, content.unwrap_or_default()),
+            Said::Lost(lost) => panic!("{lost:?} after {said:?}"),
             word => said.push(word),
         }
     }

@@ -200,7 +200,7 @@ pub fn shared(processes: usize) -> SupervisorSettings {
 
 /// Fails instead of hanging.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("took more than a minute")
+    tokio::time::timeout(Duration::from_secs(240), future).await.expect("took more than four minutes")
 }
 
 /// Waits for something that nobody announces.
@@ -210,7 +210,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(30), waited).await.is_ok(), "{what} did not happen");
+    assert!(tokio::time::timeout(Duration::from_secs(120), waited).await.is_ok(), "{what} did not happen");
 }
 
 /// Whether a process is there, dead ones that nobody reaped included.

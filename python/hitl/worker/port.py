@@ -78,8 +78,10 @@ class ChannelPort:
         return done
 
     def silence(self) -> None:
-        """The turn is not ours any more: send nothing."""
+        """The turn is not ours any more: send nothing, and wait for nothing that was sent."""
         self._silent = True
+        if self._end is not None and not self._end[1].done():
+            self._end[1].set_result(None)
 
     def receive(self, frame: Frame, order: Order) -> None:
         """A frame of the server about this turn."""

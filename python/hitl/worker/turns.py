@@ -26,6 +26,8 @@ from hitl.worker.port import ChannelPort
 _LEFTOVER_SECONDS = 1.0
 _CLEANUP_SECONDS = 5.0
 _MAX_ERROR_TEXT = 8 * 1024
+# What says that we obeyed, also where there was nothing left to drop.
+_DROPPED = {"cancel": "cancelled", "park": "parked"}
 
 
 class Worker:
@@ -91,6 +93,8 @@ class Worker:
                 turn.park()
             else:
                 turn.receive(frame)
+        elif name in _DROPPED:
+            self._say_dropped(frame["turn"], _DROPPED[name], 0)
 
     def _start(self, frame: Frame) -> None:
         if frame["turn"] in self._turns or (self._single and self._served_one):
@@ -110,12 +114,16 @@ class Worker:
 
     def _ended(self, turn_id: str, task: asyncio.Task[None]) -> None:
         turn = self._turns.pop(turn_id)
-        if turn.stopped_as is not None and self._channel is not None:
-            # The server waits for this: a worker that does not say it has a blocked loop.
-            self._channel.send({"frame": turn.stopped_as, "turn": turn_id, "left": turn.left})
+        if turn.stopped_as is not None:
+            self._say_dropped(turn_id, turn.stopped_as, turn.left)
         if not task.cancelled() and (error := task.exception()) is not None:
             traceback.print_exception(error)
         self._finish_if_over()
+
+    def _say_dropped(self, turn_id: str, how: str, left: int) -> None:
+        # The server waits for this: a worker that does not say it has a blocked loop.
+        if self._channel is not None:
+            self._channel.send({"frame": how, "turn": turn_id, "left": left})
 
     def _finish_if_over(self) -> None:
         if not self._turns and (self._ending or (self._single and self._served_one)):
@@ -177,13 +185,13 @@ class RunningTurn:
 
     def cancel(self) -> None:
         """The session is settled without us: stop the agent and say nothing more."""
-        self._stop("cancelled")
+        self._stop(_DROPPED["cancel"])
         self.turn.close()
         self._agent_task.cancel()
 
     def park(self) -> None:
         """The turn goes on some other time, from its journal: drop it."""
-        self._stop("parked")
+        self._stop(_DROPPED["park"])
         self.turn.park()
 
     def _stop(self, how: str) -> None:

@@ -21,7 +21,7 @@ use crate::store::record::Turn;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 /// How long a condition may take; long, because the machine may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(100);
 
 /// What the engine told its workers.
 #[derive(Debug, Default)]

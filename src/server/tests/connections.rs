@@ -51,7 +51,7 @@ impl Server {
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), future).await.expect("it took too long")
+    tokio::time::timeout(Duration::from_secs(100), future).await.expect("it took too long")
 }
 
 async fn rest(stream: &mut TcpStream) -> String {

@@ -48,7 +48,7 @@ impl Listener {
                 return Some(block);
             }
             let frame =
-                tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.expect("nothing came")?;
+                tokio::time::timeout(Duration::from_secs(100), self.body.frame()).await.expect("nothing came")?;
             self.text.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
         }
     }

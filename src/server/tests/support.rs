@@ -266,7 +266,7 @@ impl Client {
 
     /// The session as soon as its status is `status`.
     pub async fn until(&self, session: &str, status: &str) -> Value {
-        let waited = tokio::time::timeout(Duration::from_secs(10), async {
+        let waited = tokio::time::timeout(Duration::from_secs(100), async {
             loop {
                 let view = self.get(&format!("{session}?wait=1&timeout=5")).await.json();
                 if view["status"] == status {

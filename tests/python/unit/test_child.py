@@ -45,7 +45,7 @@ class Child(ServerEnd):
 
     def exit_code(self) -> int:
         """Wait for the process; its output is in ``stdout`` and ``stderr`` then."""
-        self.stdout, self.stderr = self.process.communicate(timeout=20)
+        self.stdout, self.stderr = self.process.communicate(timeout=100)
         return self.process.returncode
 
     def __exit__(self, *exc_info: object) -> None:
@@ -301,6 +301,27 @@ def test_a_parked_turn_leaves_memory_without_another_record(child: Callable[...,
     worker.send("shutdown")
     assert worker.receive() is None
     assert worker.exit_code() == 0
+
+
+@pytest.mark.parametrize(("stop", "dropped"), [("park", "parked"), ("cancel", "cancelled")])
+def test_a_turn_that_is_stopped_at_its_end_is_dropped_without_an_acknowledgement(
+    child: Callable[..., Child], stop: str, dropped: str
+) -> None:
+    worker = child("echo", "pool")
+    worker.turn()
+    worker.expect("end", turn="t1")
+    worker.send(stop, turn="t1", message="")
+    worker.expect(dropped, turn="t1", left=0)
+    worker.turn()
+    worker.end()
+
+
+def test_a_turn_that_is_not_there_is_said_to_be_dropped(child: Callable[..., Child]) -> None:
+    worker = child("echo", "pool")
+    worker.send("park", turn="t1")
+    worker.expect("parked", turn="t1", left=0)
+    worker.turn()
+    worker.end()
 
 
 def test_a_ping_is_answered_while_a_turn_waits(child: Callable[..., Child]) -> None:
