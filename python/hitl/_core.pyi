@@ -58,8 +58,9 @@ def check_questions(arguments: object) -> dict[str, Any]:
     """The interrupt payload for the arguments of `ask_user_question`; `ValueError` names each wrong field."""
 
 def read_decision(value: object, allowed: list[str], tool_name: str | None = None) -> dict[str, Any]:
-    """A recorded answer to a tool approval, with every member of its kind: `{"type": "approve", "always"}`, `{"type":
-    "edit", "args"}`, `{"type": "reject", "reason", "message", "always", "by"}` or `{"type": "respond", "message"}`.
+    """A recorded answer to a tool approval, with every member of its kind: `{"type": "approve", "always", "by"}`,
+    `{"type": "edit", "args"}`, `{"type": "reject", "reason", "message", "always", "by"}` or `{"type": "respond",
+    "message"}`.
 
     `by` is `person` or `policy`. Raises `ValueError` for anything else, and for what `allowed` does not list.
     """

@@ -82,6 +82,9 @@ pub enum Decision {
         /// Also for later calls of this tool in this session.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         always: bool,
+        /// Whose it is: what a person approved runs once, what only passed a rule may run again after a crash.
+        #[serde(skip_serializing_if = "Decider::is_person")]
+        by: Decider,
     },
     /// See [`DecisionKind::Edit`].
     Edit {
@@ -123,7 +126,9 @@ pub struct Terms<'a> {
 
 impl Decision {
     /// An approval of this call alone.
-    pub const APPROVE: Self = Self::Approve { always: false };
+    pub const APPROVE: Self = Self::Approve { always: false, by: Decider::Person };
+    /// A rule, or none, lets this call run.
+    pub const PASSED: Self = Self::Approve { always: false, by: Decider::Policy };
 
     /// What kind it is.
     pub fn kind(&self) -> DecisionKind {
@@ -137,13 +142,13 @@ impl Decision {
 
     /// Whether it is for later calls too.
     pub fn is_sticky(&self) -> bool {
-        matches!(self, Self::Approve { always: true } | Self::Reject { always: true, .. })
+        matches!(self, Self::Approve { always: true, .. } | Self::Reject { always: true, .. })
     }
 
     /// The same for this call alone.
     pub fn once(self) -> Self {
         match self {
-            Self::Approve { .. } => Self::APPROVE,
+            Self::Approve { by, .. } => Self::Approve { always: false, by },
             Self::Reject { reason, message, by, .. } => Self::Reject { reason, message, always: false, by },
             other => other,
         }

@@ -84,7 +84,7 @@ impl Grant {
     ) -> Option<Self> {
         let scope = scope?;
         let (granted, reason, message) = match decision {
-            Decision::Approve { always: true } => (GrantedDecision::Approve, None, None),
+            Decision::Approve { always: true, .. } => (GrantedDecision::Approve, None, None),
             Decision::Reject { always: true, reason, message, .. } => {
                 (GrantedDecision::Reject, reason.clone(), message.clone())
             }

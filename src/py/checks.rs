@@ -77,7 +77,7 @@ fn check_questions<'py>(arguments: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     Ok(pythonize::pythonize(arguments.py(), &question::payload(&questions))?)
 }
 
-/// A recorded answer to a tool approval, with every member of its kind: `{"type": "approve", "always"}`, `{"type":
+/// A recorded answer to a tool approval, with every member of its kind: `{"type": "approve", "always", "by"}`, `{"type":
 /// "edit", "args"}`, `{"type": "reject", "reason", "message", "always", "by"}` or `{"type": "respond", "message"}`.
 /// Raises `ValueError` for anything else, and for what `allowed` does not list.
 #[pyfunction]
@@ -117,7 +117,7 @@ fn kinds(names: &[String]) -> Vec<DecisionKind> {
 /// With the members that the normal form leaves out.
 fn shown<'py>(py: Python<'py>, decision: &Decision) -> PyResult<Bound<'py, PyAny>> {
     let shown = match decision {
-        Decision::Approve { always } => json!({"type": "approve", "always": always}),
+        Decision::Approve { always, by } => json!({"type": "approve", "always": always, "by": by}),
         Decision::Edit { args } => json!({"type": "edit", "args": args}),
         Decision::Reject { reason, message, always, by } => {
             json!({"type": "reject", "reason": reason, "message": message, "always": always, "by": by})

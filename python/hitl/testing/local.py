@@ -46,7 +46,7 @@ def without_rules(request: InterruptRequest) -> Any:
     proposed = request.get("proposed")
     if proposed is not None:
         return proposed
-    return PENDING if request.get("required", True) else {"type": "approve"}
+    return PENDING if request.get("required", True) else {"type": "approve", "by": "policy"}
 
 
 @dataclass

@@ -36,8 +36,9 @@ pub(super) fn recorded(value: &Value, terms: Terms<'_>) -> Result<Decision, Vec<
     let (Value::Object(members), Some(by)) = (value, by) else { return read(value, terms) };
     let members: JsonObject =
         members.iter().filter(|(name, _)| *name != "by").map(|(name, value)| (name.clone(), value.clone())).collect();
-    // A rule may deny what nobody may reject.
-    match read(&Value::Object(members), Terms { allowed: &[DecisionKind::Reject], ..terms })? {
+    // A rule may deny what nobody may reject, and let run what nobody has to approve.
+    match read(&Value::Object(members), Terms { allowed: &DecisionKind::UNSAID, ..terms })? {
+        Decision::Approve { always, .. } => Ok(Decision::Approve { always, by }),
         Decision::Reject { reason, message, always, .. } => Ok(Decision::Reject { reason, message, always, by }),
         _ => Err(vec![FieldError::new(["by"], "unknown_member", "unknown member; known here: none")]),
     }
@@ -87,7 +88,7 @@ impl Form<'_> {
                 self.refuse_always(always, "an edit");
                 Some(Decision::Edit { args })
             }
-            None if approved => Some(Decision::Approve { always }),
+            None if approved => Some(Decision::Approve { always, by: Decider::Person }),
             None => Some(Decision::Reject { reason, message: None, always, by: Decider::Person }),
         }
     }
@@ -104,7 +105,7 @@ impl Form<'_> {
         match kind {
             "approve" => {
                 self.know(&["type", "always"]);
-                Some(Decision::Approve { always: self.flag("always") })
+                Some(Decision::Approve { always: self.flag("always"), by: Decider::Person })
             }
             "edit" => {
                 self.know(&["type", "args", "name", "always"]);

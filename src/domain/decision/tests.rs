@@ -10,7 +10,7 @@ fn read(value: &Value) -> Result<Decision, Vec<FieldError>> {
 }
 
 fn approve(always: bool) -> Decision {
-    Decision::Approve { always }
+    Decision::Approve { always, by: Decider::Person }
 }
 
 fn edit(args: Value) -> Decision {
@@ -225,7 +225,15 @@ fn a_rule_decides_what_nobody_can_post() {
     assert!(read(&value).is_err());
     let only_approve = Terms { allowed: &[DecisionKind::Approve], ..ANYTHING };
     assert_eq!(Decision::recorded(&value, only_approve), Ok(denied));
-    for forged in [json!({"type": "approve", "by": "policy"}), json!({"approved": true, "by": "policy"})] {
+    let passed = Decision::PASSED.to_value();
+    assert_eq!(passed, json!({"type": "approve", "by": "policy"}));
+    assert!(read(&passed).is_err());
+    assert_eq!(Decision::recorded(&passed, only_approve), Ok(Decision::PASSED));
+    for forged in [
+        json!({"type": "edit", "args": {}, "by": "policy"}),
+        json!({"type": "respond", "message": 1, "by": "policy"}),
+        json!({"type": "approve", "by": "nobody"}),
+    ] {
         assert!(Decision::recorded(&forged, ANYTHING).is_err(), "{forged}");
     }
 }

@@ -426,7 +426,7 @@ proptest! {
         let named = first.as_ref().map(|rule| format!("policy:{}", rule.name));
         match (&verdict, first.map(|rule| rule.effect)) {
             (Verdict::Decided(decided), Some(Effect::Allow)) => {
-                prop_assert_eq!(&decided.decision, &Decision::APPROVE);
+                prop_assert_eq!(&decided.decision, &Decision::PASSED);
                 prop_assert_eq!(Some(&decided.rule), named.as_ref());
             }
             (Verdict::Decided(decided), Some(Effect::Deny)) => {
@@ -447,6 +447,7 @@ proptest! {
                     prop_assert_eq!(&decided.decision, &grant.decision());
                 } else if decided.rule == DEFAULT {
                     prop_assert!(!asked.required && named.is_none());
+                    prop_assert_eq!(&decided.decision, &Decision::PASSED);
                 } else {
                     prop_assert_eq!(&decided.rule, "on_approval");
                     prop_assert!(asked.required && named.is_none() && asked.proposed.is_some());

@@ -7,7 +7,7 @@ use super::rule::Effect;
 use super::rules::{Call, Matched, Rules};
 use crate::domain::FieldError;
 use crate::domain::answer::{self, terms};
-use crate::domain::decision::{Decider, Decision};
+use crate::domain::decision::{Decider, Decision, DecisionKind, Terms};
 use crate::domain::grant::{Grant, Scope};
 use crate::domain::interrupt::{Ask, Interrupt};
 
@@ -72,7 +72,7 @@ impl Standing<'_> {
         let Some(scope) = ask.scope().filter(|_| !self.is_empty()) else { return Ruling::default() };
         let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
         let call = Call { tool: scope.tool, args, agent: scope.agent };
-        let proposed = ask.proposed.as_ref().and_then(|proposed| Decision::read(proposed, terms(ask.into())).ok());
+        let proposed = ask.proposed.as_ref().and_then(|proposed| proposed_decision(ask, proposed).ok());
         let edited = match proposed {
             Some(Decision::Edit { args }) => self.first_match(Call { args: &Value::Object(args), ..call }),
             _ => None,
@@ -109,10 +109,10 @@ pub fn decide(ask: &Ask, ruling: Ruling, grants: &[Grant]) -> Verdict {
     match ruling.call {
         Some(matched) if matched.effect == Effect::Deny => Verdict::denied(matched),
         Some(matched) if matched.effect == Effect::Allow && allowed.contains(&Decision::APPROVE.kind()) => {
-            Verdict::decided(Decision::APPROVE, matched.rule(), Some(POLICY))
+            Verdict::decided(Decision::PASSED, matched.rule(), Some(POLICY))
         }
         Some(matched) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(Some(matched.rule()))),
-        None if !ask.required => Verdict::decided(Decision::APPROVE, DEFAULT.to_owned(), None),
+        None if !ask.required => Verdict::decided(Decision::PASSED, DEFAULT.to_owned(), None),
         None => match &ask.proposed {
             Some(proposed) => decided_by_code(ask, proposed, ruling.edited),
             None => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(None)),
@@ -148,9 +148,14 @@ fn granted(ask: &Ask, scope: Scope<'_>, grants: &[Grant]) -> Option<Verdict> {
         .then(|| Verdict::decided(decision, grant.rule(), grant.created_by.as_deref()))
 }
 
-/// What the tool's own code says; an edit is for the rules again, with what it would run.
+/// What the tool's own code says, which may be more than a person is offered.
+fn proposed_decision(ask: &Ask, proposed: &Value) -> Result<Decision, Vec<FieldError>> {
+    Decision::read(proposed, Terms { allowed: &DecisionKind::ALL, ..terms(ask.into()) })
+}
+
+/// Its effect; an edit is for the rules again, with what it would run.
 fn decided_by_code(ask: &Ask, proposed: &Value, edited: Option<Matched>) -> Verdict {
-    match (Decision::read(proposed, terms(ask.into())), edited) {
+    match (proposed_decision(ask, proposed), edited) {
         (Err(ignored), _) => Verdict::Person { rule: None, ignored },
         (Ok(_), Some(matched)) if matched.effect == Effect::Deny => Verdict::denied(matched),
         (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(Some(matched.rule())),

@@ -58,6 +58,8 @@ async fn what_the_tools_code_decides_interrupts_nobody(fixture: Fixture) {
     let world = World::new(fixture, Settings { workers: 9, ..settings() }).await;
     for (proposed, value) in [
         (json!({"approved": true}), json!({"type": "approve"})),
+        // A person could not say this; the tool's own code may.
+        (json!({"type": "respond", "message": "done"}), json!({"type": "respond", "message": "done"})),
         (json!({"type": "edit", "args": {"path": "/y"}}), json!({"type": "edit", "args": {"path": "/y"}})),
         (json!({"approved": false, "reason": "no"}), json!({"type": "reject", "reason": "no"})),
     ] {
@@ -79,7 +81,6 @@ async fn what_the_tools_code_decides_wrongly_is_for_a_person(fixture: Fixture) {
     for proposed in [
         json!({"approved": "true"}),
         json!(true),
-        json!({"type": "respond", "message": "not allowed here"}),
         json!({"type": "edit", "args": {"path": 7}}),
         json!({"type": "reject", "by": "policy"}),
     ] {
@@ -97,7 +98,7 @@ async fn a_call_that_needs_nobody_leaves_no_record(fixture: Fixture) {
     let large = "x".repeat(world.settings.max_payload);
     let payload = json!({"type": "tool_approval", "tool_name": "write_file", "tool_args": {"text": large}});
     let appended = ask(&world, &order, with(delete(), json!({"required": false, "payload": payload}))).await;
-    assert_eq!(appended.answer, Some((2, json!({"type": "approve"}))));
+    assert_eq!(appended.answer, Some((2, json!({"type": "approve", "by": "policy"}))));
     assert_eq!(world.kinds(order.turn).await, "start ask answer");
     let id = appended.interrupt.unwrap().to_string();
     assert_eq!(world.engine.interrupt(&id).await, Err(Error::UnknownInterrupt(id)));

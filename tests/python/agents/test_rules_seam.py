@@ -8,11 +8,10 @@ import pytest
 
 from hitl import ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalTurn
+from hitl.testing.local import PENDING, LocalTurn
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 RULES = {"policy": True}
-ALLOWED = {"type": "approve"}
 DENIED = {"type": "reject", "reason": "not today", "by": "policy"}
 
 
@@ -95,7 +94,10 @@ async def test_what_nobody_has_to_look_at_may_be_of_any_size() -> None:
     assert (await run_all_prefixes(large, None, journal_start=RULES)).told == ["50000"]
 
 
-async def test_what_no_person_approved_and_nothing_required_is_no_once_step() -> None:
+@pytest.mark.parametrize(("asks", "is_once"), [(False, False), (True, True)])
+async def test_a_call_that_needs_no_approval_is_once_where_a_rule_let_a_person_approve_it(
+    asks: bool, is_once: bool
+) -> None:
     onces: list[bool] = []
 
     def remembering(effects: Effects) -> ReActAgent:
@@ -111,5 +113,6 @@ async def test_what_no_person_approved_and_nothing_required_is_no_once_step() ->
             client=ScriptedChatClient([{"tool_calls": [{"name": "act"}]}, {"content": "done"}]), tools=[act]
         )
 
-    await run_all_prefixes(remembering, None, journal_start=RULES)
-    assert not any(onces)
+    setup = rule(PENDING) if asks else None
+    await run_all_prefixes(remembering, lambda asked: {"approved": True}, journal_start=RULES, setup=setup)
+    assert set(onces) == {is_once}
