@@ -35,7 +35,7 @@ class Scripted(Model):
 
     def stream_response(self, *args: Any, **kwargs: Any) -> Any:
         """Not part of the job."""
-        raise NotImplementedError
+        raise RuntimeError("the job does not stream")
 
 
 @function_tool(needs_approval=True)

@@ -7,17 +7,19 @@ Each shape is a dataclass and, at once, the dict that it is as JSON, so that `sh
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 
-class _Shape(dict[str, Any]):
+class _Shape(dict[str, Any], ABC):
     def __post_init__(self) -> None:
         super().update(self.to_dict())
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What the dict holds."""
 
 
 @dataclass(eq=False, repr=False)

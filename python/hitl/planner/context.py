@@ -6,11 +6,13 @@ What asks the person is a guardrail of the tool's result, and what it returns is
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from hitl.errors import Parked
 from hitl.planner.catalog import NodeSpec
 from hitl.tool_schema import ModelParameters
 from hitl.tools import RunContext, Tool
@@ -109,6 +111,8 @@ def make_tool(spec: NodeSpec, pause_enabled: bool) -> Tool[..., Any]:
         ctx = ToolContext(spec.name, context, pause_enabled)
         try:
             result = await spec.node.func(spec.args_model.model_construct(**arguments), ctx)
+        except (asyncio.CancelledError, Parked, KeyboardInterrupt, SystemExit):
+            raise
         except BaseException:
             # Whatever it became on its way out (a group, an error of a `finally`): the call ended with the pause.
             if (paused := ctx.outcome()) is None:

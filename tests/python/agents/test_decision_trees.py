@@ -24,7 +24,7 @@ from hitl.testing.local import PENDING, Journal, LocalInterrupt, LocalTurn
 from tests.python.replay.loops import on_own_loop
 
 EXAMPLES = 500 if os.environ.get("HITL_TEST_FULL") else 20
-_PATIENCE = 20
+_PATIENCE = 100
 _EDITED = 1000
 """What an edit adds to the number of a call."""
 

@@ -194,12 +194,16 @@ async def test_several_at_once_are_answered_in_any_order() -> None:
 
         return agent
 
-    async def later() -> Any:
-        await asyncio.sleep(0.001)
+    second = asyncio.Event()
+
+    async def second_first(cents: int) -> Any:
+        await second.wait() if cents == 1 else second.set()
         return APPROVE
 
-    first = (await run_locally(make([]), "go", answers=lambda asked: later())).response.content
-    assert first == "[1, 2]"
+    local = await run_locally(
+        make([]), "go", answers=lambda asked: second_first(asked["payload"]["tool_args"]["cents"])
+    )
+    assert local.response.content == "[1, 2]"
 
 
 # -- @hitl.requires_approval -----------------------------------------------------------------------------------------

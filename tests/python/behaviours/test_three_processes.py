@@ -27,7 +27,7 @@ def process(step: str, folder: Path, edition: str = "same") -> dict[str, Any]:
         text=True,
         cwd=ROOT,
         env=clean_environment(),
-        timeout=50,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

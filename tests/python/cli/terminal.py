@@ -34,7 +34,7 @@ class Terminal:
             env=environment(**variables),
             dimensions=(40, columns),
             encoding="utf-8",
-            timeout=30,
+            timeout=100,
             echo=False,
         )
         # Pexpect waits before each `send` for programs that switch echo off late; we wait for prompts instead.

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, SPACE, UP, Terminal
-from tests.python.client.fake_server import Agent, FakeServer, Turn, problem
+from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, leave, start_turn
+from tests.python.cli.terminal import CTRL_C, DOWN, ENTER, SPACE, UP
+from tests.python.client.fake_server import Turn, problem
 
-Serve = Callable[[Agent], FakeServer]
-Open = Callable[..., Terminal]
-
-APPROVAL = {"type": "tool_approval", "tool_name": "delete_file", "tool_args": {"path": "/tmp/old_logs.txt"}}
 COLOR = {"type": "color_picker", "prompt": "Pick a brand color", "presets": ["#FF6B6B", "#4ECDC4"]}
 STRATEGY = "How would you like to organize the files?"
 
@@ -30,30 +26,6 @@ def question(text: str = STRATEGY, *, several: bool = False, previews: dict[str,
         if previews and option["label"] in previews:
             option["markdown"] = previews[option["label"]]
     return {"question": text, "header": "Strategy", "multiSelect": several, "options": options}
-
-
-def asks(*payloads: dict[str, Any], **members: Any) -> Agent:
-    """An agent that asks these one after the other and says what it heard."""
-
-    async def agent(turn: Turn) -> str:
-        return "heard " + json.dumps([await turn.ask(payload, **members) for payload in payloads])
-
-    return agent
-
-
-def answers_sent(server: FakeServer) -> list[Any]:
-    return [request.body["value"] for request in server.sent("POST", "/resume")]
-
-
-def start_turn(chat: Terminal, text: str = "go") -> None:
-    chat.expect("> ")
-    chat.send(text + ENTER)
-
-
-def leave(chat: Terminal) -> int:
-    chat.expect("> ")
-    chat.send(CTRL_D)
-    return chat.finish()
 
 
 # --- talking ---
@@ -155,122 +127,6 @@ def test_what_agents_write_cannot_reach_the_terminal(serve: Serve, terminal: Ope
     assert "\x1b[2J" not in chat.raw
     assert "\u202e" not in chat.raw
     assert "\\u001b]0;owned\\u0007\\u001b[2Jevil\\u202e" in chat.seen
-
-
-# --- approving ---
-
-
-def test_yes_approves_what_the_panel_shows(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    panel = chat.expect("Run delete_file?")
-    assert 'path  "/tmp/old_logs.txt"' in panel
-    chat.expect("Enter to choose")
-    chat.send(ENTER)
-    chat.expect("delete_file: Yes")
-    chat.expect('heard [{"approved": true}]')
-    assert leave(chat) == 0
-    assert answers_sent(server) == [{"approved": True}]
-
-
-def test_no_rejects(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    chat.expect("Enter to choose")
-    chat.send(DOWN + ENTER)
-    chat.expect("heard")
-    assert answers_sent(server) == [{"approved": False}]
-
-
-def test_a_reason_is_told(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    chat.expect("Enter to choose")
-    chat.send(UP + ENTER)
-    chat.expect("Why not?")
-    chat.send("the audit needs them" + ENTER)
-    chat.expect("delete_file: No: the audit needs them")
-    chat.expect("heard")
-    assert answers_sent(server) == [{"approved": False, "reason": "the audit needs them"}]
-
-
-def test_an_empty_reason_goes_back_to_the_choice(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    chat.expect("Enter to choose")
-    chat.send(UP + ENTER)
-    chat.expect("Why not?")
-    chat.send(ENTER)
-    chat.expect("Enter to choose")
-    chat.send(ENTER)
-    chat.expect("heard")
-    assert answers_sent(server) == [{"approved": True}]
-
-
-EVERYTHING = ["approve", "edit", "reject", "respond"]
-
-
-def test_a_yes_can_be_for_the_rest_of_the_session(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    chat.expect("Enter to choose")
-    chat.send(DOWN + DOWN + DOWN + ENTER)
-    chat.expect("delete_file: Yes, and do not ask again in this session")
-    chat.expect("heard")
-    assert answers_sent(server) == [{"approved": True, "always": True}]
-
-
-def test_arguments_are_edited_as_they_are_shown(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    chat.expect("Enter to choose")
-    chat.send(UP + UP + ENTER)
-    chat.expect('{"path": "/tmp/old_logs.txt"}')
-    chat.send("x" + ENTER)
-    chat.expect("That is not JSON")
-    chat.expect('{"path": "/tmp/old_logs.txt"}x')
-    chat.send("\x7f" * 15 + 'new.txt"}' + ENTER)
-    chat.expect("delete_file: Yes, with")
-    chat.expect("heard")
-    (sent,) = answers_sent(server)
-    assert sent["type"] == "edit"
-    assert sent["args"]["path"].endswith("new.txt")
-
-
-def test_a_person_answers_in_the_tools_place(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
-    chat = terminal("chat", server.url)
-    start_turn(chat)
-    chat.expect("Enter to choose")
-    chat.send(UP + ENTER)
-    chat.expect("What does it return?")
-    chat.send("it was gone already" + ENTER)
-    chat.expect("heard")
-    assert answers_sent(server) == [{"type": "respond", "message": "it was gone already"}]
-
-
-def test_only_allowed_decisions_are_offered(serve: Serve, terminal: Open) -> None:
-    chat = terminal("chat", serve(asks(APPROVAL, allowed_decisions=["reject"])).url)
-    start_turn(chat)
-    assert "Yes" not in chat.expect("Enter to choose")
-
-
-def test_keys_typed_before_the_question_do_not_answer_it(serve: Serve, terminal: Open) -> None:
-    server = serve(asks(APPROVAL))
-    chat = terminal("chat", server.url)
-    # The second and third Enter are on their way before anything is asked.
-    start_turn(chat, "go" + ENTER + ENTER)
-    chat.expect("Enter to choose")
-    assert answers_sent(server) == []
-    chat.send(DOWN + ENTER)
-    chat.expect("heard")
-    assert answers_sent(server) == [{"approved": False}]
 
 
 # --- questions ---

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, UP, Terminal
+from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, Terminal
 from tests.python.support.served import Served
 
 Open = Callable[..., Terminal]
@@ -57,7 +57,7 @@ def test_a_file_is_deleted_after_yes_and_kept_after_no(terminal: Open, file_agen
     assert 'path  "old_logs.txt"' in chat.expect("Run delete_file?")
     chat.expect("Enter to choose")
     assert (files / "old_logs.txt").exists()
-    chat.send(UP + ENTER)
+    chat.send(DOWN + DOWN + ENTER)
     chat.expect("Why not?")
     chat.send("the auditor wants it" + ENTER)
     chat.expect("delete_file: No: the auditor wants it")

@@ -119,7 +119,7 @@ def test_the_module_and_the_working_directory(tmp_path: Path) -> None:
             text=True,
             cwd=tmp_path,
             env=environment(PYTHONPATH=python_path),
-            timeout=50,
+            timeout=200,
             check=False,
         )
         assert (finished.returncode, finished.stderr) == (0, "")
@@ -173,7 +173,7 @@ def serve_to_the_end(directory: Path, *arguments: str) -> subprocess.CompletedPr
         text=True,
         cwd=directory,
         env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
-        timeout=50,
+        timeout=200,
         check=False,
     )
 

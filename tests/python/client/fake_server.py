@@ -194,7 +194,7 @@ class FakeServer:
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
         done: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        done.result(timeout=10)
+        done.result(timeout=100)
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)

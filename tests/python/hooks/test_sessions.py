@@ -30,7 +30,7 @@ class Processes:
     def __call__(self, prompt: Any, session: str = "ada's", exit_code: int = 0) -> dict[str, Any]:
         arguments = [self.store, session, json.dumps(prompt), self.victim]
         program = [sys.executable, "-W", "error", str(stored_agent.__file__), *arguments]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=50, check=False)
+        done = subprocess.run(program, capture_output=True, text=True, timeout=200, check=False)
         assert (done.returncode, done.stderr) == (exit_code, "")
         told: dict[str, Any] = json.loads(done.stdout or "{}")
         return told

@@ -93,7 +93,7 @@ class TestAddresses:
             env=clean_environment(),
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=200,
             check=False,
         )
 

@@ -119,6 +119,6 @@ def test_whatever_is_sent_is_answered_as_described(fuzzed: Served, schema: Any, 
             session_id, interrupt_id = fuzzed.api.ask({"type": "question"})
             there = {"session_id": session_id, "interrupt_id": interrupt_id}
             case.path_parameters = {name: there.get(name, value) for name, value in case.path_parameters.items()}
-        case.call_and_validate(timeout=20, excluded_checks=excluded)
+        case.call_and_validate(timeout=100, excluded_checks=excluded)
 
     answered()

@@ -115,6 +115,16 @@ async def test_a_tool_may_pause_inside_of_a_task_group() -> None:
     assert pause.payload == {"n": 1}
 
 
+async def test_a_tool_that_is_cancelled_on_its_way_out_has_not_paused() -> None:
+    async def ask(args: Text, ctx: ToolContext) -> Ok:
+        try:
+            await ctx.pause("await_input")
+        finally:
+            raise asyncio.CancelledError
+
+    assert isinstance(await Planner([write("hi", tool="ask"), DONE], spec(ask)).run("go"), PlannerFinish)
+
+
 async def test_a_paused_call_never_runs_again(written: Written) -> None:
     calls: list[str] = []
 

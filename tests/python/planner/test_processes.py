@@ -19,7 +19,7 @@ def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def told(process: subprocess.Popen[str]) -> Any:
-    out, error = process.communicate(timeout=50)
+    out, error = process.communicate(timeout=200)
     assert (process.returncode, error) == (0, "")
     return json.loads(out)
 

@@ -35,7 +35,7 @@ def _run(interpreter: str, *arguments: str, given: str = "") -> str:
         check=False,
         cwd=_ROOT,
         env=environment,
-        timeout=55,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

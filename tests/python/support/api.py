@@ -13,7 +13,7 @@ from tests.python.support.event_stream import listen
 Json = dict[str, Any]
 
 PROBLEM = "application/problem+json"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds in which a turn must get where a test waits for it."""
 
 ASKING_AT_ONCE = ("ask_all", "ask_whoever_is_first")
@@ -26,7 +26,7 @@ class Api:
     def __init__(self, url: str, *, api_key: str | None = None) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         # Plain HTTP; reading the list of authorities would take longer than many a test.
-        self.http = httpx2.Client(base_url=url, headers=headers, timeout=30, trust_env=False, verify=False)
+        self.http = httpx2.Client(base_url=url, headers=headers, timeout=100, trust_env=False, verify=False)
 
     def close(self) -> None:
         self.http.close()

@@ -73,7 +73,7 @@ class Stream:
 
 
 @contextmanager
-def listen(api: Api, path: str, *, after: str | None = None, timeout: float = 20.0) -> Iterator[Stream]:
+def listen(api: Api, path: str, *, after: str | None = None, timeout: float = 100.0) -> Iterator[Stream]:
     """Open an event stream; a silence of `timeout` seconds fails the test."""
     headers = {"accept": "text/event-stream"} | ({} if after is None else {"last-event-id": after})
     with api.http.stream("GET", path, headers=headers, timeout=timeout) as response:

@@ -55,7 +55,7 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
 
-    def next(self, timeout: float = 30.0) -> Delivery:
+    def next(self, timeout: float = 100.0) -> Delivery:
         """The next delivery; fails if none comes."""
         try:
             return self._deliveries.get(timeout=timeout)

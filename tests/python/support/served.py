@@ -93,7 +93,7 @@ class Served:
         with self._condition:
             return list(self._lines)
 
-    def wait_for_line(self, pattern: str, timeout: float = 20.0) -> str:
+    def wait_for_line(self, pattern: str, timeout: float = 100.0) -> str:
         """The first line that holds the regular expression, written already or still to come."""
         deadline = time.monotonic() + timeout
         with self._condition:
@@ -112,7 +112,7 @@ class Served:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def wait(self, timeout: float = 30.0) -> int:
+    def wait(self, timeout: float = 100.0) -> int:
         """Its exit code, once it has ended."""
         return self._process.wait(timeout)
 

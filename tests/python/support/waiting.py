@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T], expected: T, timeout: float = 20.0) -> None:
+def eventually(look: Callable[[], T], expected: T, timeout: float = 100.0) -> None:
     """Return when `look()` is `expected`; fail with the last look when it does not become so in time.
 
     For what has no event and no long poll. Where one of them tells, wait for that instead.

@@ -13,7 +13,7 @@ class ServerEnd:
     def __init__(self) -> None:
         self.entries = 0
         self.socket, self.worker = socket.socketpair()
-        self.socket.settimeout(20)
+        self.socket.settimeout(100)
 
     def __enter__(self) -> Self:
         return self

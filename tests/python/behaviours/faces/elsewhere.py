@@ -56,7 +56,7 @@ class Elsewhere(Conversation):
             text=True,
             cwd=ROOT,
             env=clean_environment(),
-            timeout=50,
+            timeout=200,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -17,8 +16,9 @@ from tests.python.behaviours.faces.face import Conversation, Face, Waiting
 from tests.python.behaviours.faces.native import last_request, native_agent, rejection, without_system
 from tests.python.behaviours.scenes import Scene
 from tests.python.support.served import Served
+from tests.python.support.waiting import eventually
 
-PATIENCE = 40.0
+PATIENCE = 60.0
 
 
 class ServerConversation(Conversation):
@@ -60,14 +60,15 @@ class ServerConversation(Conversation):
 
     def _settle(self) -> None:
         """Return when nothing is at work any more: a session is interrupted from its first question on."""
-        deadline = time.monotonic() + PATIENCE
-        while (session := self.client.wait(self.session_id, PATIENCE)).status == "running" or self.is_at_work():
-            assert time.monotonic() < deadline, session
-            time.sleep(0.002)
+        eventually(self._is_settled, True, PATIENCE)
+        session = self.client.get_session(self.session_id)
         self.is_out_of_steps = (session.error or "").startswith("MaxStepsExceeded")
         if session.status == "error" and not self.is_out_of_steps and session.error != "Turn cancelled":
             raise AssertionError(session.error)
         self.output = None if session.response is None else session.response.content
+
+    def _is_settled(self) -> bool:
+        return self.client.wait(self.session_id, PATIENCE).status != "running" and not self.is_at_work()
 
     def is_at_work(self) -> bool:
         health = self.client.health()

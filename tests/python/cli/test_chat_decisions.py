@@ -1,0 +1,118 @@
+"""Approvals in `hitl chat`: what is shown, which decisions are offered, what each one sends."""
+
+from __future__ import annotations
+
+from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, leave, start_turn
+from tests.python.cli.terminal import DOWN, ENTER, UP
+
+EVERYTHING = ["approve", "edit", "reject", "respond"]
+
+
+def test_yes_approves_what_the_panel_shows(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    panel = chat.expect("Run delete_file?")
+    assert 'path  "/tmp/old_logs.txt"' in panel
+    chat.expect("Enter to choose")
+    chat.send(ENTER)
+    chat.expect("delete_file: Yes")
+    chat.expect('heard [{"approved": true}]')
+    assert leave(chat) == 0
+    assert answers_sent(server) == [{"approved": True}]
+
+
+def test_no_rejects(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(DOWN + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": False}]
+
+
+def test_a_reason_is_told(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + ENTER)
+    chat.expect("Why not?")
+    chat.send("the audit needs them" + ENTER)
+    chat.expect("delete_file: No: the audit needs them")
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": False, "reason": "the audit needs them"}]
+
+
+def test_an_empty_reason_goes_back_to_the_choice(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + ENTER)
+    chat.expect("Why not?")
+    chat.send(ENTER)
+    chat.expect("Enter to choose")
+    chat.send(ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": True}]
+
+
+def test_a_yes_can_be_for_the_rest_of_the_session(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(DOWN + DOWN + DOWN + ENTER)
+    chat.expect("delete_file: Yes, and do not ask again in this session")
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": True, "always": True}]
+
+
+def test_arguments_are_edited_as_they_are_shown(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + UP + ENTER)
+    chat.expect('{"path": "/tmp/old_logs.txt"}')
+    chat.send("x" + ENTER)
+    chat.expect("That is not JSON")
+    chat.expect('{"path": "/tmp/old_logs.txt"}x')
+    chat.send("\x7f" * 15 + 'new.txt"}' + ENTER)
+    chat.expect("delete_file: Yes, with")
+    chat.expect("heard")
+    (sent,) = answers_sent(server)
+    assert sent["type"] == "edit"
+    assert sent["args"]["path"].endswith("new.txt")
+
+
+def test_a_person_answers_in_the_tools_place(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + ENTER)
+    chat.expect("What does it return?")
+    chat.send("it was gone already" + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"type": "respond", "message": "it was gone already"}]
+
+
+def test_only_allowed_decisions_are_offered(serve: Serve, terminal: Open) -> None:
+    chat = terminal("chat", serve(asks(APPROVAL, allowed_decisions=["reject"])).url)
+    start_turn(chat)
+    assert "Yes" not in chat.expect("Enter to choose")
+
+
+def test_keys_typed_before_the_question_do_not_answer_it(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    # The second and third Enter are on their way before anything is asked.
+    start_turn(chat, "go" + ENTER + ENTER)
+    chat.expect("Enter to choose")
+    assert answers_sent(server) == []
+    chat.send(DOWN + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": False}]
