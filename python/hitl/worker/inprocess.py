@@ -73,6 +73,10 @@ class InProcessWorker:
         self._loop = loop
         self._ready.set()
         await self._worker.serve(self._fd)
+        # Whoever stops us from now on finds nothing to stop; what has begun is seen to its end before the loop closes.
+        self._worker = None
+        if self._abandoning is not None:
+            await self._abandoning
 
     def _lost(self, error: Exception | None) -> None:
         if error is not None:
