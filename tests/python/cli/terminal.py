@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from types import TracebackType
 
@@ -36,6 +37,8 @@ class Terminal:
             encoding="utf-8",
             timeout=100,
             echo=False,
+            # Whoever runs the tests in the background has Ctrl-C ignored, and its children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         # Pexpect waits before each `send` for programs that switch echo off late; we wait for prompts instead.
         self._child.delaybeforesend = None
