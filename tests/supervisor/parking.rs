@@ -6,7 +6,7 @@ use hitl::engine::dispatch::{Delivery, Dispatch};
 use serde_json::json;
 
 use crate::fake::{Fake, parked, waiting};
-use crate::support::{Said, World, exists, recorded, scripted, settings, started, until};
+use crate::support::{Said, Turn, World, exists, recorded, scripted, settings, started, until};
 
 fn expired(index: u64) -> Delivery {
     Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt: InterruptId(uuid::Uuid::nil()) }
@@ -64,9 +64,8 @@ async fn a_turn_that_is_parked_before_it_begins_never_does() {
     world.shut_down().await;
 }
 
-/// Frames say which turn they are about, and not which life of it: the worker has to have dropped the old one first.
-#[tokio::test]
-async fn a_turn_comes_back_to_a_worker_only_when_that_has_dropped_it() {
+/// A turn that waits at a worker, which has been told to drop it and has not said that it did.
+async fn told_to_park() -> (World, Fake, Turn) {
     let (world, mut fake) = Fake::worker().await;
     let mut turn = world.start("x");
     fake.next_of("turn").await;
@@ -74,6 +73,13 @@ async fn a_turn_comes_back_to_a_worker_only_when_that_has_dropped_it() {
     turn.waits().await;
     world.supervisor.park(turn.id);
     assert_eq!(fake.next().await, json!({"frame": "park", "turn": turn.id}));
+    (world, fake, turn)
+}
+
+/// Frames say which turn they are about, and not which life of it: the worker has to have dropped the old one first.
+#[tokio::test]
+async fn a_turn_comes_back_to_a_worker_only_when_that_has_dropped_it() {
+    let (world, mut fake, turn) = told_to_park().await;
     let epoch = world.start_again(&turn, "x");
     let index = world.expire(&turn, InterruptId(uuid::Uuid::nil()));
     let other = world.start("y");
@@ -98,13 +104,7 @@ async fn a_turn_comes_back_to_a_worker_only_when_that_has_dropped_it() {
 /// The worker may have sent it before it was told to drop the turn, and still has to take that in.
 #[tokio::test]
 async fn an_end_that_comes_too_late_does_not_free_the_turn() {
-    let (world, mut fake) = Fake::worker().await;
-    let mut turn = world.start("x");
-    fake.next_of("turn").await;
-    fake.say(&[waiting(&turn, 0)]).await;
-    turn.waits().await;
-    world.supervisor.park(turn.id);
-    assert_eq!(fake.next().await, json!({"frame": "park", "turn": turn.id}));
+    let (world, mut fake, turn) = told_to_park().await;
     world.start_again(&turn, "x");
     let late = fake.end(&turn, "late");
     let refused = fake.step(&turn, "late");

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, Terminal
+from tests.python.cli.conversation import Open, leave, start_turn
+from tests.python.cli.terminal import CTRL_C, DOWN, ENTER
 from tests.python.support.served import Served
 
-Open = Callable[..., Terminal]
-
 APPROVAL = {"type": "tool_approval", "tool_name": "pay", "tool_args": {"amount": 100}}
-
-
-def say(chat: Terminal, text: str) -> None:
-    chat.expect("> ")
-    chat.send(text + ENTER)
-
-
-def leave(chat: Terminal) -> int:
-    chat.expect("> ")
-    chat.send(CTRL_D)
-    return chat.finish()
 
 
 def play(name: str, argument: Any) -> str:
@@ -53,7 +41,7 @@ def playbook() -> Iterator[Served]:
 
 def test_a_file_is_deleted_after_yes_and_kept_after_no(terminal: Open, file_agent: Served, files: Path) -> None:
     chat = terminal("chat", file_agent.url)
-    say(chat, "delete the old logs file")
+    start_turn(chat, "delete the old logs file")
     assert 'path  "old_logs.txt"' in chat.expect("Run delete_file?")
     chat.expect("Enter to choose")
     assert (files / "old_logs.txt").exists()
@@ -75,7 +63,7 @@ def test_a_file_is_deleted_after_yes_and_kept_after_no(terminal: Open, file_agen
 
 def test_a_question_of_the_model_is_answered(terminal: Open, file_agent: Served) -> None:
     chat = terminal("chat", file_agent.url)
-    say(chat, "help me organize my downloads")
+    start_turn(chat, "help me organize my downloads")
     chat.expect("Other")
     chat.expect("Enter to choose")
     chat.send(DOWN + ENTER)
@@ -89,7 +77,7 @@ def test_a_question_of_the_model_is_answered(terminal: Open, file_agent: Served)
 def test_two_at_once_and_an_answer_the_schema_refuses(terminal: Open) -> None:
     with Served("examples.color_picker:palette") as server:
         chat = terminal("chat", server.url)
-        say(chat, "colors")
+        start_turn(chat, "colors")
         chat.expect("Answer as JSON:")
         chat.send('"blue"' + ENTER)
         chat.expect("Invalid answer")
@@ -118,7 +106,7 @@ def test_somebody_else_answers_first(terminal: Open, playbook: Served) -> None:
 
 def test_leaving_and_coming_back(terminal: Open, playbook: Served) -> None:
     chat = terminal("chat", playbook.url)
-    say(chat, play("ask", APPROVAL))
+    start_turn(chat, play("ask", APPROVAL))
     chat.expect("Enter to choose")
     chat.send(CTRL_C)
     assert chat.finish() == 130
@@ -137,7 +125,7 @@ def test_a_chat_outlives_a_restart_of_the_server(terminal: Open, tmp_path: Path)
         port = int(first.url.rpartition(":")[2])
         chat = terminal("chat", first.url)
         # Keys come back sorted, which tells the reply from the echo of what was typed.
-        say(chat, play("echo", {"b": 1, "a": "before"}))
+        start_turn(chat, play("echo", {"b": 1, "a": "before"}))
         chat.expect('{"a": "before", "b": 1}')
         chat.expect("> ")
         first.signal(signal.SIGTERM)
