@@ -67,20 +67,26 @@ impl Desk {
             StartError::Store(error) => error,
             other @ StartError::Webhooks(_) => Error::Internal(other.to_string()),
         })?;
-        self.runs.open(alias, &engine);
         let heard = match listener {
             Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, begin.ids().0, listener))),
             None => None,
         };
+        self.runs.open(alias, &engine);
         let outcome = engine.run(begin, stop).await;
         self.runs.close(alias);
-        if let Some(heard) = heard {
-            engine.finish_events().await?;
-            // It ends with what it has told of the last event.
-            drop(heard.await);
-        }
+        let told = match heard {
+            Some(heard) => {
+                let told = engine.finish_events().await;
+                if told.is_ok() {
+                    // It ends with what it has told of the last event.
+                    drop(heard.await);
+                }
+                told
+            }
+            None => Ok(()),
+        };
         engine.end_run();
-        outcome
+        outcome.and_then(|outcome| told.map(|()| outcome))
     }
 
     /// The engine of a run that is under way.

@@ -14,7 +14,18 @@ use crate::domain::session::{self, Failure, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId};
 use crate::faults::{self, Point};
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
-use crate::store::{Reader, StoreExt};
+use crate::store::{Reader, StoreExt, Transaction};
+
+/// Whether there is room for one more session.
+///
+/// # Errors
+/// [`Error::TooManySessions`].
+pub(super) fn check_room(tx: &dyn Transaction, max_sessions: Option<usize>) -> Result<(), Error> {
+    match max_sessions {
+        Some(limit) if tx.count_sessions()? >= limit => Err(Error::TooManySessions),
+        _ => Ok(()),
+    }
+}
 
 impl Engine {
     /// A new session.
@@ -50,9 +61,7 @@ impl Engine {
                 if tx.session(id)?.is_some() {
                     return Err(Error::SessionExists);
                 }
-                if max_sessions.is_some_and(|limit| tx.count_sessions().is_ok_and(|count| count >= limit)) {
-                    return Err(Error::TooManySessions);
-                }
+                check_room(tx, max_sessions)?;
                 tx.insert_session(&session, &state)?;
                 Ok(SessionView { session, interrupts: Vec::new(), replay: None })
             })

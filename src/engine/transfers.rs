@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::claims::Woken;
 use super::owed::Owed;
 use super::runs::{export, insert};
-use super::sessions::view;
+use super::sessions::{check_room, view};
 use super::view::SessionView;
 use super::{Engine, clock, detached};
 use crate::domain::event::Event;
@@ -75,10 +75,7 @@ impl Engine {
         if tx.session(state.session)?.is_some() {
             return Err(Error::SessionExists);
         }
-        let limit = self.settings.max_sessions;
-        if limit.is_some_and(|limit| tx.count_sessions().is_ok_and(|count| count >= limit)) {
-            return Err(Error::TooManySessions);
-        }
+        check_room(tx, self.settings.max_sessions)?;
         insert(tx, &state, &self.settings.agent, now)?;
         let mut owed = Owed { woken: vec![state.session], ..Owed::default() };
         for asked in state.pending() {
