@@ -13,6 +13,7 @@ use super::messages::{keep_reply, stored_reply};
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached, grants};
+use crate::domain::access::Actor;
 use crate::domain::error::Place;
 use crate::domain::event::Event;
 use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
@@ -41,7 +42,7 @@ pub(super) enum Reached {
 }
 
 impl Engine {
-    /// Answers interrupts of a session. `by` is the name of the key that authenticated the client.
+    /// Answers interrupts of a session.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`], [`Error::NotInterrupted`], [`Error::InvalidAnswer`],
@@ -51,7 +52,7 @@ impl Engine {
         self: &Arc<Self>,
         id: SessionId,
         answers: Vec<Answer>,
-        by: Option<String>,
+        actor: Actor,
         key: Option<IdempotencyKey>,
     ) -> Result<Resumed, Error> {
         let limit = self.settings.max_value;
@@ -63,7 +64,7 @@ impl Engine {
         }
         faults::at(Point::EngineAnswer);
         let engine = Arc::clone(self);
-        let written = self.store.transact(move |tx| engine.write_answers(tx, id, answers, by.as_deref(), key));
+        let written = self.store.transact(move |tx| engine.write_answers(tx, id, answers, &actor, key));
         let engine = Arc::clone(self);
         detached(async move {
             let written = written.await?;
@@ -83,11 +84,11 @@ impl Engine {
     pub async fn resume_interrupt(
         self: &Arc<Self>,
         answer: Answer,
-        by: Option<String>,
+        actor: Actor,
         key: Option<IdempotencyKey>,
     ) -> Result<Resumed, Error> {
         let session = self.interrupt(&answer.interrupt_id).await?.session_id;
-        self.resume(session, vec![answer], by, key).await
+        self.resume(session, vec![answer], actor, key).await
     }
 
     fn write_answers(
@@ -95,7 +96,7 @@ impl Engine {
         tx: &mut dyn Transaction,
         id: SessionId,
         answers: Vec<Answer>,
-        by: Option<&str>,
+        actor: &Actor,
         key: Option<IdempotencyKey>,
     ) -> Result<Written, Error> {
         let now = clock::now();
@@ -120,10 +121,11 @@ impl Engine {
             if !seen.insert(interrupt.interrupt_id) {
                 return Err(Error::DuplicateAnswer(answer.interrupt_id));
             }
-            let outcome = interrupt.answer(answer.value, by, now).map_err(|error| at(&answer.place, error))?;
+            let outcome =
+                interrupt.answer(answer.value, actor.name(), now).map_err(|error| at(&answer.place, error))?;
             let Answered::Now(answered) = outcome else { continue };
             self.check_rules(&session, &answered).map_err(|error| at(&answer.place, error))?;
-            granted.extend(grants::granted_by(&answered, by, now));
+            granted.extend(grants::granted_by(&answered, actor.name(), now));
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
             let index = close(tx, &answered, &entry, &mut owed, now)?;

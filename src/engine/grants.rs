@@ -6,6 +6,7 @@ use super::answers::close;
 use super::dispatch::Delivery;
 use super::owed::Owed;
 use super::{Engine, clock};
+use crate::domain::access::Actor;
 use crate::domain::decision::Decision;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::Interrupt;
@@ -22,20 +23,22 @@ impl Engine {
         self.store.query(move |reader| Ok(reader.session(id)?.ok_or(Error::SessionNotFound)?.grants)).await
     }
 
-    /// Takes a grant back: later calls ask again. `grant` is its id as the client wrote it.
+    /// Takes a grant back: later calls ask again. `grant` is its id as the client wrote it, `actor` whoever does it.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::UnknownGrant`].
-    pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str) -> Result<(), Error> {
+    pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str, actor: &Actor) -> Result<(), Error> {
         let unknown = Error::UnknownGrant(grant.to_owned());
-        let grant: Option<GrantId> = grant.parse().ok();
+        let parsed: Option<GrantId> = grant.parse().ok();
         self.store
             .transact(move |tx| {
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                let next = session.revoked(grant.ok_or(unknown)?, clock::now())?;
+                let next = session.revoked(parsed.ok_or(unknown)?, clock::now())?;
                 tx.update_session(&next)
             })
-            .await
+            .await?;
+        tracing::info!(session = %id, grant, by = actor.name(), "a grant is revoked");
+        Ok(())
     }
 }
 

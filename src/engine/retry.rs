@@ -7,6 +7,7 @@ use super::owed::Owed;
 use super::sessions::view;
 use super::view::SessionView;
 use super::{Engine, clock, detached};
+use crate::domain::access::Actor;
 use crate::domain::session::{self, Session};
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
@@ -16,11 +17,11 @@ use crate::store::{StoreExt, Transaction};
 const AT_ONCE: usize = 256;
 
 impl Engine {
-    /// Takes the session's suspended turn up again: the session as it is then.
+    /// Takes the session's suspended turn up again for `actor`: the session as it is then.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToRetry`], [`Error::OtherAgent`], [`Error::ShuttingDown`].
-    pub async fn retry(self: &Arc<Self>, id: SessionId) -> Result<SessionView, Error> {
+    pub async fn retry(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
@@ -34,6 +35,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let (view, woken, owed) = reopened.await?;
+            tracing::info!(session = %id, by = actor.name(), "a turn is retried");
             engine.reopened(woken, owed);
             Ok(view)
         })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::owed::Owed;
 use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
+use crate::domain::access::Actor;
 use crate::domain::event::Event;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
@@ -126,11 +127,11 @@ impl Engine {
             .await
     }
 
-    /// Removes a session and all it has; a turn at work is stopped.
+    /// Removes a session and all it has, for `actor`; a turn at work is stopped.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`].
-    pub async fn delete_session(self: &Arc<Self>, id: SessionId) -> Result<(), Error> {
+    pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
         let deleted = self.store.transact(move |tx| {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
@@ -144,6 +145,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let (turn, owed) = deleted.await?;
+            tracing::info!(session = %id, by = actor.name(), "a session is deleted");
             engine.settle(owed);
             engine.feed.close(id);
             if let Some(turn) = turn {
@@ -155,11 +157,11 @@ impl Engine {
         .await
     }
 
-    /// Stops the session's turn; its interrupts are cancelled. A parked turn is settled without being started.
+    /// Stops the session's turn for `actor`; its interrupts are cancelled. A parked turn is settled without being started.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
-    pub async fn cancel(self: &Arc<Self>, id: SessionId) -> Result<SessionView, Error> {
+    pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
         let cancelled = self.store.transact(move |tx| {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
@@ -176,6 +178,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let (turn, view, owed) = cancelled.await?;
+            tracing::info!(session = %id, by = actor.name(), "a turn is cancelled");
             faults::at(Point::EngineCancelCommitted);
             engine.settle(owed);
             engine.counters.turn_ended(false);

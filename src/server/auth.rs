@@ -1,7 +1,6 @@
 //! Who calls: API keys, compared in constant time.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -12,30 +11,33 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use super::error::ServerError;
 use super::settings::ApiKey;
+use crate::domain::Error;
+use crate::domain::access::{Actor, Scopes};
 
 /// The keys that are let in. Digests of equal length are compared, so that neither content nor length of a key shows in
 /// the time it takes.
 pub struct Keys {
-    keys: Vec<(Arc<str>, [u8; 32])>,
+    keys: Vec<(Actor, [u8; 32])>,
 }
 
-/// The name of the key that authenticated; `None` where the server has no keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller(pub Option<Arc<str>>);
+/// Where a connection comes from. Put into its requests, which a handler sees as a part of the [`Actor`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
 
 impl Keys {
     /// The keys of the settings.
     pub fn new(keys: &[ApiKey]) -> Self {
-        Self { keys: keys.iter().map(|key| (Arc::from(key.name.as_str()), digest(key.key.as_bytes()))).collect() }
+        let known = |key: &ApiKey| (Actor::named(&key.name, Scopes::ALL, &[]), digest(key.key.as_bytes()));
+        Self { keys: keys.iter().map(known).collect() }
     }
 
-    /// Who sent these headers.
+    /// Who sent these headers; its address is not among them.
     ///
     /// # Errors
     /// [`ServerError::Unauthorized`] where there are keys and the headers hold none of them.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ServerError> {
+    pub fn actor(&self, headers: &HeaderMap) -> Result<Actor, ServerError> {
         if self.keys.is_empty() {
-            return Ok(Caller(None));
+            return Ok(Actor::anyone());
         }
         let given = digest(bearer(headers).ok_or(ServerError::Unauthorized)?);
         // All keys are looked at, whichever fits: 0 is none, n is the n-th.
@@ -44,7 +46,7 @@ impl Keys {
             found.conditional_assign(&number, wanted.ct_eq(&given));
         }
         let index = (found as usize).checked_sub(1).ok_or(ServerError::Unauthorized)?;
-        self.keys.get(index).map(|(name, _)| Caller(Some(name.clone()))).ok_or(ServerError::Unauthorized)
+        self.keys.get(index).map(|(actor, _)| actor.clone()).ok_or(ServerError::Unauthorized)
     }
 }
 
@@ -62,18 +64,13 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !key.is_empty()).then_some(key)
 }
 
-impl Caller {
-    /// The name, as the engine stores it.
-    pub fn into_name(self) -> Option<String> {
-        self.0.map(|name| name.as_ref().to_owned())
-    }
-}
+impl<S: Send + Sync> FromRequestParts<S> for Actor {
+    type Rejection = ServerError;
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.remove::<Self>().unwrap_or(Self(None)))
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ServerError> {
+        // A route that is open to all has none, and must not act for anybody.
+        let nobody = || Error::Internal("a route acts for somebody and asks nobody who it is".to_owned());
+        parts.extensions.remove::<Self>().ok_or_else(|| nobody().into())
     }
 }
 
@@ -88,7 +85,7 @@ mod tests {
 
     fn caller_of(value: &'static str) -> Result<Option<String>, ServerError> {
         let headers = HeaderMap::from_iter([(AUTHORIZATION, axum::http::HeaderValue::from_static(value))]);
-        keys().caller(&headers).map(Caller::into_name)
+        keys().actor(&headers).map(|actor| actor.name().map(str::to_owned))
     }
 
     #[test]
@@ -104,12 +101,12 @@ mod tests {
         {
             assert_eq!(caller_of(value), Err(ServerError::Unauthorized), "{value:?}");
         }
-        assert_eq!(keys().caller(&HeaderMap::new()), Err(ServerError::Unauthorized));
+        assert_eq!(keys().actor(&HeaderMap::new()), Err(ServerError::Unauthorized));
     }
 
     #[test]
     fn without_keys_everybody_is_let_in() {
-        assert_eq!(Keys::new(&[]).caller(&HeaderMap::new()), Ok(Caller(None)));
+        assert_eq!(Keys::new(&[]).actor(&HeaderMap::new()), Ok(Actor::anyone()));
     }
 
     #[test]

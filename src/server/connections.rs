@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::app::App;
+use super::auth::Peer;
 
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -72,7 +76,7 @@ impl Connections {
             return;
         };
         match listener.accept().await {
-            Ok((stream, _)) => self.start(stream, permit),
+            Ok((stream, peer)) => self.start(stream, Peer(peer.ip().to_canonical()), permit),
             // The client went away between connecting and being accepted.
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -82,11 +86,15 @@ impl Connections {
         }
     }
 
-    fn start(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    fn start(&self, stream: TcpStream, peer: Peer, permit: OwnedSemaphorePermit) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("cannot set TCP_NODELAY: {error}");
         }
-        let service = TowerToHyperService::new(self.router.clone());
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.call(request)
+        });
         let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
         let (stopping, cut) = (self.stopping.clone(), self.cut.clone());
         self.tasks.spawn(async move {

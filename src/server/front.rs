@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 
 use super::app::App;
+use super::auth::Peer;
 use super::error::ServerError;
 use super::health::{HEALTHZ, READYZ};
 use super::telemetry::LongPoll;
@@ -55,10 +56,9 @@ fn check(app: &App, route: Option<&str>, request: &mut Request) -> Result<(), Se
     if matches!(route, Some(HEALTHZ | READYZ)) {
         return Ok(());
     }
-    let caller = app.keys.caller(request.headers())?;
-    if caller.0.is_some() {
-        request.extensions_mut().insert(caller);
-    }
+    let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);
+    let actor = app.keys.actor(request.headers())?.at(address);
+    request.extensions_mut().insert(actor);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use super::app::{App, Shared};
 use super::error::ServerError;
 use super::params::SessionPath;
 use super::problems::problems;
+use crate::domain::access::Actor;
 use crate::domain::grant::Grant;
 use crate::domain::{Error, GrantId, SessionId};
 
@@ -48,9 +49,10 @@ async fn list_grants(State(app): Shared, SessionPath(id): SessionPath) -> Result
 )]
 async fn revoke_grant(
     State(app): Shared,
+    actor: Actor,
     path: Result<Path<(SessionId, String)>, axum::extract::rejection::PathRejection>,
 ) -> Result<StatusCode, ServerError> {
     let Path((id, grant)) = path.map_err(|_| Error::SessionNotFound)?;
-    app.engine.revoke_grant(id, &grant).await?;
+    app.engine.revoke_grant(id, &grant, &actor).await?;
     Ok(StatusCode::NO_CONTENT)
 }

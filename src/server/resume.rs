@@ -11,7 +11,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::auth::Caller;
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{AnswerValue, Answers, ResumeResponse};
@@ -19,6 +18,7 @@ use super::params::{InterruptPath, SessionPath, idempotency_key};
 use super::problems::problems;
 use super::reading::{At, Reading};
 use crate::domain::SessionId;
+use crate::domain::access::Actor;
 use crate::engine::view::Answer;
 
 /// The routes of this module.
@@ -48,14 +48,14 @@ problems!(InterruptProblems: UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, NOT_INTERRUPTED
 async fn resume_session(
     State(app): Shared,
     SessionPath(id): SessionPath,
-    caller: Caller,
+    actor: Actor,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<ResumeResponse>, ServerError> {
     let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &body)?;
     let answers = read_answers(body)?;
-    Ok(Json(app.engine.resume(id, answers, caller.into_name(), key).await?.into()))
+    Ok(Json(app.engine.resume(id, answers, actor, key).await?.into()))
 }
 
 /// Answer an interrupt
@@ -73,7 +73,7 @@ async fn resume_session(
 async fn resume_interrupt(
     State(app): Shared,
     InterruptPath(interrupt_id): InterruptPath,
-    caller: Caller,
+    actor: Actor,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<ResumeResponse>, ServerError> {
@@ -81,7 +81,7 @@ async fn resume_interrupt(
     let key = idempotency_key(&headers, &body)?;
     let value = read_value(body)?;
     let answer = Answer { interrupt_id, value, place: At::Member(&At::Body, "value").loc() };
-    Ok(Json(app.engine.resume_interrupt(answer, caller.into_name(), key).await?.into()))
+    Ok(Json(app.engine.resume_interrupt(answer, actor, key).await?.into()))
 }
 
 /// A null value is an answer, a missing one is none.

@@ -21,6 +21,7 @@ use super::params::{Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use super::telemetry::LongPoll;
+use crate::domain::access::Actor;
 use crate::domain::session::Status;
 use crate::domain::{Error, SessionId};
 use crate::engine::view::{NewSession, SessionView};
@@ -173,8 +174,12 @@ async fn poll(app: &App, id: SessionId, timeout: Option<Duration>) -> Result<Ses
     params(("session_id" = SessionId, Path, description = "The session.")),
     responses((status = 204, description = "It is gone."), DeleteProblems)
 )]
-async fn delete_session(State(app): Shared, SessionPath(id): SessionPath) -> Result<StatusCode, ServerError> {
-    app.engine.delete_session(id).await?;
+async fn delete_session(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    actor: Actor,
+) -> Result<StatusCode, ServerError> {
+    app.engine.delete_session(id, actor).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -186,8 +191,12 @@ async fn delete_session(State(app): Shared, SessionPath(id): SessionPath) -> Res
     params(("session_id" = SessionId, Path, description = "The session.")),
     responses((status = 200, description = "The session afterwards.", body = SessionResponse), CancelProblems)
 )]
-async fn cancel_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<SessionResponse>, ServerError> {
-    Ok(Json(app.engine.cancel(id).await?.into()))
+async fn cancel_turn(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    actor: Actor,
+) -> Result<Json<SessionResponse>, ServerError> {
+    Ok(Json(app.engine.cancel(id, actor).await?.into()))
 }
 
 /// Take up the turn of a failed session again
@@ -203,8 +212,8 @@ async fn cancel_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result
         RetryProblems,
     )
 )]
-async fn retry_turn(State(app): Shared, SessionPath(id): SessionPath) -> Result<Response, ServerError> {
-    let session = app.engine.retry(id).await?.session;
+async fn retry_turn(State(app): Shared, SessionPath(id): SessionPath, actor: Actor) -> Result<Response, ServerError> {
+    let session = app.engine.retry(id, actor).await?.session;
     let status = SessionStatus { session_id: id, status: session.status() };
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(status)).into_response())
 }

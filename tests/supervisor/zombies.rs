@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hitl::domain::access::Actor;
 use hitl::domain::journal::{Entry, StepResult};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::{SessionId, TurnId};
@@ -93,7 +94,7 @@ async fn two_hundred_zombies_write_nothing() {
             crate::support::until("the end of the zombie", || !exists(&zombie)).await;
             let writers = server.writers(turn).await;
             assert_eq!(writers.iter().filter(|writer| **writer == zombie).count(), 1, "{writers:?}");
-            server.engine.cancel(session).await.unwrap();
+            server.engine.cancel(session, Actor::anyone()).await.unwrap();
         }
     }
     server.engine.shut_down(Duration::ZERO).await.unwrap();

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::support::{World, question, runtime, settings, step, waiting};
 use crate::domain::Error;
+use crate::domain::access::Actor;
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
@@ -58,7 +59,7 @@ async fn each_request_and_each_batch_is_one_commit() {
     let failure = crate::domain::session::Failure::new("replay_mismatch", "x");
     world.engine.turn_failed(order.turn, order.epoch, failure).await.unwrap();
     assert_eq!(spent(), 1, "a failure");
-    world.engine.retry(session).await.unwrap();
+    world.engine.retry(session, Actor::anyone()).await.unwrap();
     let order = world.order().await;
     assert_eq!(spent(), 1, "a retry, its turn started");
     world.end(&order).await.unwrap();

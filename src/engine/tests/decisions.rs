@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::support::{World, asked, call, settings, waiting};
+use crate::domain::access::{Actor, Scopes};
 use crate::domain::grant::GrantedDecision;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::session::Status;
@@ -167,11 +168,11 @@ async fn a_grant_survives_a_restart_and_ends_when_it_is_revoked(fixture: Fixture
     let id = grant.grant_id.to_string();
     let elsewhere = world.session().await;
     for (session, id) in [(elsewhere, id.as_str()), (order.session, "nonsense")] {
-        let refused = world.engine.revoke_grant(session, id).await;
+        let refused = world.engine.revoke_grant(session, id, &Actor::anyone()).await;
         assert_eq!(refused, Err(Error::UnknownGrant(id.to_owned())));
     }
-    assert_eq!(world.engine.revoke_grant(order.session, &id).await, Ok(()));
-    assert_eq!(world.engine.revoke_grant(order.session, &id).await, Err(Error::UnknownGrant(id)));
+    assert_eq!(world.engine.revoke_grant(order.session, &id, &Actor::anyone()).await, Ok(()));
+    assert_eq!(world.engine.revoke_grant(order.session, &id, &Actor::anyone()).await, Err(Error::UnknownGrant(id)));
     assert_eq!(ask(&world, &order, delete()).await.answer, None);
 }
 
@@ -184,7 +185,7 @@ async fn a_later_grant_takes_the_place_of_an_earlier_one(fixture: Fixture) {
         value: json!({"approved": approved, "always": true}),
         place: Vec::new(),
     };
-    world.engine.resume(order.session, vec![post(0, true), post(1, false)], None, None).await.unwrap();
+    world.engine.resume(order.session, vec![post(0, true), post(1, false)], Actor::anyone(), None).await.unwrap();
     let [grant] = world.engine.grants(order.session).await.unwrap().try_into().unwrap();
     assert_eq!(grant.decision, GrantedDecision::Reject);
 }
@@ -205,7 +206,8 @@ async fn always_answers_what_the_session_asks_already_except_what_is_answered_by
         post(0, json!({"approved": true, "always": true})),
         post(3, json!({"approved": false, "reason": "not this one"})),
     ];
-    let resumed = world.engine.resume(order.session, answers, Some("alice".to_owned()), None).await.unwrap();
+    let resumed =
+        world.engine.resume(order.session, answers, Actor::named("alice", Scopes::ALL, &[]), None).await.unwrap();
     assert_eq!(resumed.status, Status::Interrupted);
     assert_eq!(world.state(order.session).await.pending(), [ids[2]]);
     assert_eq!(world.kinds(order.turn).await, "start ask ask ask ask pause answer answer answer");

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::support::{World, journal_of, runtime, settings};
 use crate::domain::Error;
+use crate::domain::access::Actor;
 use crate::domain::session::{Phase, Status};
 use crate::engine::dispatch::{Lost, Runtime};
 use crate::engine::settings::Settings;
@@ -51,7 +52,7 @@ async fn after_max_recoveries_it_is_an_error_with_its_journal_kept(fixture: Fixt
     assert_eq!(world.kinds(order.turn).await, "start");
     assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
     // A retry begins the count anew.
-    world.engine.retry(order.session).await.unwrap();
+    world.engine.retry(order.session, Actor::anyone()).await.unwrap();
     let order = world.order().await;
     world.lose(&order).await;
     world.order().await;
@@ -151,7 +152,7 @@ async fn it_can_be_cancelled_while_it_waits_to_be_taken_up(fixture: Fixture) {
     let world = World::new(fixture, Settings { workers: 1, ..settings() }).await;
     let first = world.begin().await;
     world.lose(&first).await;
-    world.engine.cancel(first.session).await.unwrap();
+    world.engine.cancel(first.session, Actor::anyone()).await.unwrap();
     let next = world.begin().await;
     world.end(&next).await.unwrap();
     // The pause before it would have been taken up is over by now, or finds nothing.

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::support::{World, ahead, asked, question, settings, waiting};
 use crate::domain::Error;
+use crate::domain::access::{Actor, Scopes};
 use crate::domain::interrupt::InterruptStatus;
 use crate::domain::session::Status;
 use crate::engine::clock;
@@ -182,7 +183,18 @@ async fn of_a_hundred_different_answers_at_once_one_wins_and_is_named() {
                 tokio::spawn(async move {
                     let answer =
                         Answer { interrupt_id: interrupt.to_string(), value: json!(number), place: Vec::new() };
-                    (number, world.engine.resume(session, vec![answer], Some(format!("key {number}")), None).await)
+                    (
+                        number,
+                        world
+                            .engine
+                            .resume(
+                                session,
+                                vec![answer],
+                                Actor::named(&format!("key {number}"), Scopes::ALL, &[]),
+                                None,
+                            )
+                            .await,
+                    )
                 })
             });
             let outcomes = join_all(answers).await.into_iter().map(Result::unwrap);

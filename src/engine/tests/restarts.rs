@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::support::{World, asked, journal_of, question, runtime, settings, step, waiting};
 use crate::domain::Error;
+use crate::domain::access::Actor;
 use crate::domain::session::{Phase, Status};
 use crate::engine::dispatch::Runtime;
 use crate::engine::settings::Settings;
@@ -162,7 +163,7 @@ async fn a_settled_turn_stays_settled(fixture: Fixture) {
     let done = world.begin().await;
     world.end(&done).await.unwrap();
     let cancelled = world.begin().await;
-    world.engine.cancel(cancelled.session).await.unwrap();
+    world.engine.cancel(cancelled.session, Actor::anyone()).await.unwrap();
     let world = world.crash().await;
     assert_eq!(world.status(done.session).await, Status::Idle);
     assert_eq!(world.status(cancelled.session).await, Status::Error);

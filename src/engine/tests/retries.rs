@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::support::{World, journal_of, runtime, settings};
 use crate::domain::Error;
+use crate::domain::access::Actor;
 use crate::domain::interrupt::InterruptStatus;
 use crate::domain::session::{Failure, Phase, Status};
 use crate::engine::dispatch::{Runtime, TurnOrder};
@@ -60,11 +61,11 @@ async fn a_mismatch_keeps_the_journal_and_the_questions(fixture: Fixture) {
 async fn a_retry_goes_on_with_the_same_journal(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (failed, open) = mismatched(&world).await;
-    let view = world.engine.retry(failed.session).await.unwrap();
+    let view = world.engine.retry(failed.session, Actor::anyone()).await.unwrap();
     assert_eq!((view.session.status(), view.interrupts.len()), (Status::Interrupted, 1));
     let order = world.order().await;
     assert_eq!((order.turn, journal_of(&order).as_str()), (failed.turn, "start ask ask pause answer"));
-    assert_eq!(world.engine.retry(failed.session).await.unwrap_err(), Error::NothingToRetry);
+    assert_eq!(world.engine.retry(failed.session, Actor::anyone()).await.unwrap_err(), Error::NothingToRetry);
     world.answer(failed.session, open, json!(2)).await.unwrap();
     world.delivery(failed.turn).await;
     world.end(&order).await.unwrap();
@@ -93,7 +94,10 @@ async fn another_agents_failed_turns_are_not_retried(fixture: Fixture) {
     let (failed, _) = mismatched(&world).await;
     let others = Settings { agent: "other:agent".to_owned(), ..parking() };
     let world = world.crash_into(others, Runtime { code: "other".to_owned(), ..runtime() }).await;
-    assert_eq!(world.engine.retry(failed.session).await.unwrap_err(), Error::OtherAgent("agent".to_owned()));
+    assert_eq!(
+        world.engine.retry(failed.session, Actor::anyone()).await.unwrap_err(),
+        Error::OtherAgent("agent".to_owned())
+    );
     assert_eq!(world.status(failed.session).await, Status::Error);
 }
 
@@ -105,7 +109,7 @@ async fn what_expired_meanwhile_expires_after_the_retry(fixture: Fixture) {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.interrupt(interrupts[0]).await.status, InterruptStatus::Pending);
-    world.engine.retry(order.session).await.unwrap();
+    world.engine.retry(order.session, Actor::anyone()).await.unwrap();
     let order = world.order().await;
     world.until_status(order.session, Status::Running).await;
     assert_eq!(world.interrupt(interrupts[0]).await.status, InterruptStatus::Expired);
@@ -120,7 +124,7 @@ async fn a_new_message_abandons_the_turn_for_good(fixture: Fixture) {
     assert_ne!(new.turn, failed.turn);
     assert_eq!(world.interrupt(open).await.status, InterruptStatus::Cancelled);
     world.end(&new).await.unwrap();
-    assert_eq!(world.engine.retry(failed.session).await.unwrap_err(), Error::NothingToRetry);
+    assert_eq!(world.engine.retry(failed.session, Actor::anyone()).await.unwrap_err(), Error::NothingToRetry);
     let world = world.crash_into(parking(), Runtime { code: "mended".to_owned(), ..runtime() }).await;
     assert_eq!(world.status(failed.session).await, Status::Idle);
     assert!(world.hands.look(|told| told.orders.is_empty()));
@@ -133,7 +137,7 @@ async fn an_error_of_the_agent_cannot_be_retried(fixture: Fixture) {
     world.engine.turn_failed(order.turn, order.epoch, failure.clone()).await.unwrap();
     assert_eq!(world.state(order.session).await.phase, Phase::Error { failure, retry: None });
     assert_eq!(world.kinds(order.turn).await, "start end");
-    assert_eq!(world.engine.retry(order.session).await.unwrap_err(), Error::NothingToRetry);
+    assert_eq!(world.engine.retry(order.session, Actor::anyone()).await.unwrap_err(), Error::NothingToRetry);
 }
 
 async fn a_failed_turn_that_can_be_retried_is_not_swept(fixture: Fixture) {
@@ -154,7 +158,7 @@ async fn a_retry_goes_before_new_turns(fixture: Fixture) {
     let working = world.begin().await;
     let new = world.session().await;
     world.send(new).await.unwrap();
-    world.engine.retry(failed.session).await.unwrap();
+    world.engine.retry(failed.session, Actor::anyone()).await.unwrap();
     world.end(&working).await.unwrap();
     assert_eq!(world.order().await.turn, failed.turn);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::domain::access::Actor;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
@@ -209,7 +210,7 @@ impl World {
 
     pub async fn answer(&self, session: SessionId, interrupt: InterruptId, value: Value) -> Result<Resumed, Error> {
         let answer = Answer { interrupt_id: interrupt.to_string(), value, place: Vec::new() };
-        self.engine.resume(session, vec![answer], None, None).await
+        self.engine.resume(session, vec![answer], Actor::anyone(), None).await
     }
 
     pub async fn parked(&self, turn: TurnId) {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::support::{World, journal_of, settings};
+use crate::domain::access::Actor;
 use crate::domain::journal::Entry;
 use crate::domain::session::Status;
 use crate::domain::{Error, SessionId};
@@ -109,7 +110,7 @@ async fn answers_to_parked_turns_go_before_new_turns(fixture: Fixture) {
 async fn a_cancelled_parked_turn_is_never_started(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (first, interrupts) = world.asking(1).await;
-    world.engine.cancel(first.session).await.unwrap();
+    world.engine.cancel(first.session, Actor::anyone()).await.unwrap();
     assert_eq!(world.kinds(first.turn).await, "start ask pause cancel end");
     assert_eq!(world.answer(first.session, interrupts[0], json!(1)).await, Err(Error::InterruptCancelled));
     assert_eq!(world.status(first.session).await, Status::Error);
@@ -121,7 +122,7 @@ async fn a_cancelled_parked_turn_is_never_started(fixture: Fixture) {
 async fn a_deleted_parked_turn_is_never_started(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (first, interrupts) = world.asking(1).await;
-    world.engine.delete_session(first.session).await.unwrap();
+    world.engine.delete_session(first.session, Actor::anyone()).await.unwrap();
     assert_eq!(world.answer(first.session, interrupts[0], json!(1)).await, Err(Error::SessionNotFound));
     let world = world.crash().await;
     assert!(world.hands.look(|told| told.orders.is_empty()));
@@ -132,7 +133,7 @@ async fn an_answered_turn_that_is_cancelled_in_the_queue_is_never_started(fixtur
     let (asking, interrupts) = world.asking(1).await;
     let working = world.begin().await;
     world.answer(asking.session, interrupts[0], json!(1)).await.unwrap();
-    world.engine.cancel(asking.session).await.unwrap();
+    world.engine.cancel(asking.session, Actor::anyone()).await.unwrap();
     let new = world.session().await;
     world.send(new).await.unwrap();
     world.end(&working).await.unwrap();
@@ -144,7 +145,7 @@ async fn a_refused_answer_wakes_nobody(fixture: Fixture) {
     let (first, interrupts) = world.asking(1).await;
     let answer = |interrupt: String| Answer { interrupt_id: interrupt, value: json!(1), place: Vec::new() };
     let both = vec![answer(interrupts[0].to_string()), answer("nobody".to_owned())];
-    let refused = world.engine.resume(first.session, both, None, None).await;
+    let refused = world.engine.resume(first.session, both, Actor::anyone(), None).await;
     assert_eq!(refused, Err(Error::UnknownInterrupt("nobody".to_owned())));
     assert!(world.turn(first.turn).await.parked);
     let health = world.engine.health().await.unwrap();

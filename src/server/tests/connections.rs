@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -10,6 +13,9 @@ use tokio::task::JoinHandle;
 
 use super::support::engine;
 use crate::engine::settings::Settings;
+use crate::server::app::App;
+use crate::server::auth::Peer;
+use crate::server::connections::serve;
 use crate::server::settings::HttpSettings;
 use crate::server::{ServeError, run};
 
@@ -64,6 +70,22 @@ async fn rest(stream: &mut TcpStream) -> String {
 async fn post(client: &reqwest::Client, url: String, body: &serde_json::Value) -> reqwest::Response {
     let request = client.post(url).header("content-type", "application/json").body(body.to_string());
     within(request.send()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_request_knows_the_address_of_its_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = App::new(engine(Settings::default()).await, HttpSettings::default(), address);
+    let says = async |request: Request| request.extensions().get::<Peer>().map(|Peer(from)| from.to_string());
+    let router = Router::new().route("/", get(async move |request| says(request).await.unwrap_or_default()));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(async move { serve(listener, &app, router, async { drop(stopped.await) }).await });
+    // Whatever a client says about itself.
+    let request = reqwest::Client::new().get(format!("http://{address}/")).header("x-forwarded-for", "192.0.2.7");
+    assert_eq!(within(request.send()).await.unwrap().text().await.unwrap(), "127.0.0.1");
+    stop.send(()).unwrap();
+    within(serving).await.unwrap();
 }
 
 /// A session with a turn that never ends.
