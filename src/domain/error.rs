@@ -151,6 +151,14 @@ pub enum Error {
         /// When.
         resolved_at: Timestamp,
     },
+    /// Somebody else works on it.
+    #[error("Interrupt is claimed by {claimed_by} until {claimed_until}")]
+    InterruptClaimed {
+        /// Who.
+        claimed_by: String,
+        /// Until when.
+        claimed_until: Timestamp,
+    },
     /// The agent withdrew it.
     #[error("Interrupt was cancelled")]
     InterruptCancelled,
@@ -262,6 +270,7 @@ impl Error {
             Self::UnknownInterrupt(_) => "unknown_interrupt",
             Self::UnknownGrant(_) => "unknown_grant",
             Self::AlreadyResolved { .. } => "already_resolved",
+            Self::InterruptClaimed { .. } => "interrupt_claimed",
             Self::InterruptCancelled => "interrupt_cancelled",
             Self::InterruptExpired(_) => "interrupt_expired",
             Self::DuplicateAnswer(_) => "duplicate_answer",

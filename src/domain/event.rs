@@ -33,6 +33,43 @@ pub enum What {
         /// Its status from then on.
         status: InterruptStatus,
     },
+    /// Somebody works on a pending interrupt, puts it off, or does so no longer.
+    Hold {
+        /// Which.
+        interrupt_id: InterruptId,
+        /// What.
+        hold: Hold,
+    },
+}
+
+/// What somebody does with a pending interrupt short of answering it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Works on it.
+    Claimed,
+    /// Works on it no longer.
+    Released,
+    /// Puts it off.
+    Snoozed,
+    /// Puts it off no longer.
+    Unsnoozed,
+}
+
+impl Hold {
+    /// The wire form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Released => "released",
+            Self::Snoozed => "snoozed",
+            Self::Unsnoozed => "unsnoozed",
+        }
+    }
+
+    /// Reads the wire form.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Claimed, Self::Released, Self::Snoozed, Self::Unsnoozed].into_iter().find(|hold| hold.as_str() == text)
+    }
 }
 
 /// An event as it goes out.
@@ -67,6 +104,12 @@ impl Event {
         Self { session_id: interrupt.session_id, what }
     }
 
+    /// Somebody works on a pending interrupt, puts it off, or does so no longer.
+    pub fn hold(interrupt: &Interrupt, hold: Hold) -> Self {
+        let what = What::Hold { interrupt_id: interrupt.interrupt_id, hold };
+        Self { session_id: interrupt.session_id, what }
+    }
+
     /// As it goes out. `interrupt` is the record of the interrupt that it refers to, as it is now; `None` where it is
     /// gone with its session.
     pub fn view(self, interrupt: Option<Interrupt>) -> EventView {
@@ -91,6 +134,12 @@ impl Event {
                 };
                 (format!("interrupt.{word}"), data)
             }
+            // A claim ends by itself, so that the record as it is now tells more than the one from then.
+            What::Hold { interrupt_id, hold } => {
+                let gone = || json!({"session_id": session_id, "interrupt_id": interrupt_id});
+                let data = interrupt.map_or_else(gone, |interrupt| json!(interrupt));
+                (format!("interrupt.{}", hold.as_str()), data)
+            }
         };
         EventView { name, session_id, data: members(data) }
     }
@@ -111,7 +160,8 @@ impl EventView {
 fn as_it_was(interrupt: Interrupt, status: InterruptStatus) -> Interrupt {
     match status {
         InterruptStatus::Pending => {
-            Interrupt { status, value: None, resolved_by: None, resolved_at: None, ..interrupt }
+            let asked = Interrupt { status, value: None, resolved_by: None, resolved_at: None, ..interrupt };
+            asked.unheld()
         }
         _ => Interrupt { status, ..interrupt },
     }

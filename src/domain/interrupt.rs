@@ -100,6 +100,22 @@ pub struct Interrupt {
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     pub args_schema: Option<Value>,
+    /// Who works on it: until `claimed_until` nobody else can answer it. Left out where nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub claimed_by: Option<String>,
+    /// Until when it is somebody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub claimed_until: Option<Timestamp>,
+    /// Who put it off, where that is known. It is pending all the same, and anybody can answer it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub snoozed_by: Option<String>,
+    /// Until when it is put off. Left out where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub snoozed_until: Option<Timestamp>,
 }
 
 /// What a worker sends to open an interrupt.
@@ -235,6 +251,10 @@ impl Interrupt {
             metadata: ask.metadata,
             tool_source: ask.tool_source,
             args_schema: ask.args_schema,
+            claimed_by: None,
+            claimed_until: None,
+            snoozed_by: None,
+            snoozed_until: None,
         })
     }
 
@@ -246,7 +266,7 @@ impl Interrupt {
             rule: Some(rule),
             resolved_by: by,
             resolved_at: Some(now),
-            ..self
+            ..self.unheld()
         }
     }
 
@@ -259,14 +279,13 @@ impl Interrupt {
     ///
     /// # Errors
     /// [`Error::InvalidAnswer`] (still pending), [`Error::AlreadyResolved`] (with who and when),
-    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`].
+    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`]. Whose it is meanwhile is for
+    /// [`Interrupt::check_claim`] to say.
     pub fn answer(&self, value: Value, by: Option<&str>, now: Timestamp) -> Result<Answered, Error> {
         match self.status {
             InterruptStatus::Resolved => self.answer_again(&value),
-            InterruptStatus::Cancelled => Err(Error::InterruptCancelled),
-            InterruptStatus::Expired => Err(self.expired(now)),
-            InterruptStatus::Pending if self.is_due(now) => Err(self.expired(now)),
-            InterruptStatus::Pending => {
+            _ => {
+                self.check_open(now)?;
                 answer::check(self, &value)?;
                 Ok(Answered::Now(Box::new(Self {
                     value: Some(value),
@@ -301,8 +320,21 @@ impl Interrupt {
         Error::InterruptExpired(self.expires_at.or(self.resolved_at).unwrap_or(now))
     }
 
+    /// # Errors
+    /// Why it cannot be answered any more: those of [`Interrupt::answer`].
+    fn check_open(&self, now: Timestamp) -> Result<(), Error> {
+        match self.status {
+            InterruptStatus::Resolved => Err(self.already_resolved()),
+            InterruptStatus::Cancelled => Err(Error::InterruptCancelled),
+            InterruptStatus::Expired => Err(self.expired(now)),
+            InterruptStatus::Pending if self.is_due(now) => Err(self.expired(now)),
+            InterruptStatus::Pending => Ok(()),
+        }
+    }
+
+    /// What is settled is nobody's, and not put off.
     fn settled(&self, status: InterruptStatus, now: Timestamp) -> Self {
-        Self { status, resolved_at: Some(now), ..self.clone() }
+        Self { status, resolved_at: Some(now), ..self.clone().unheld() }
     }
 
     fn answer_again(&self, value: &Value) -> Result<Answered, Error> {
@@ -310,12 +342,17 @@ impl Interrupt {
         if answer::same(self, stored, value) {
             return Ok(Answered::Before);
         }
-        Err(Error::AlreadyResolved {
+        Err(self.already_resolved())
+    }
+
+    fn already_resolved(&self) -> Error {
+        Error::AlreadyResolved {
             resolved_by: self.resolved_by.clone(),
             resolved_at: self.resolved_at.unwrap_or(self.created_at),
-        })
+        }
     }
 }
 
+mod holds;
 #[cfg(test)]
 mod tests;

@@ -20,8 +20,10 @@ pub mod question;
 pub mod replay;
 pub mod run_state;
 pub mod schema;
+pub mod search;
 pub mod session;
 pub mod time;
+pub mod timeline;
 pub mod webhook;
 
 pub use error::{Error, FieldError};

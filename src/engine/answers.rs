@@ -9,6 +9,7 @@ use serde_json::json;
 use super::claims::Woken;
 use super::deliveries::Ticket;
 use super::dispatch::Delivery;
+use super::holds::claimer;
 use super::messages::{keep_reply, stored_reply};
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
@@ -46,8 +47,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`], [`Error::NotInterrupted`], [`Error::InvalidAnswer`],
-    /// [`Error::AlreadyResolved`], [`Error::InterruptExpired`], [`Error::InterruptCancelled`],
-    /// [`Error::DuplicateAnswer`], [`Error::ValueTooLarge`], [`Error::IdempotencyKeyReused`], [`Error::OtherAgent`].
+    /// [`Error::AlreadyResolved`], [`Error::InterruptClaimed`], [`Error::InterruptExpired`],
+    /// [`Error::InterruptCancelled`], [`Error::DuplicateAnswer`], [`Error::ValueTooLarge`], [`Error::IdempotencyKeyReused`], [`Error::OtherAgent`].
     pub async fn resume(
         self: &Arc<Self>,
         id: SessionId,
@@ -121,19 +122,21 @@ impl Engine {
             if !seen.insert(interrupt.interrupt_id) {
                 return Err(Error::DuplicateAnswer(answer.interrupt_id));
             }
+            interrupt.check_claim(claimer(actor, answer.said.as_deref()), now)?;
             let outcome =
                 interrupt.answer(answer.value, actor.name(), now).map_err(|error| at(&answer.place, error))?;
             let Answered::Now(answered) = outcome else { continue };
             self.check_rules(&session, &answered).map_err(|error| at(&answer.place, error))?;
-            granted.extend(grants::granted_by(&answered, actor.name(), now));
+            let grant = grants::granted_by(&answered, actor.name(), now);
+            granted.extend(grant.map(|grant| (grant, claimer(actor, answer.said.as_deref()).map(str::to_owned))));
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
             let index = close(tx, &answered, &entry, &mut owed, now)?;
             deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
-        for grant in granted {
-            deliveries.extend(grants::store(tx, id, grant, &mut owed, now)?);
+        for (grant, who) in granted {
+            deliveries.extend(grants::store(tx, id, grant, who.as_deref(), &mut owed, now)?);
         }
         let resolved = deliveries.len();
         let status = tx.session(id)?.map_or(session.status(), |session| session.status());

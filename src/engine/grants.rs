@@ -49,12 +49,13 @@ pub(super) fn granted_by(answered: &Interrupt, by: Option<&str>, now: Timestamp)
     Grant::new(clock::grant_id(), answered.scope(), &decision, by, now)
 }
 
-/// Stores a grant, and answers with it whatever else the session asks that it is for. What is stored in the same request
-/// with an answer of its own is not asked any more by then.
+/// Stores a grant, and answers with it whatever else the session asks that it is for, unless somebody else than `who` works
+/// on that. What is stored in the same request with an answer of its own is not asked any more by then.
 pub(super) fn store(
     tx: &mut dyn Transaction,
     id: SessionId,
     grant: Grant,
+    who: Option<&str>,
     owed: &mut Owed,
     now: Timestamp,
 ) -> Result<Vec<Delivery>, Error> {
@@ -63,7 +64,8 @@ pub(super) fn store(
     tx.update_session(&session)?;
     let mut deliveries = Vec::new();
     for asked in tx.pending(id)? {
-        let is_for_it = asked.scope() == Some(grant.scope()) && !asked.is_due(now);
+        let is_free = !asked.is_due(now) && asked.check_claim(who, now).is_ok();
+        let is_for_it = is_free && asked.scope() == Some(grant.scope());
         if !is_for_it || !answer::terms((&asked).into()).allowed.contains(&decision.kind()) {
             continue;
         }

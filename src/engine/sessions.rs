@@ -12,7 +12,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session, Status};
-use crate::domain::{Error, InterruptId, SessionId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::faults::{self, Point};
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
 use crate::store::{Reader, StoreExt, Transaction};
@@ -194,7 +194,10 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn interrupts(&self, query: InterruptQuery) -> Result<Page<Interrupt>, Error> {
-        self.store.query(move |reader| reader.interrupts(&query)).await
+        let mut page = self.store.query(move |reader| reader.interrupts(&query)).await?;
+        let now = clock::now();
+        page.items = page.items.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
+        Ok(page)
     }
 
     /// One interrupt, by its id as a client wrote it.
@@ -204,7 +207,8 @@ impl Engine {
     pub async fn interrupt(&self, id: &str) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
-        self.store.query(move |reader| reader.interrupt(id)?.ok_or(unknown)).await
+        let interrupt = self.store.query(move |reader| reader.interrupt(id)?.ok_or(unknown)).await?;
+        Ok(interrupt.as_of(clock::now()))
     }
 
     /// Events from now on, or after number `after`, of one session or of all; ends at shutdown.
@@ -218,6 +222,11 @@ impl Engine {
             self.store.query(move |reader| reader.session(id)?.ok_or(Error::SessionNotFound)).await?;
         }
         Ok(subscription)
+    }
+
+    /// The time, for filters.
+    pub fn now(&self) -> Timestamp {
+        clock::now()
     }
 
     /// What `GET /health` shows.
@@ -250,7 +259,9 @@ impl Engine {
 /// A session and its pending interrupts.
 pub(super) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
     let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
-    let interrupts = if session.status() == Status::Interrupted { reader.pending(id)? } else { Vec::new() };
+    let pending = if session.status() == Status::Interrupted { reader.pending(id)? } else { Vec::new() };
+    let now = clock::now();
+    let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
     let replay = reader.last_turn(id)?.and_then(ReplayNotes::of);
     Ok(SessionView { session, interrupts, replay })
 }

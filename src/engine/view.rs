@@ -59,6 +59,8 @@ pub struct Answer {
     pub value: Value,
     /// Where the value stood in the request, for errors.
     pub place: Vec<Place>,
+    /// What the client calls itself, for what it has claimed where there are no keys.
+    pub said: Option<String>,
 }
 
 /// An `Idempotency-Key` with the digest of the request that it came with.

@@ -15,7 +15,10 @@ use super::error::ServerError;
 use super::hosts::Hosts;
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
-use super::{docs, events, front, grants, health, interrupts, messages, metrics, openapi, resume, sessions, unread};
+use super::{
+    docs, events, front, grants, health, holds, interrupts, journal, messages, metrics, openapi, resume, sessions,
+    unread,
+};
 use crate::engine::Engine;
 
 /// What handlers share.
@@ -101,9 +104,11 @@ fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
     openapi::router()
         .merge(sessions::routes())
         .merge(grants::routes())
+        .merge(journal::routes())
         .merge(messages::routes())
         .merge(resume::routes())
         .merge(interrupts::routes())
+        .merge(holds::routes())
         .merge(events::routes())
         .merge(health::routes())
         .merge(metrics::routes())

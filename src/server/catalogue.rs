@@ -101,6 +101,9 @@ causes! {
     ALREADY_RESOLVED CONFLICT "already_resolved", "Interrupt already resolved",
         "Interrupt already resolved",
         "Somebody else was first, with another answer; `resolved_by` and `resolved_at` say who and when.";
+    INTERRUPT_CLAIMED CONFLICT "interrupt_claimed", "Somebody else works on the interrupt",
+        "Interrupt is claimed by <name> until <time>",
+        "Wait until `claimed_until`, or ask `claimed_by` to release it; a key with the scope `admin` may release it too.";
     INTERRUPT_CANCELLED CONFLICT "interrupt_cancelled", "Interrupt was cancelled",
         "Interrupt was cancelled",
         "The agent does not wait for this answer any more; read the session again.";
@@ -212,6 +215,7 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::UnknownInterrupt(_) => &UNKNOWN_INTERRUPT,
         Error::UnknownGrant(_) => &UNKNOWN_GRANT,
         Error::AlreadyResolved { .. } => &ALREADY_RESOLVED,
+        Error::InterruptClaimed { .. } => &INTERRUPT_CLAIMED,
         Error::InterruptCancelled => &INTERRUPT_CANCELLED,
         Error::InterruptExpired(_) => &INTERRUPT_EXPIRED,
         Error::DuplicateAnswer(_) => &DUPLICATE_ANSWER,

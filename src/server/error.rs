@@ -87,6 +87,8 @@ impl ServerError {
             errors: None,
             resolved_by: None,
             resolved_at: None,
+            claimed_by: None,
+            claimed_until: None,
         };
         match self {
             Self::Domain(Error::Internal(_) | Error::StoreUnavailable(_)) => return problem,
@@ -106,6 +108,10 @@ impl ServerError {
             Self::Domain(Error::AlreadyResolved { resolved_by, resolved_at }) => {
                 problem.resolved_by = Some(resolved_by.clone());
                 problem.resolved_at = Some(*resolved_at);
+            }
+            Self::Domain(Error::InterruptClaimed { claimed_by, claimed_until }) => {
+                problem.claimed_by = Some(claimed_by.clone());
+                problem.claimed_until = Some(*claimed_until);
             }
             _ => {}
         }
@@ -145,6 +151,14 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub resolved_at: Option<Timestamp>,
+    /// For `interrupt_claimed`: who works on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub claimed_by: Option<String>,
+    /// For `interrupt_claimed`: until when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub claimed_until: Option<Timestamp>,
 }
 
 impl IntoResponse for ServerError {

@@ -13,6 +13,7 @@ use super::error::ServerError;
 use super::params::{InterruptPath, Query};
 use super::problems::problems;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::search::Needle;
 use crate::domain::{SessionId, Timestamp};
 use crate::store::query::InterruptQuery;
 
@@ -24,7 +25,11 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(GetProblems: UNKNOWN_INTERRUPT, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
-const FILTERS: [&str; 8] = ["status", "type", "tool", "session_id", "agent", "created_after", "limit", "cursor"];
+const FILTERS: [&str; 11] =
+    ["status", "type", "tool", "session_id", "agent", "created_after", "q", "snoozed", "claimed_by", "limit", "cursor"];
+
+/// The longest `q`, in characters.
+const LONGEST_SEARCH: usize = 200;
 
 /// List interrupts over all sessions
 ///
@@ -37,6 +42,10 @@ const FILTERS: [&str; 8] = ["status", "type", "tool", "session_id", "agent", "cr
         ("session_id" = Option<SessionId>, Query, description = "Only those of this session."),
         ("agent" = Option<String>, Query, min_length = 1, description = "Only those of this agent."),
         ("created_after" = Option<Timestamp>, Query, description = "Only those asked after this time."),
+        ("q" = Option<String>, Query, min_length = 1, max_length = 200,
+            description = "Only those that say this, whatever the case: in a value of the payload, such as the tool's name or an argument, in the message, or in the agent's name."),
+        ("snoozed" = Option<bool>, Query, description = "Only those that somebody has snoozed, or has not. 1/0, true/false, yes/no, on/off."),
+        ("claimed_by" = Option<String>, Query, min_length = 1, description = "Only those that this one has claimed."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where absent."),
         ("cursor" = Option<String>, Query, pattern = "^[0-9]{1,18}$",
             description = "Where the page begins: out of the `Link` of the page before."),
@@ -49,6 +58,7 @@ const FILTERS: [&str; 8] = ["status", "type", "tool", "session_id", "agent", "cr
 )]
 async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
     query.only(&FILTERS);
+    let now = app.engine.now();
     let wanted = InterruptQuery {
         status: query.word("status", "pending, resolved, expired, cancelled", InterruptStatus::parse),
         kind: query.text("type"),
@@ -56,6 +66,9 @@ async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Respons
         session_id: query.session_id("session_id"),
         agent: query.text("agent"),
         created_after: query.time("created_after"),
+        says: query.short_text("q", LONGEST_SEARCH).map(|text| Needle::new(&text)),
+        snoozed: query.boolean("snoozed").map(|snoozed| (snoozed, now)),
+        claimed_by: query.text("claimed_by").map(|who| (who, now)),
         limit: query.limit(),
         cursor: query.cursor(),
     };

@@ -195,6 +195,8 @@ pub struct Answer {
 pub struct Answers {
     /// Several.
     pub resume: Vec<Answer>,
+    /// Who answers what they have claimed, where the server has no keys.
+    pub r#as: Option<String>,
 }
 
 /// The answer to the interrupt in the path.
@@ -204,6 +206,33 @@ pub struct Answers {
 pub struct AnswerValue {
     /// Any JSON value that fits the interrupt's `response_schema`, null included.
     pub value: serde_json::Value,
+    /// Who answers what they have claimed, where the server has no keys.
+    #[schema(min_length = 1, max_length = 64)]
+    pub r#as: Option<String>,
+}
+
+/// How an interrupt is claimed; no body is as good as `{}`.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+pub struct NewClaim {
+    /// For how long; 300 where absent, a day at most.
+    #[schema(exclusive_minimum = 0, maximum = 86400)]
+    pub seconds: Option<f64>,
+    /// Who claims it; needed where the server has no keys, and not looked at where it has: there it is the key.
+    #[schema(min_length = 1, max_length = 64)]
+    pub r#as: Option<String>,
+}
+
+/// How an interrupt is snoozed.
+#[derive(Debug, ToSchema)]
+#[allow(dead_code)]
+pub struct NewSnooze {
+    /// For how long; a year at most.
+    #[schema(exclusive_minimum = 0, maximum = 31536000)]
+    pub seconds: f64,
+    /// Who, where the server has no keys.
+    #[schema(min_length = 1, max_length = 64)]
+    pub r#as: Option<String>,
 }
 
 /// How the server is.

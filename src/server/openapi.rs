@@ -88,6 +88,10 @@ const WEBHOOK_URL: &str = "^https?://([A-Za-z0-9]+[.-])*[A-Za-z][A-Za-z0-9]*(:[0
 
 /// One answer or several, never both: `false` refuses a member, which derived schemas cannot say.
 fn answers() -> Value {
+    let named = json!({
+        "type": ["string", "null"], "minLength": 1, "maxLength": 64,
+        "description": "Who answers what they have claimed, where the server has no keys.",
+    });
     json!({
         "description": "One answer, or several that are taken all or none.",
         "oneOf": [
@@ -96,6 +100,7 @@ fn answers() -> Value {
                 "properties": {
                     "interrupt_id": {"type": "string", "description": "Which interrupt."},
                     "value": {"description": "The answer; any JSON value that fits the interrupt's `response_schema`, null included."},
+                    "as": named,
                     "resume": false,
                 },
             },
@@ -106,6 +111,7 @@ fn answers() -> Value {
                         "type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Answer"},
                         "description": "One for each of some interrupts of the session.",
                     },
+                    "as": named,
                     "interrupt_id": false, "value": false,
                 },
             },

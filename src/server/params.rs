@@ -109,6 +109,13 @@ impl Query {
         self.read(name, "invalid", "not empty", |text| (!text.is_empty()).then(|| text.to_owned()))
     }
 
+    /// Any text of up to `most` characters but none.
+    pub fn short_text(&mut self, name: &str, most: usize) -> Option<String> {
+        self.read(name, "out_of_range", &format!("1 to {most} characters"), |text| {
+            (1..=most).contains(&text.chars().count()).then(|| text.to_owned())
+        })
+    }
+
     /// 1/0, true/false, yes/no, on/off in any case.
     pub fn boolean(&mut self, name: &str) -> Option<bool> {
         self.read(name, "wrong_type", "a boolean: 1, 0, true, false, yes, no, on or off", |text| {

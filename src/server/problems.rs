@@ -62,6 +62,10 @@ fn example(cause: &Cause) -> serde_json::Value {
             problem["resolved_by"] = json!("ada");
             problem["resolved_at"] = json!("2030-01-31T12:00:00.000Z");
         }
+        "interrupt_claimed" => {
+            problem["claimed_by"] = json!("ada");
+            problem["claimed_until"] = json!("2030-01-31T12:05:00.000Z");
+        }
         _ => {}
     }
     problem

@@ -12,6 +12,9 @@ use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, JsonObject};
 
+/// The longest name that somebody gives himself, in characters.
+const LONGEST_NAME: usize = 64;
+
 /// Collects what is wrong while a body is read.
 #[derive(Debug, Default)]
 pub struct Reading {
@@ -131,6 +134,29 @@ impl Reading {
             self.wrong(at, "unknown_value", format!("must be one of {known}"));
         }
         parsed
+    }
+
+    /// `seconds`: more than none, and not more than `most`.
+    pub fn seconds(&mut self, at: At<'_>, members: &mut JsonObject, most: f64) -> Option<f64> {
+        let value = present(members, "seconds")?;
+        let at = At::Member(&at, "seconds");
+        match value.as_f64() {
+            Some(seconds) if seconds > 0.0 && seconds <= most => return Some(seconds),
+            Some(_) => self.wrong(at, "out_of_range", format!("must be more than 0 and at most {most}")),
+            None => self.wrong_type(at, "a number", &value),
+        }
+        None
+    }
+
+    /// `as`: what somebody calls himself where no key does.
+    pub fn name(&mut self, at: At<'_>, members: &mut JsonObject) -> Option<String> {
+        let value = present(members, "as")?;
+        let is_text = value.is_string();
+        let name = self.text(At::Member(&at, "as"), value);
+        if is_text && !(1..=LONGEST_NAME).contains(&name.chars().count()) {
+            self.wrong(At::Member(&at, "as"), "out_of_range", format!("must be 1 to {LONGEST_NAME} characters"));
+        }
+        Some(name)
     }
 
     /// A chat message.

@@ -27,10 +27,10 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 problems!(SessionProblems: SESSION_NOT_FOUND, UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, NOT_INTERRUPTED, ALREADY_RESOLVED,
-    INTERRUPT_CANCELLED, OTHER_AGENT, INTERRUPT_EXPIRED, BODY_TOO_LARGE, VALUE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
+    INTERRUPT_CLAIMED, INTERRUPT_CANCELLED, OTHER_AGENT, INTERRUPT_EXPIRED, BODY_TOO_LARGE, VALUE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
     INVALID_REQUEST, INVALID_ANSWER, DUPLICATE_ANSWER, IDEMPOTENCY_KEY_REUSED, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(InterruptProblems: UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, NOT_INTERRUPTED, ALREADY_RESOLVED, INTERRUPT_CANCELLED, OTHER_AGENT,
-    INTERRUPT_EXPIRED, BODY_TOO_LARGE, VALUE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, INVALID_ANSWER,
+problems!(InterruptProblems: UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, NOT_INTERRUPTED, ALREADY_RESOLVED, INTERRUPT_CLAIMED,
+    INTERRUPT_CANCELLED, OTHER_AGENT, INTERRUPT_EXPIRED, BODY_TOO_LARGE, VALUE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, INVALID_ANSWER,
     IDEMPOTENCY_KEY_REUSED, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// Answer interrupts of a session
@@ -79,28 +79,31 @@ async fn resume_interrupt(
 ) -> Result<Json<ResumeResponse>, ServerError> {
     let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &body)?;
-    let value = read_value(body)?;
-    let answer = Answer { interrupt_id, value, place: At::Member(&At::Body, "value").loc() };
+    let (value, said) = read_value(body)?;
+    let answer = Answer { interrupt_id, value, place: At::Member(&At::Body, "value").loc(), said };
     Ok(Json(app.engine.resume_interrupt(answer, actor, key).await?.into()))
 }
 
 /// A null value is an answer, a missing one is none.
-fn read_value(body: Value) -> Result<Value, ServerError> {
+fn read_value(body: Value) -> Result<(Value, Option<String>), ServerError> {
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
     let value = reading.required(At::Body, &mut members, "value");
-    reading.finish(value.unwrap_or(Value::Null))
+    let said = reading.name(At::Body, &mut members);
+    reading.finish((value.unwrap_or(Value::Null), said))
 }
 
 fn read_answers(body: Value) -> Result<Vec<Answer>, ServerError> {
     let mut reading = Reading::default();
-    let members = reading.object(At::Body, body);
+    let mut members = reading.object(At::Body, body);
+    let said = reading.name(At::Body, &mut members);
     let answers = if members.contains_key("resume") {
         read_several(&mut reading, members)
     } else {
         vec![read_answer(&mut reading, At::Body, Value::Object(members))]
     };
-    reading.finish(answers)
+    let named = |answer| Answer { said: said.clone(), ..answer };
+    reading.finish(answers.into_iter().map(named).collect())
 }
 
 fn read_several(reading: &mut Reading, mut members: crate::domain::JsonObject) -> Vec<Answer> {
@@ -126,7 +129,7 @@ fn read_answer(reading: &mut Reading, at: At<'_>, answer: Value) -> Answer {
     let interrupt_id = reading.required(at, &mut members, "interrupt_id");
     let interrupt_id = interrupt_id.map(|id| reading.text(At::Member(&at, "interrupt_id"), id)).unwrap_or_default();
     let value = reading.required(at, &mut members, "value").unwrap_or(Value::Null);
-    Answer { interrupt_id, value, place: At::Member(&at, "value").loc() }
+    Answer { interrupt_id, value, place: At::Member(&at, "value").loc(), said: None }
 }
 
 #[cfg(test)]

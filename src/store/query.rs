@@ -1,6 +1,7 @@
 //! Lists: filters, page sizes and cursors.
 
 use crate::domain::interrupt::InterruptStatus;
+use crate::domain::search::Needle;
 use crate::domain::session::Status;
 use crate::domain::{SessionId, Timestamp};
 
@@ -39,6 +40,12 @@ pub struct InterruptQuery {
     pub agent: Option<String>,
     /// Only those asked after this time.
     pub created_after: Option<Timestamp>,
+    /// Only those that say this: in their payload, message, or the agent's name.
+    pub says: Option<Needle>,
+    /// Only those that somebody has snoozed, or has not, at that time.
+    pub snoozed: Option<(bool, Timestamp)>,
+    /// Only those that are somebody's at that time.
+    pub claimed_by: Option<(String, Timestamp)>,
     /// At most so many; 1 or more.
     pub limit: usize,
     /// Where the page begins: a [`Page::next`].

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from hitl.client.models import Accepted, Grant, Health, Interrupt, Page, Session, SessionSummary
+from hitl.client.models import Accepted, Grant, Health, Interrupt, JournalEntry, Page, Session, SessionSummary
 from hitl.messages import ChatMessage
 
 Result = TypeVar("Result")
@@ -157,6 +157,12 @@ def retry(session_id: str) -> Call[Accepted]:
     return Call("POST", session_path(session_id, "retry"), _read_accepted)
 
 
+def get_journal(session_id: str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[JournalEntry]]:
+    """What happened in the session's newest turn, oldest first; empty once its journal is gone (`--keep-journal`)."""
+    query = {"limit": limit, "cursor": cursor}
+    return Call("GET", session_path(session_id, "journal"), _page_of(JournalEntry.from_json), query=query)
+
+
 # --- interrupts ---
 
 
@@ -168,10 +174,16 @@ def list_interrupts(
     session_id: str | None = None,
     agent: str | None = None,
     created_after: datetime | str | None = None,
+    q: str | None = None,
+    snoozed: bool | None = None,
+    claimed_by: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[Interrupt]]:
-    """Interrupts of all sessions, newest first, narrowed by what is given."""
+    """Interrupts of all sessions, newest first, narrowed by what is given.
+
+    q: what they say, whatever the case: in a value of the payload, in the message, or in the agent's name.
+    """
     after = created_after.isoformat() if isinstance(created_after, datetime) else created_after
     query = {
         "status": status,
@@ -180,6 +192,9 @@ def list_interrupts(
         "session_id": session_id,
         "agent": agent,
         "created_after": after,
+        "q": q,
+        "snoozed": None if snoozed is None else str(snoozed).lower(),
+        "claimed_by": claimed_by,
         "limit": limit,
         "cursor": cursor,
     }
@@ -191,13 +206,18 @@ def get_interrupt(interrupt_id: str) -> Call[Interrupt]:
     return Call("GET", interrupt_path(interrupt_id), lambda data, _: Interrupt.from_json(data))
 
 
-def answer(interrupt_id: str, value: Any, *, idempotency_key: str | None = None) -> Call[Accepted]:
-    """Answer an interrupt without naming its session. The same value again gets the stored outcome (`replayed`)."""
+def answer(
+    interrupt_id: str, value: Any, *, name: str | None = None, idempotency_key: str | None = None
+) -> Call[Accepted]:
+    """Answer an interrupt without naming its session. The same value again gets the stored outcome (`replayed`).
+
+    name: who has claimed it, where the server has no keys.
+    """
     return Call(
         "POST",
         interrupt_path(interrupt_id, "resume"),
         _read_accepted,
-        body={"value": value},
+        body={"value": value, **_given(**{"as": name})},
         headers=_key(idempotency_key),
     )
 
@@ -237,6 +257,29 @@ def respond(interrupt_id: str, message: Any) -> Call[Accepted]:
     return answer(interrupt_id, {"type": "respond", "message": message})
 
 
+def claim(interrupt_id: str, *, seconds: float | None = None, name: str | None = None) -> Call[Interrupt]:
+    """Keep everybody else from answering for `seconds` (300). `Conflict` while somebody else has it.
+
+    name: who claims it, where the server has no keys; the same one answers it and releases it.
+    """
+    return _hold("POST", interrupt_id, "claim", body=_given(seconds=seconds, **{"as": name}))
+
+
+def release(interrupt_id: str, *, name: str | None = None) -> Call[Interrupt]:
+    """Give up a claim; nothing happens where there is none. `Conflict` where it is somebody else's."""
+    return _hold("DELETE", interrupt_id, "claim", query={"as": name})
+
+
+def snooze(interrupt_id: str, seconds: float, *, name: str | None = None) -> Call[Interrupt]:
+    """Put it off: it is pending all the same, and anybody can answer it."""
+    return _hold("POST", interrupt_id, "snooze", body=_given(seconds=seconds, **{"as": name}))
+
+
+def unsnooze(interrupt_id: str) -> Call[Interrupt]:
+    """Put it off no longer; nothing happens where it is not."""
+    return _hold("DELETE", interrupt_id, "snooze")
+
+
 # --- grants ---
 
 
@@ -248,6 +291,33 @@ def list_grants(session_id: str) -> Call[list[Grant]]:
 def revoke_grant(session_id: str, grant_id: str) -> Call[None]:
     """Take a grant back: later calls ask again."""
     return Call("DELETE", session_path(session_id, "grants", quote(grant_id, safe="")), _read_nothing)
+
+
+# --- the audit ---
+
+
+def list_audit(
+    *,
+    session_id: str | None = None,
+    interrupt_id: str | None = None,
+    actor: str | None = None,
+    action: str | None = None,
+    after: datetime | str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page[Mapping[str, Any]]]:
+    """Who did what, oldest first, as docs/audit.md describes a row. Rows outlive their sessions."""
+    query = {
+        "session_id": session_id,
+        "interrupt_id": interrupt_id,
+        "actor": actor,
+        "action": action,
+        "after": after.isoformat() if isinstance(after, datetime) else after,
+        "limit": limit,
+        "cursor": cursor,
+    }
+    read: Callable[[Any], Mapping[str, Any]] = dict
+    return Call("GET", "/audit", _page_of(read), query=query)
 
 
 # --- what takes several calls ---
@@ -288,6 +358,17 @@ def _message(message: Message) -> Mapping[str, Any]:
     if isinstance(message, str):
         return {"role": "user", "content": message}
     return message.to_dict() if isinstance(message, ChatMessage) else message
+
+
+def _hold(
+    method: str, interrupt_id: str, what: str, *, body: Any = ABSENT, query: Mapping[str, object] | None = None
+) -> Call[Interrupt]:
+    path = interrupt_path(interrupt_id, what)
+    return Call(method, path, lambda data, _: Interrupt.from_json(data), query=query or {}, body=body)
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _always(always: bool) -> Mapping[str, bool]:

@@ -32,7 +32,11 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """A question to a person, and what a valid answer to it is."""
+    """A question to a person, and what a valid answer to it is.
+
+    claimed_by, claimed_until: who works on it; nobody else can answer it until then. None where nobody does.
+    snoozed_by, snoozed_until: who put it off, and until when. It is pending all the same.
+    """
 
     interrupt_id: str
     type: str
@@ -53,6 +57,10 @@ class Interrupt:
     resolved_by: str | None = None
     resolved_at: datetime | None = None
     metadata: Json | None = None
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    snoozed_by: str | None = None
+    snoozed_until: datetime | None = None
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -78,6 +86,10 @@ class Interrupt:
             resolved_by=data.get("resolved_by"),
             resolved_at=_time(data.get("resolved_at")),
             metadata=data.get("metadata"),
+            claimed_by=data.get("claimed_by"),
+            claimed_until=_time(data.get("claimed_until")),
+            snoozed_by=data.get("snoozed_by"),
+            snoozed_until=_time(data.get("snoozed_until")),
             raw=data,
         )
 
@@ -198,6 +210,48 @@ class Grant:
             created_at=datetime.fromisoformat(data["created_at"]),
             created_by=data.get("created_by"),
             tool_source=data.get("tool_source"),
+            raw=data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """What happened in a turn: one entry of its journal.
+
+    entry: `start`, `taken`, `intent`, `step`, `ask`, `answer`, `expire`, `withdraw`, `timer`, `wakes`, `pause`,
+        `cancel` or `end`.
+    kind, name, location: of a step: `model`, `tool` and so on, the function's name, and `file.py:12`.
+    result: what a model or tool call returned, or the answer; its first 2 KiB as text where it is `shortened`.
+    error: what a step raised, or why the turn failed.
+    """
+
+    index: int
+    at: datetime
+    entry: str
+    kind: str | None
+    name: str | None
+    location: str | None
+    path: str | None
+    interrupt_id: str | None
+    result: Any
+    error: str | None
+    shortened: bool
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> JournalEntry:
+        return cls(
+            index=data["index"],
+            at=datetime.fromisoformat(data["at"]),
+            entry=data["entry"],
+            kind=data.get("kind"),
+            name=data.get("name"),
+            location=data.get("location"),
+            path=data.get("path"),
+            interrupt_id=data.get("interrupt_id"),
+            result=data.get("result"),
+            error=data.get("error"),
+            shortened=bool(data.get("shortened", False)),
             raw=data,
         )
 

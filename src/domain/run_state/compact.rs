@@ -69,6 +69,11 @@ impl CompactInterrupt {
             resolved_by,
             resolved_at: _,
             metadata,
+            // What people do at one server about a question is no part of the question.
+            claimed_by: _,
+            claimed_until: _,
+            snoozed_by: _,
+            snoozed_until: _,
         } = interrupt.clone();
         let built_in = answer::built_in_schema(interrupt);
         Self {
@@ -127,6 +132,10 @@ impl CompactInterrupt {
             resolved_by: self.resolved_by,
             resolved_at,
             metadata: self.metadata,
+            claimed_by: None,
+            claimed_until: None,
+            snoozed_by: None,
+            snoozed_until: None,
         };
         if interrupt.response_schema.is_none() {
             interrupt.response_schema = answer::built_in_schema(&interrupt);

@@ -184,6 +184,7 @@ async fn a_later_grant_takes_the_place_of_an_earlier_one(fixture: Fixture) {
         interrupt_id: ids[place].to_string(),
         value: json!({"approved": approved, "always": true}),
         place: Vec::new(),
+        said: None,
     };
     world.engine.resume(order.session, vec![post(0, true), post(1, false)], Actor::anyone(), None).await.unwrap();
     let [grant] = world.engine.grants(order.session).await.unwrap().try_into().unwrap();
@@ -201,7 +202,12 @@ async fn always_answers_what_the_session_asks_already_except_what_is_answered_by
         waiting(Some(0), &[]),
     ];
     let ids = asked(world.append(&order, calls).await.unwrap());
-    let post = |place: usize, value: Value| Answer { interrupt_id: ids[place].to_string(), value, place: Vec::new() };
+    let post = |place: usize, value: Value| Answer {
+        interrupt_id: ids[place].to_string(),
+        value,
+        place: Vec::new(),
+        said: None,
+    };
     let answers = vec![
         post(0, json!({"approved": true, "always": true})),
         post(3, json!({"approved": false, "reason": "not this one"})),

@@ -181,8 +181,12 @@ async fn of_a_hundred_different_answers_at_once_one_wins_and_is_named() {
             let answers = (0..AT_ONCE).map(|number| {
                 let (world, session) = (Arc::clone(&world), order.session);
                 tokio::spawn(async move {
-                    let answer =
-                        Answer { interrupt_id: interrupt.to_string(), value: json!(number), place: Vec::new() };
+                    let answer = Answer {
+                        interrupt_id: interrupt.to_string(),
+                        value: json!(number),
+                        place: Vec::new(),
+                        said: None,
+                    };
                     (
                         number,
                         world

@@ -209,7 +209,7 @@ impl World {
     }
 
     pub async fn answer(&self, session: SessionId, interrupt: InterruptId, value: Value) -> Result<Resumed, Error> {
-        let answer = Answer { interrupt_id: interrupt.to_string(), value, place: Vec::new() };
+        let answer = Answer { interrupt_id: interrupt.to_string(), value, place: Vec::new(), said: None };
         self.engine.resume(session, vec![answer], Actor::anyone(), None).await
     }
 

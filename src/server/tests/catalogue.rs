@@ -26,6 +26,7 @@ fn every_domain_error() -> Vec<Error> {
         Error::ShuttingDown,
         Error::UnknownInterrupt(text()),
         Error::AlreadyResolved { resolved_by: None, resolved_at: time },
+        Error::InterruptClaimed { claimed_by: text(), claimed_until: time },
         Error::InterruptCancelled,
         Error::InterruptExpired(time),
         Error::DuplicateAnswer(text()),
@@ -86,7 +87,7 @@ fn rendered() -> String {
         Every refusal is `application/problem+json` (RFC 9457): `type` (`urn:hitl:error:<code>`), `title`, `status`, `detail`\n\
         and `code`. The code is stable; Python raises errors with the same `.code`. A 422 also has\n\
         `errors: [{\"loc\", \"msg\", \"type\"}]` with every place that is wrong, `already_resolved` has `resolved_by` and\n\
-        `resolved_at`, a 503 has `Retry-After`. Requests that are no HTTP at all, or whose head is too large, are answered\n\
+        `resolved_at`, `interrupt_claimed` has `claimed_by` and `claimed_until`, a 503 has `Retry-After`. Requests that are no HTTP at all, or whose head is too large, are answered\n\
         by the HTTP parser with a bare 400 or 431.\n",
     );
     for cause in ALL {

@@ -51,6 +51,12 @@ async fn interrupts_come_newest_first_with_filters() {
         ("agent=other".to_owned(), 0),
         ("created_after=2000-01-01T00:00:00Z".to_owned(), 2),
         ("created_after=2999-01-01T00:00:00Z".to_owned(), 0),
+        ("q=SECOND".to_owned(), 1),
+        ("q=%2Ftmp%2Fx&tool=first".to_owned(), 1),
+        ("q=nothing+of+the+kind".to_owned(), 0),
+        ("snoozed=no".to_owned(), 2),
+        ("snoozed=yes".to_owned(), 0),
+        ("claimed_by=ada".to_owned(), 0),
     ] {
         let listed = client.get(&format!("/interrupts?{query}")).await.json();
         assert_eq!(listed.as_array().map(Vec::len), Some(count), "{query}");
@@ -70,6 +76,9 @@ async fn a_bad_value_is_refused_by_name() {
         ("/interrupts?session_id=x", "session_id"),
         ("/interrupts?created_after=yesterday", "created_after"),
         ("/interrupts?type=", "type"),
+        ("/interrupts?q=", "q"),
+        ("/interrupts?snoozed=perhaps", "snoozed"),
+        ("/interrupts?claimed_by=", "claimed_by"),
         ("/interrupts?limit=1&limit=2", "limit"),
         ("/events?session=x", "session"),
     ] {

@@ -6,6 +6,8 @@ mod connections;
 mod document;
 mod events;
 mod guards;
+mod holds;
+mod journal;
 mod lists;
 mod retries;
 mod sessions;

@@ -3,13 +3,14 @@
 use serde_json::json;
 
 use super::fixture::*;
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{Event, Hold, NumberedEvent};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::store::record::StoredReply;
 
 super::for_each_store!(
     events_are_numbered_in_order_and_read_back,
     an_interrupt_is_told_as_it_was_at_each_event,
+    a_claim_is_told_with_the_record_as_it_is_now,
     an_event_outlives_the_interrupt_of_a_deleted_session,
     events_go_on_after_a_number,
     numbers_never_go_back_when_events_are_swept,
@@ -37,7 +38,7 @@ async fn events_are_numbered_in_order_and_read_back(it: Fixture) {
 }
 
 async fn an_interrupt_is_told_as_it_was_at_each_event(it: Fixture) {
-    let asked = Interrupt { resolved_by: None, ..custom(1, 1) };
+    let asked = Interrupt { resolved_by: None, ..custom(1, 1) }.unheld();
     let answered = Interrupt {
         status: InterruptStatus::Resolved,
         value: Some(json!({"approved": true})),
@@ -58,6 +59,22 @@ async fn an_interrupt_is_told_as_it_was_at_each_event(it: Fixture) {
     let told: Vec<_> = told.into_iter().map(|event| (event.event.name, event.event.data)).collect();
     let expected = [("interrupt.created", json!(asked)), ("interrupt.resolved", json!(answered))];
     assert_eq!(told, expected.map(|(name, record)| (name.to_owned(), object(record))));
+}
+
+async fn a_claim_is_told_with_the_record_as_it_is_now(it: Fixture) {
+    it.write(|transaction| {
+        transaction.insert_session(&session(1), &[])?;
+        transaction.insert_interrupt(&custom(1, 1))?;
+        for hold in [Hold::Claimed, Hold::Released, Hold::Snoozed, Hold::Unsnoozed] {
+            transaction.append_event(&Event::hold(&custom(1, 1), hold), at(0))?;
+        }
+        Ok(())
+    })
+    .await;
+    let told = it.read(|reader| reader.events_after(0, None, 10)).await;
+    let names: Vec<_> = told.iter().map(|event| event.event.name.as_str()).collect();
+    assert_eq!(names, ["interrupt.claimed", "interrupt.released", "interrupt.snoozed", "interrupt.unsnoozed"]);
+    assert!(told.iter().all(|event| event.event.data == object(json!(custom(1, 1)))));
 }
 
 async fn an_event_outlives_the_interrupt_of_a_deleted_session(it: Fixture) {

@@ -152,6 +152,10 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         metadata: None,
         tool_source: None,
         args_schema: None,
+        claimed_by: None,
+        claimed_until: None,
+        snoozed_by: None,
+        snoozed_until: None,
     }
 }
 
@@ -172,6 +176,10 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         metadata: Some(object(json!({"ticket": 7}))),
         tool_source: Some("mcp:tickets".to_owned()),
         args_schema: Some(json!({"type": "object", "required": ["colour"]})),
+        claimed_by: Some("ada".to_owned()),
+        claimed_until: Some(at(900)),
+        snoozed_by: Some("bob".to_owned()),
+        snoozed_until: Some(at(800)),
         ..approval(session, number, "paint")
     }
 }

@@ -6,6 +6,7 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::question;
+use crate::domain::search::Needle;
 use crate::store::query::InterruptQuery;
 
 super::for_each_store!(
@@ -19,6 +20,9 @@ super::for_each_store!(
     interrupts_are_listed_newest_first_with_a_cursor,
     every_filter_keeps_what_it_names_and_all_of_it,
     filters_are_combined,
+    what_is_said_is_found_in_payload_message_and_agent,
+    claims_and_snoozes_are_listed_as_long_as_they_last,
+    a_claim_and_a_snooze_are_kept_until_they_are_taken_back,
 );
 
 /// Sessions 1 and 2, and what is given.
@@ -164,4 +168,52 @@ async fn filters_are_combined(it: Fixture) {
         ..InterruptQuery::default()
     };
     assert_eq!(list(&it, query).await, vec![approval(2, 4, "rm"), approval(2, 2, "rm")]);
+}
+
+async fn what_is_said_is_found_in_payload_message_and_agent(it: Fixture) {
+    let payload = object(json!({"type": "question", "asked": {"about": ["Über\"uns\"", 1234]}}));
+    let asked = Interrupt { payload, message: None, agent: None, kind: "question".to_owned(), ..custom(1, 1) };
+    store(&it, vec![asked.clone(), approval(1, 2, "rm"), custom(2, 3)]).await;
+    let said = async |text: &str| {
+        list(&it, InterruptQuery { says: Some(Needle::new(text)), ..InterruptQuery::default() }).await
+    };
+    assert_eq!(said("über\"UNS").await, vec![asked.clone()]);
+    assert_eq!(said("23").await, vec![asked]);
+    assert_eq!(said("a COLOUR").await, vec![custom(2, 3)], "the message");
+    assert_eq!(said("FILES").await, vec![approval(1, 2, "rm")], "the agent");
+    assert_eq!(said("/tmp/").await, vec![approval(1, 2, "rm")]);
+    assert_eq!(said("%").await, vec![]);
+    assert_eq!(said("tool_name").await, vec![], "what members are called says nothing");
+    let of_session = InterruptQuery { session_id: Some(session_id(2)), ..InterruptQuery::default() };
+    assert_eq!(list(&it, InterruptQuery { says: Some(Needle::new("rm")), ..of_session }).await, vec![]);
+}
+
+async fn claims_and_snoozes_are_listed_as_long_as_they_last(it: Fixture) {
+    // Claimed until 900, snoozed until 800.
+    store(&it, vec![custom(1, 1), approval(1, 2, "rm")]).await;
+    let snoozed = async |snoozed, now| {
+        list(&it, InterruptQuery { snoozed: Some((snoozed, at(now))), ..InterruptQuery::default() }).await
+    };
+    assert_eq!(snoozed(true, 799).await, vec![custom(1, 1)]);
+    assert_eq!(snoozed(true, 800).await, vec![]);
+    assert_eq!(snoozed(false, 799).await, vec![approval(1, 2, "rm")]);
+    assert_eq!(snoozed(false, 800).await, vec![approval(1, 2, "rm"), custom(1, 1)]);
+    let claimed = async |who: &str, now| {
+        list(&it, InterruptQuery { claimed_by: Some((who.to_owned(), at(now))), ..InterruptQuery::default() }).await
+    };
+    assert_eq!(claimed("ada", 899).await, vec![custom(1, 1)]);
+    assert_eq!(claimed("ada", 900).await, vec![]);
+    assert_eq!(claimed("Ada", 899).await, vec![]);
+}
+
+async fn a_claim_and_a_snooze_are_kept_until_they_are_taken_back(it: Fixture) {
+    store(&it, vec![approval(1, 1, "rm")]).await;
+    let claimed = approval(1, 1, "rm").claim("ada", 60.0, at(0)).unwrap().snooze(None, 60.0, at(0)).unwrap();
+    let change = async |next: Interrupt| {
+        let stored = next.clone();
+        it.write(move |transaction| transaction.update_interrupt(&stored)).await;
+        assert_eq!(it.read(|reader| reader.interrupt(interrupt_id(1))).await, Some(next));
+    };
+    change(claimed).await;
+    change(approval(1, 1, "rm")).await;
 }

@@ -7,6 +7,7 @@ use crate::domain::event::{Event, EventView, NumberedEvent, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
+use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
@@ -130,12 +131,23 @@ fn matches(query: &InterruptQuery, interrupt: &Interrupt) -> bool {
         && query.session_id.is_none_or(|session| interrupt.session_id == session)
         && query.agent.as_ref().is_none_or(|agent| interrupt.agent.as_ref() == Some(agent))
         && query.created_after.is_none_or(|time| interrupt.created_at > time)
+        && query.snoozed.is_none_or(|(snoozed, now)| interrupt.is_snoozed(now) == snoozed)
+        && query.claimed_by.as_ref().is_none_or(|(who, now)| interrupt.claimant(*now).is_some_and(|(by, _)| by == who))
+        && query.says.as_ref().is_none_or(|needle| says(interrupt, needle))
+}
+
+fn says(interrupt: &Interrupt, needle: &Needle) -> bool {
+    let texts = [&interrupt.message, &interrupt.agent];
+    interrupt.payload.values().any(|member| needle.is_in_value(member))
+        || texts.into_iter().flatten().any(|text| needle.is_in(text))
 }
 
 impl State {
     fn view(&self, event: &Event) -> EventView {
         let interrupt = match event.what {
-            What::Interrupt { interrupt_id, .. } => self.interrupts.get(interrupt_id).cloned(),
+            What::Interrupt { interrupt_id, .. } | What::Hold { interrupt_id, .. } => {
+                self.interrupts.get(interrupt_id).cloned()
+            }
             What::Session { .. } => None,
         };
         event.clone().view(interrupt)

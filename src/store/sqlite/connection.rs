@@ -4,9 +4,12 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::domain::Error;
+use crate::domain::search::Needle;
 use crate::faults::Rule;
 
 /// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
@@ -69,7 +72,22 @@ fn open_with(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
+    add_search(&connection)?;
     Ok(connection)
+}
+
+/// The condition that a row of `interrupts` says something: see [`Needle`].
+pub(super) const SAYS: &str = "says(payload, message, agent, ?)";
+
+fn add_search(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    connection.create_scalar_function("says", 4, flags, |cells| {
+        let needle = cells.get_or_create_aux(3, |value| Ok::<_, FromSqlError>(Needle::new(value.as_str()?)))?;
+        let text = |index| {
+            Ok::<_, rusqlite::Error>(cells.get_raw(index).as_str_or_null()?.is_some_and(|text| needle.is_in(text)))
+        };
+        Ok(needle.is_in_json(cells.get_raw(0).as_str()?) || text(1)? || text(2)?)
+    })
 }
 
 /// Whether the file, and not the statement, is at fault: nothing that this connection says afterwards can be trusted.

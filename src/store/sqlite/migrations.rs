@@ -5,8 +5,11 @@ use rusqlite::Connection;
 /// The oldest version that can be brought up to date. Version 1 is that of 0.1.0, whose journals cannot be replayed.
 pub(super) const OLDEST: i64 = 2;
 /// Every migration in order; the first one makes version [`OLDEST`], as its file name says.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0002_sessions.sql"), include_str!("migrations/0003_decisions.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0002_sessions.sql"),
+    include_str!("migrations/0003_decisions.sql"),
+    include_str!("migrations/0004_claims.sql"),
+];
 
 /// The version of the schema that this build writes.
 pub(super) const NEWEST: i64 = OLDEST + MIGRATIONS.len() as i64 - 1;

@@ -3,7 +3,7 @@
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Params, params, params_from_iter};
 
-use super::connection::Handle;
+use super::connection::{self, Handle};
 use super::rows::{self, Cells};
 use super::{entries, sql};
 use crate::domain::decision::TOOL_APPROVAL;
@@ -174,7 +174,9 @@ impl Reader for Handle<'_> {
         };
         let view = |(number, event): (u64, Event)| {
             let interrupt = match event.what {
-                What::Interrupt { interrupt_id, .. } => self.interrupt(interrupt_id)?,
+                What::Interrupt { interrupt_id, .. } | What::Hold { interrupt_id, .. } => {
+                    self.interrupt(interrupt_id)?
+                }
                 What::Session { .. } => None,
             };
             Ok(NumberedEvent { number, event: event.view(interrupt) })
@@ -221,6 +223,20 @@ fn filter_interrupts(query: &InterruptQuery) -> Filter {
     }
     if let Some(time) = query.created_after {
         filter.add("created_at > ?", SqlValue::Integer(time.millis()));
+    }
+    match query.snoozed {
+        Some((true, now)) => filter.add("snoozed_until > ?", SqlValue::Integer(now.millis())),
+        Some((false, now)) => {
+            filter.add("(snoozed_until IS NULL OR snoozed_until <= ?)", SqlValue::Integer(now.millis()))
+        }
+        None => {}
+    }
+    if let Some((who, now)) = &query.claimed_by {
+        filter.add("claimed_by = ?", SqlValue::Text(who.clone()));
+        filter.add("claimed_until > ?", SqlValue::Integer(now.millis()));
+    }
+    if let Some(needle) = &query.says {
+        filter.add(connection::SAYS, SqlValue::Text(needle.as_str().to_owned()));
     }
     if let Some(cursor) = query.cursor {
         filter.add("seq < ?", SqlValue::Integer(rows::integer(cursor)));

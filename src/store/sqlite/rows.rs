@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::domain::event::{Event, What};
+use crate::domain::event::{Event, Hold, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
@@ -253,6 +253,10 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         metadata: cells.json_or_none()?,
         tool_source: cells.plain()?,
         args_schema: cells.json_or_none()?,
+        claimed_by: cells.plain()?,
+        claimed_until: cells.time_or_none()?,
+        snoozed_by: cells.plain()?,
+        snoozed_until: cells.time_or_none()?,
     };
     if has_built_in_schema {
         interrupt.response_schema = answer::built_in_schema(&interrupt);
@@ -271,11 +275,13 @@ pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<(u64, Event), Error> {
     let session_id = SessionId(cells.uuid()?);
     let word: String = cells.plain()?;
     let (of_session, of_interrupt) = (Status::parse(&word), InterruptStatus::parse(&word));
+    let hold = Hold::parse(&word);
     let unknown = cells.malformed(format!("unknown status {word:?}"));
     let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id)));
     let error = cells.plain()?;
     let what = match interrupt_id {
         None => What::Session { status: of_session.ok_or(unknown)?, error },
+        Some(interrupt_id) if hold.is_some() => What::Hold { interrupt_id, hold: hold.ok_or(unknown)? },
         Some(interrupt_id) => What::Interrupt { interrupt_id, status: of_interrupt.ok_or(unknown)? },
     };
     Ok((number, Event { session_id, what }))

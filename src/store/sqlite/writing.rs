@@ -94,11 +94,15 @@ impl Handle<'_> {
                 interrupt.tool_source,
                 rows::json_or_none(interrupt.args_schema.as_ref())?,
                 self.due_at(interrupt, session)?,
+                interrupt.claimed_by,
+                interrupt.claimed_until.map(Timestamp::millis),
+                interrupt.snoozed_by,
+                interrupt.snoozed_until.map(Timestamp::millis),
             ],
         )
     }
 
-    /// Writes the outcome of an interrupt of which nothing else changes, and so leaves most of its indexes alone.
+    /// Writes what has become of an interrupt of which nothing else changes, and so leaves most of its indexes alone.
     fn settle_interrupt(&self, interrupt: &Interrupt) -> Result<(), Error> {
         let session = self.require_session(interrupt.session_id)?;
         let params = params![
@@ -108,6 +112,10 @@ impl Handle<'_> {
             interrupt.resolved_by,
             interrupt.resolved_at.map(Timestamp::millis),
             self.due_at(interrupt, session)?,
+            interrupt.claimed_by,
+            interrupt.claimed_until.map(Timestamp::millis),
+            interrupt.snoozed_by,
+            interrupt.snoozed_until.map(Timestamp::millis),
         ];
         self.execute(sql!("interrupts/settle"), params)?;
         faults::at(Point::StoreInterruptSettled);
@@ -297,6 +305,7 @@ impl Transaction for Handle<'_> {
         let (status, interrupt, error) = match &event.what {
             What::Session { status, error } => (status.as_str(), None, error.as_deref()),
             What::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
+            What::Hold { interrupt_id, hold } => (hold.as_str(), Some(interrupt_id.0.as_bytes()), None),
         };
         let params = params![event.session_id.0.as_bytes(), status, interrupt, error, now.millis()];
         self.execute(sql!("events/append"), params)?;
@@ -309,13 +318,17 @@ impl Transaction for Handle<'_> {
     }
 }
 
-/// Whether `next` is `stored` but for what an answer, an expiry or a withdrawal changes.
+/// Whether `next` is `stored` but for what an answer, an expiry, a withdrawal, a claim or a snooze changes.
 fn differ_in_outcome_only(stored: &Interrupt, next: &Interrupt) -> bool {
     let settled = Interrupt {
         status: next.status,
         value: next.value.clone(),
         resolved_by: next.resolved_by.clone(),
         resolved_at: next.resolved_at,
+        claimed_by: next.claimed_by.clone(),
+        claimed_until: next.claimed_until,
+        snoozed_by: next.snoozed_by.clone(),
+        snoozed_until: next.snoozed_until,
         ..stored.clone()
     };
     settled == *next

@@ -115,11 +115,13 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         ..InterruptQuery::default()
     };
     let of_session = InterruptQuery { session_id: Some(session_id(1)), ..pending.clone() };
+    let claimed = InterruptQuery { claimed_by: Some(("ada".to_owned(), at(0))), ..pending.clone() };
     let of_tool = InterruptQuery { status: None, tool: Some("rm".to_owned()), ..pending.clone() };
     let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
     for (sql, index) in [
         (interrupts_sql(&pending), "interrupts_pending"),
         (interrupts_sql(&of_session), "interrupts_of_session"),
+        (interrupts_sql(&claimed), "interrupts_claimed"),
         (interrupts_sql(&of_tool), "interrupts_by_tool"),
         (sessions_sql(&idle), "sessions_by_status"),
         (include_str!("../sql/sessions/sweep.sql").to_owned(), "sessions_settled"),

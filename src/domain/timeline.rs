@@ -1,0 +1,291 @@
+//! A journal as people read it: what happened in a turn, one line an entry.
+//!
+//! Whoever may read a session's messages may read this, so it shows no more than they do: results of model and tool
+//! calls, and answers. What another step returned stays in the journal; of its error only the class is shown.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::id::InterruptId;
+use super::journal::{Ending, Entry, Recorded, StepIdentity, StepResult};
+use super::message::{ChatMessage, Role};
+use super::time::Timestamp;
+
+/// The longest compact JSON that is shown of a result, an error or an answer, in bytes.
+pub const LONGEST: usize = 2048;
+/// The kinds of steps whose results are part of the conversation.
+const SHOWN: [&str; 2] = ["model", "tool"];
+
+/// What kind of entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// The turn began.
+    Start,
+    /// A worker with other code took it over.
+    Taken,
+    /// The body of a `once` step began.
+    Intent,
+    /// A step finished.
+    Step,
+    /// Somebody was asked.
+    Ask,
+    /// Somebody answered.
+    Answer,
+    /// Nobody answered in time.
+    Expire,
+    /// The agent does not wait for an answer any more.
+    Withdraw,
+    /// A timer fired.
+    Timer,
+    /// Something outside the journal woke a task.
+    Wakes,
+    /// From here on it waited.
+    Pause,
+    /// Somebody stopped it.
+    Cancel,
+    /// The turn is over.
+    End,
+}
+
+/// What a turn is about.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct StartMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What.
+    #[schema(required)]
+    pub content: Option<String>,
+}
+
+/// One entry of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct TimelineEntry {
+    /// Its place in the journal, from 0.
+    pub index: u64,
+    /// When it was written.
+    pub at: Timestamp,
+    /// What it is.
+    pub entry: EntryKind,
+    /// Of a step: `model`, `tool`, `step`, `guardrail`, `policy`, `clock`, `mcp` or `interrupt`.
+    #[schema(required)]
+    pub kind: Option<String>,
+    /// Of a step: the function's or tool's name.
+    #[schema(required)]
+    pub name: Option<String>,
+    /// Of a step: `file.py:12`, where it was asked for.
+    #[schema(required)]
+    pub location: Option<String>,
+    /// Of a step or timer: what identifies it in the turn. An inner step is `outer/inner`.
+    #[schema(required)]
+    pub path: Option<String>,
+    /// The interrupt that was asked, answered, expired or withdrawn.
+    #[schema(required)]
+    pub interrupt_id: Option<InterruptId>,
+    /// Of the start: the message that the turn is about, its first 2 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub message: Option<StartMessage>,
+    /// What a model or tool call returned, or the answer; left out where there is none to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub result: Option<Value>,
+    /// What a step raised, or why the turn failed; left out where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error: Option<String>,
+    /// Whether `message`, `result` or `error` is the beginning of a longer one: a `result` is text then, of JSON.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub shortened: bool,
+}
+
+impl TimelineEntry {
+    /// The entry at `index`.
+    pub fn of(index: u64, recorded: &Recorded) -> Self {
+        let mut shown = Self {
+            index,
+            at: recorded.at,
+            entry: EntryKind::Start,
+            kind: None,
+            name: None,
+            location: None,
+            path: None,
+            interrupt_id: None,
+            message: None,
+            result: None,
+            error: None,
+            shortened: false,
+        };
+        shown.entry = shown.tell(&recorded.entry);
+        shown
+    }
+
+    /// The same, which is the start of a turn about `message`.
+    pub fn starting(mut self, message: &ChatMessage) -> Self {
+        let content = message.content.as_deref();
+        let shown = content.map(beginning);
+        self.shortened = shown.map(str::len) < content.map(str::len);
+        self.message = Some(StartMessage { role: message.role, content: shown.map(str::to_owned) });
+        self
+    }
+
+    fn tell(&mut self, entry: &Entry) -> EntryKind {
+        match entry {
+            Entry::Start { .. } => EntryKind::Start,
+            Entry::Taken { .. } => EntryKind::Taken,
+            Entry::Intent { step } => {
+                self.identify(step);
+                EntryKind::Intent
+            }
+            Entry::Step { step, result } => {
+                self.identify(step);
+                let is_shown = SHOWN.contains(&step.kind.as_str());
+                match result {
+                    StepResult::Value(value) if is_shown => self.show(value),
+                    StepResult::Value(_) => {}
+                    StepResult::Error(error) => self.fail(&raised(error, is_shown)),
+                }
+                EntryKind::Step
+            }
+            Entry::Ask { step, interrupt_id } => {
+                self.identify(step);
+                self.interrupt_id = Some(*interrupt_id);
+                EntryKind::Ask
+            }
+            Entry::Answer { interrupt_id, value } => {
+                self.interrupt_id = Some(*interrupt_id);
+                self.show(value);
+                EntryKind::Answer
+            }
+            Entry::Expire { interrupt_id } => {
+                self.interrupt_id = Some(*interrupt_id);
+                EntryKind::Expire
+            }
+            Entry::Withdraw { interrupt_id } => {
+                self.interrupt_id = Some(*interrupt_id);
+                EntryKind::Withdraw
+            }
+            Entry::Timer { path, .. } => {
+                self.path = Some(path.clone());
+                EntryKind::Timer
+            }
+            Entry::Wakes { .. } => EntryKind::Wakes,
+            Entry::Pause { .. } => EntryKind::Pause,
+            Entry::Cancel {} => EntryKind::Cancel,
+            Entry::End { ending } => {
+                if let Ending::Failed(message) = ending {
+                    self.fail(message);
+                }
+                EntryKind::End
+            }
+        }
+    }
+
+    fn identify(&mut self, step: &StepIdentity) {
+        self.kind = Some(step.kind.clone());
+        self.name = Some(step.name.clone());
+        self.location.clone_from(&step.location);
+        self.path = Some(step.path.clone());
+    }
+
+    fn show(&mut self, value: &Value) {
+        let text = value.to_string();
+        let start = beginning(&text);
+        self.shortened = start.len() < text.len();
+        self.result = Some(if self.shortened { Value::from(start) } else { value.clone() });
+    }
+
+    fn fail(&mut self, message: &str) {
+        let start = beginning(message);
+        self.shortened = start.len() < message.len();
+        self.error = Some(start.to_owned());
+    }
+}
+
+/// `TypeName: message`, as a failed session says it; `TypeName` alone where the message is not shown.
+fn raised(error: &Value, with_message: bool) -> String {
+    let member = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+    match (member("type"), member("message")) {
+        ("", _) => "an error".to_owned(),
+        (kind, message) if with_message && !message.is_empty() => format!("{kind}: {message}"),
+        (kind, _) => kind.to_owned(),
+    }
+}
+
+/// As much of `text` as is shown.
+fn beginning(text: &str) -> &str {
+    let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    if text.len() <= LONGEST { text } else { text.get(..end).unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::JsonObject;
+
+    fn step(kind: &str, result: StepResult) -> TimelineEntry {
+        let step = StepIdentity {
+            path: "0#1".to_owned(),
+            kind: kind.to_owned(),
+            name: "fetch".to_owned(),
+            location: Some("agent.py:12".to_owned()),
+            arguments: JsonObject::from_iter([("token".to_owned(), json!("0123"))]),
+        };
+        TimelineEntry::of(3, &Recorded { at: Timestamp::from_millis(0), entry: Entry::Step { step, result } })
+    }
+
+    #[test]
+    fn a_step_shows_what_it_is_and_where_it_was_asked_for() {
+        let shown = json!(step("tool", StepResult::Value(json!({"ok": [1]}))));
+        let expected = json!({
+            "index": 3, "at": "1970-01-01T00:00:00.000Z", "entry": "step", "kind": "tool", "name": "fetch",
+            "location": "agent.py:12", "path": "0#1", "interrupt_id": null, "result": {"ok": [1]},
+        });
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn results_that_are_no_part_of_the_conversation_are_not_shown() {
+        for kind in ["step", "guardrail", "policy", "clock", "mcp", "interrupt", "unheard-of"] {
+            assert_eq!(step(kind, StepResult::Value(json!("a password"))).result, None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_its_class_and_where_the_conversation_has_it_too_its_message() {
+        let error = json!({"type": "KeyError", "module": "builtins", "message": "a password", "args": ["a password"]});
+        let said = |kind| step(kind, StepResult::Error(error.clone())).error;
+        assert_eq!(said("tool"), Some("KeyError: a password".to_owned()));
+        assert_eq!(said("step"), Some("KeyError".to_owned()));
+        assert_eq!(step("tool", StepResult::Error(json!(7))).error, Some("an error".to_owned()));
+    }
+
+    #[test]
+    fn what_is_long_is_shortened_between_two_characters() {
+        let short = step("tool", StepResult::Value(json!("x".repeat(LONGEST - 2))));
+        assert!(!short.shortened);
+        assert_eq!(short.result, Some(json!("x".repeat(LONGEST - 2))));
+        let long = step("tool", StepResult::Value(json!("ä".repeat(LONGEST))));
+        let text = long.result.as_ref().and_then(Value::as_str).unwrap();
+        assert!(long.shortened && text.starts_with("\"ää") && (LONGEST - 1..=LONGEST).contains(&text.len()));
+        let error = json!({"type": "E", "message": "x".repeat(LONGEST)});
+        let failed = step("model", StepResult::Error(error));
+        assert!(failed.shortened && failed.error.is_some_and(|error| error.len() == LONGEST));
+    }
+
+    #[test]
+    fn an_answer_is_shown_a_pause_tells_nothing_of_its_context() {
+        let interrupt_id = InterruptId(Uuid::from_u128(7));
+        let tell = |entry| TimelineEntry::of(0, &Recorded { at: Timestamp::from_millis(0), entry });
+        let answer = tell(Entry::Answer { interrupt_id, value: Value::Null });
+        assert_eq!((answer.interrupt_id, answer.result), (Some(interrupt_id), Some(Value::Null)));
+        let pause = tell(Entry::Pause { timers: Vec::new(), context: Some(json!("a password")) });
+        assert!(!json!(pause).to_string().contains("password"));
+        let ended = tell(Entry::End { ending: Ending::Failed("ValueError: no".to_owned()) });
+        assert_eq!((ended.entry, ended.error.as_deref()), (EntryKind::End, Some("ValueError: no")));
+    }
+}

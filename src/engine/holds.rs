@@ -1,0 +1,114 @@
+//! Claims and snoozes of interrupts: who works on what, and what is put off.
+
+use std::sync::Arc;
+
+use super::owed::Owed;
+use super::{Engine, clock, detached};
+use crate::domain::access::{Actor, Scope};
+use crate::domain::event::{Event, Hold};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::{Error, FieldError, InterruptId, Timestamp};
+use crate::store::StoreExt;
+
+/// The name that a claim is under: that of the key, and what somebody calls himself only where there are no keys.
+pub(super) fn claimer<'a>(actor: &'a Actor, said: Option<&'a str>) -> Option<&'a str> {
+    actor.name().or(said)
+}
+
+fn unnamed() -> Error {
+    let msg = "is required: this server has no keys that tell who claims it";
+    Error::InvalidRequest(vec![FieldError::new(["body", "as"], "missing", msg)])
+}
+
+impl Engine {
+    /// Makes an interrupt `actor`'s for `seconds`; `said` is what he calls himself where there are no keys.
+    ///
+    /// # Errors
+    /// [`Error::UnknownInterrupt`], [`Error::InterruptClaimed`], [`Error::AlreadyResolved`],
+    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`], and [`Error::InvalidRequest`] where nobody says who.
+    pub async fn claim_interrupt(
+        self: &Arc<Self>,
+        id: &str,
+        actor: Actor,
+        said: Option<String>,
+        seconds: f64,
+    ) -> Result<Interrupt, Error> {
+        self.hold(id, move |interrupt, now| {
+            let who = claimer(&actor, said.as_deref()).ok_or_else(unnamed)?;
+            Ok(Some((interrupt.claim(who, seconds, now)?, Hold::Claimed)))
+        })
+        .await
+    }
+
+    /// Makes an interrupt nobody's: by whoever has it, or by an admin. Nothing happens where it is that already.
+    ///
+    /// # Errors
+    /// Those of [`Engine::claim_interrupt`], except [`Error::InvalidRequest`].
+    pub async fn release_interrupt(
+        self: &Arc<Self>,
+        id: &str,
+        actor: Actor,
+        said: Option<String>,
+    ) -> Result<Interrupt, Error> {
+        self.hold(id, move |interrupt, now| {
+            // Without keys everybody has every scope, and nobody is an admin for that.
+            let for_others = actor.name.is_some() && actor.may(Scope::Admin);
+            let released = interrupt.release(claimer(&actor, said.as_deref()), for_others, now)?;
+            Ok(released.map(|released| (released, Hold::Released)))
+        })
+        .await
+    }
+
+    /// Puts an interrupt off for `seconds`. It is pending all the same.
+    ///
+    /// # Errors
+    /// Those of [`Engine::claim_interrupt`], except [`Error::InterruptClaimed`] and [`Error::InvalidRequest`].
+    pub async fn snooze_interrupt(
+        self: &Arc<Self>,
+        id: &str,
+        actor: Actor,
+        said: Option<String>,
+        seconds: f64,
+    ) -> Result<Interrupt, Error> {
+        self.hold(id, move |interrupt, now| {
+            Ok(Some((interrupt.snooze(claimer(&actor, said.as_deref()), seconds, now)?, Hold::Snoozed)))
+        })
+        .await
+    }
+
+    /// Puts an interrupt off no longer. Nothing happens where it is not put off.
+    ///
+    /// # Errors
+    /// Those of [`Engine::snooze_interrupt`].
+    pub async fn unsnooze_interrupt(self: &Arc<Self>, id: &str, actor: Actor) -> Result<Interrupt, Error> {
+        tracing::debug!(interrupt = id, by = actor.name(), "a snooze is taken back");
+        self.hold(id, move |interrupt, now| Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Hold::Unsnoozed))))
+            .await
+    }
+
+    /// Changes an interrupt short of settling it, and tells listeners.
+    async fn hold(
+        self: &Arc<Self>,
+        id: &str,
+        change: impl FnOnce(&Interrupt, Timestamp) -> Result<Option<(Interrupt, Hold)>, Error> + Send + 'static,
+    ) -> Result<Interrupt, Error> {
+        let unknown = Error::UnknownInterrupt(id.to_owned());
+        let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
+        let held = self.store.transact(move |tx| {
+            let now = clock::now();
+            let interrupt = tx.interrupt(id)?.ok_or(unknown)?;
+            let mut owed = Owed::default();
+            let Some((held, hold)) = change(&interrupt, now)? else { return Ok((interrupt.as_of(now), owed)) };
+            tx.update_interrupt(&held)?;
+            owed.tell(tx, &Event::hold(&held, hold), now)?;
+            Ok((held.as_of(now), owed))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let (interrupt, owed) = held.await?;
+            engine.settle(owed);
+            Ok(interrupt)
+        })
+        .await
+    }
+}
