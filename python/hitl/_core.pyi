@@ -268,6 +268,19 @@ class RunStore:
         """One in memory."""
 
 @final
+class AuditVerifier:
+    """Looks at the rows of an audit in order."""
+
+    def __new__(cls, head: tuple[int, str] | None = None) -> AuditVerifier:
+        """`head`: number and hash of a row that was the last one once."""
+
+    def take(self, row: str) -> None:
+        """The next row, as JSON. Raises `ValueError` that says what is wrong with it, and with which one."""
+
+    def finish(self) -> tuple[int, str]:
+        """Number and hash of the last row. Raises `ValueError` where `head` tells that rows are missing."""
+
+@final
 class Server:
     """One server: made, started once, stopped once."""
 
@@ -308,6 +321,9 @@ class StoredSessions:
         self, status: str | None = None, limit: int = 100, cursor: int | None = None
     ) -> tuple[list[dict[str, Any]], int | None]:
         """A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins."""
+
+    def audit(self, limit: int = 100, cursor: int | None = None) -> tuple[list[str], int | None]:
+        """A page of the audit, oldest row first, each as compact JSON, and where the next page begins."""
 
     def open_turns(
         self, agent: str, python: str, status: str, limit: int, cursor: int | None

@@ -16,7 +16,6 @@ use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached, grants};
 use crate::domain::access::Actor;
 use crate::domain::error::Place;
-use crate::domain::event::Event;
 use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
@@ -109,7 +108,7 @@ impl Engine {
             return Ok(Written { resumed, reached: None, resolved: 0, owed: Owed::default() });
         }
         self.check_agent(&session)?;
-        let mut owed = Owed::default();
+        let mut owed = Owed::of(actor);
         let mut deliveries = Vec::new();
         let mut seen = HashSet::new();
         let mut granted = Vec::new();
@@ -197,7 +196,7 @@ pub(super) fn close(
     let session = tx.session(settled.session_id)?.ok_or(Error::SessionNotFound)?;
     tx.update_interrupt(settled)?;
     let index = tx.append_foreign(settled.turn_id, entry, now)?;
-    owed.tell(tx, &Event::interrupt(settled), now)?;
+    owed.tell_of(tx, settled, now)?;
     let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };
     owed.change(tx, &session, event, now)?;
     Ok(index)

@@ -8,7 +8,7 @@ use super::dispatch::{Appended, Batch, Record};
 use super::live::{Pause, Standing};
 use super::owed::Owed;
 use super::{Engine, clock};
-use crate::domain::event::Event;
+use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
@@ -181,7 +181,7 @@ impl Writing<'_> {
         let interrupt = Interrupt { rule, ..Interrupt::open(ask, opening)? };
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
-        self.written.owed.tell(self.tx, &Event::interrupt(&interrupt), self.now)?;
+        self.written.owed.tell_of(self.tx, &interrupt, self.now)?;
         self.change(session::Event::InterruptOpened { turn: self.turn, interrupt: id })?;
         self.written.asked += 1;
         self.written.expires_at = match (self.written.expires_at, interrupt.expires_at) {
@@ -202,8 +202,9 @@ impl Writing<'_> {
         if rule != policy::DEFAULT {
             let interrupt = interrupt.decided(&decision, rule, by.clone(), self.now);
             self.tx.insert_interrupt(&interrupt)?;
-            self.written.owed.tell(self.tx, &Event::interrupt(&interrupt), self.now)?;
+            self.written.owed.tell_of(self.tx, &interrupt, self.now)?;
             if let Some(grant) = Grant::new(clock::grant_id(), interrupt.scope(), &decision, by.as_deref(), self.now) {
+                self.written.owed.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
                 self.session = self.session.granted(grant, self.now);
                 self.tx.update_session(&self.session)?;
             }
@@ -218,7 +219,7 @@ impl Writing<'_> {
         let Some(cancelled) = of_turn.and_then(|interrupt| interrupt.cancel(self.now)) else { return Ok(()) };
         self.append(&Entry::Withdraw { interrupt_id: id })?;
         self.tx.update_interrupt(&cancelled)?;
-        self.written.owed.tell(self.tx, &Event::interrupt(&cancelled), self.now)?;
+        self.written.owed.tell_of(self.tx, &cancelled, self.now)?;
         self.change(session::Event::InterruptClosed { turn: self.turn, interrupt: id })
     }
 

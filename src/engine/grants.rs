@@ -7,6 +7,7 @@ use super::dispatch::Delivery;
 use super::owed::Owed;
 use super::{Engine, clock};
 use crate::domain::access::Actor;
+use crate::domain::audit::Deed;
 use crate::domain::decision::Decision;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::Interrupt;
@@ -30,10 +31,17 @@ impl Engine {
     pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str, actor: &Actor) -> Result<(), Error> {
         let unknown = Error::UnknownGrant(grant.to_owned());
         let parsed: Option<GrantId> = grant.parse().ok();
+        let owed = Owed::of(actor);
         self.store
             .transact(move |tx| {
+                let now = clock::now();
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                let next = session.revoked(parsed.ok_or(unknown)?, clock::now())?;
+                let parsed = parsed.ok_or(unknown)?;
+                let next = session.revoked(parsed, now)?;
+                let revoked = session.grants.iter().find(|grant| grant.grant_id == parsed);
+                if let Some(grant) = revoked {
+                    owed.record(tx, Deed::grant_revoked(grant, id), now)?;
+                }
                 tx.update_session(&next)
             })
             .await?;
@@ -62,6 +70,7 @@ pub(super) fn store(
     let (decision, rule, by) = (grant.decision(), grant.rule(), grant.created_by.clone());
     let session = tx.session(id)?.ok_or(Error::SessionNotFound)?.granted(grant.clone(), now);
     tx.update_session(&session)?;
+    owed.record(tx, Deed::granted(&grant, id), now)?;
     let mut deliveries = Vec::new();
     for asked in tx.pending(id)? {
         let is_free = !asked.is_due(now) && asked.check_claim(who, now).is_ok();

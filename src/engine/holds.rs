@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::owed::Owed;
 use super::{Engine, clock, detached};
 use crate::domain::access::{Actor, Scope};
+use crate::domain::audit::Deed;
 use crate::domain::event::{Event, Hold};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp};
@@ -33,8 +34,8 @@ impl Engine {
         said: Option<String>,
         seconds: f64,
     ) -> Result<Interrupt, Error> {
-        self.hold(id, move |interrupt, now| {
-            let who = claimer(&actor, said.as_deref()).ok_or_else(unnamed)?;
+        self.hold(id, actor, said, move |interrupt, actor, said, now| {
+            let who = claimer(actor, said).ok_or_else(unnamed)?;
             Ok(Some((interrupt.claim(who, seconds, now)?, Hold::Claimed)))
         })
         .await
@@ -50,10 +51,10 @@ impl Engine {
         actor: Actor,
         said: Option<String>,
     ) -> Result<Interrupt, Error> {
-        self.hold(id, move |interrupt, now| {
+        self.hold(id, actor, said, move |interrupt, actor, said, now| {
             // Without keys everybody has every scope, and nobody is an admin for that.
             let for_others = actor.name.is_some() && actor.may(Scope::Admin);
-            let released = interrupt.release(claimer(&actor, said.as_deref()), for_others, now)?;
+            let released = interrupt.release(claimer(actor, said), for_others, now)?;
             Ok(released.map(|released| (released, Hold::Released)))
         })
         .await
@@ -70,8 +71,8 @@ impl Engine {
         said: Option<String>,
         seconds: f64,
     ) -> Result<Interrupt, Error> {
-        self.hold(id, move |interrupt, now| {
-            Ok(Some((interrupt.snooze(claimer(&actor, said.as_deref()), seconds, now)?, Hold::Snoozed)))
+        self.hold(id, actor, said, move |interrupt, actor, said, now| {
+            Ok(Some((interrupt.snooze(claimer(actor, said), seconds, now)?, Hold::Snoozed)))
         })
         .await
     }
@@ -81,25 +82,34 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::snooze_interrupt`].
     pub async fn unsnooze_interrupt(self: &Arc<Self>, id: &str, actor: Actor) -> Result<Interrupt, Error> {
-        tracing::debug!(interrupt = id, by = actor.name(), "a snooze is taken back");
-        self.hold(id, move |interrupt, now| Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Hold::Unsnoozed))))
-            .await
+        let wake = move |interrupt: &Interrupt, _: &Actor, _: Option<&str>, now| {
+            Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Hold::Unsnoozed)))
+        };
+        self.hold(id, actor, None, wake).await
     }
 
-    /// Changes an interrupt short of settling it, and tells listeners.
+    /// Changes an interrupt short of settling it; listeners are told, and the audit.
     async fn hold(
         self: &Arc<Self>,
         id: &str,
-        change: impl FnOnce(&Interrupt, Timestamp) -> Result<Option<(Interrupt, Hold)>, Error> + Send + 'static,
+        actor: Actor,
+        said: Option<String>,
+        change: impl FnOnce(&Interrupt, &Actor, Option<&str>, Timestamp) -> Result<Option<(Interrupt, Hold)>, Error>
+        + Send
+        + 'static,
     ) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let held = self.store.transact(move |tx| {
             let now = clock::now();
             let interrupt = tx.interrupt(id)?.ok_or(unknown)?;
-            let mut owed = Owed::default();
-            let Some((held, hold)) = change(&interrupt, now)? else { return Ok((interrupt.as_of(now), owed)) };
+            let mut owed = Owed::of(&actor);
+            let changed = change(&interrupt, &actor, said.as_deref(), now)?;
+            let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), owed)) };
             tx.update_interrupt(&held)?;
+            let deed = Deed::held(&interrupt, &held, hold);
+            // What somebody calls himself is no proof, and stands apart from who it was.
+            owed.record(tx, if actor.name.is_none() { deed.with("as", said) } else { deed }, now)?;
             owed.tell(tx, &Event::hold(&held, hold), now)?;
             Ok((held.as_of(now), owed))
         });

@@ -10,6 +10,7 @@
 
 pub mod answers;
 mod append;
+pub mod audit;
 mod bells;
 mod claims;
 mod clock;

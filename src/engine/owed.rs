@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::webhooks::Notice;
+use crate::domain::access::Actor;
+use crate::domain::audit::Deed;
 use crate::domain::event::Event;
+use crate::domain::interrupt::Interrupt;
 use crate::domain::session::{self, Effect, Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
@@ -18,9 +21,16 @@ pub struct Owed {
     pub woken: Vec<SessionId>,
     /// Webhooks to call.
     pub notices: Vec<Notice>,
+    /// Who does it, for the audit; `None` for what happens by itself.
+    pub actor: Option<Actor>,
 }
 
 impl Owed {
+    /// Nothing yet, of what `actor` does.
+    pub fn of(actor: &Actor) -> Self {
+        Self { actor: Some(actor.clone()), ..Self::default() }
+    }
+
     /// Lets the domain decide over `event`, writes the session, and settles what the domain says is owed inside the
     /// transaction.
     pub fn change(
@@ -43,7 +53,7 @@ impl Owed {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));
                         if let Some(cancelled) = cancelled {
                             tx.update_interrupt(&cancelled)?;
-                            self.tell(tx, &Event::interrupt(&cancelled), now)?;
+                            self.tell_of(tx, &cancelled, now)?;
                         }
                     }
                 }
@@ -51,6 +61,18 @@ impl Owed {
             }
         }
         Ok(next)
+    }
+
+    /// Writes what has become of an interrupt: for listeners, and into the audit.
+    pub fn tell_of(&mut self, tx: &mut dyn Transaction, interrupt: &Interrupt, now: Timestamp) -> Result<(), Error> {
+        self.record(tx, Deed::of(interrupt), now)?;
+        self.tell(tx, &Event::interrupt(interrupt), now)
+    }
+
+    /// Writes a row of the audit.
+    pub fn record(&self, tx: &mut dyn Transaction, deed: Deed, now: Timestamp) -> Result<(), Error> {
+        let (name, address) = self.actor.as_ref().map_or((None, None), |actor| (actor.name(), actor.address));
+        tx.append_audit(deed.by(name, address), now).map(drop)
     }
 
     /// Writes an event that listeners are told of.

@@ -15,6 +15,7 @@ use super::dispatch::{Dispatch, Lost};
 use super::owed::Owed;
 use super::settings::Settings;
 use super::{Engine, StartError, clock, detached};
+use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::id::GrantId;
 use crate::domain::journal::{Entry, Recorded};
@@ -227,6 +228,7 @@ impl Engine {
         if is_new {
             state.expire(now);
             insert(tx, &state, &self.settings.agent, now)?;
+            record_imported(tx, &state, now)?;
         } else {
             for expired in tx.pending(state.session)?.iter().filter_map(|pending| pending.expire(now)) {
                 let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
@@ -385,6 +387,14 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
         tx.append_foreign(state.turn, &entry, at)?;
     }
     state.interrupts.iter().try_for_each(|interrupt| tx.insert_interrupt(interrupt))
+}
+
+/// What a run brings along was asked and decided elsewhere, and counts here from now on.
+pub(super) fn record_imported(tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<(), Error> {
+    for interrupt in &state.interrupts {
+        tx.append_audit(Deed::of(interrupt).with("imported", true), now)?;
+    }
+    Ok(())
 }
 
 impl RunOutcome {

@@ -7,7 +7,6 @@ use super::owed::Owed;
 use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
-use crate::domain::event::Event;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
@@ -132,12 +131,13 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
+        let owed = Owed { woken: vec![id], ..Owed::of(&actor) };
         let deleted = self.store.transact(move |tx| {
+            let mut owed = owed;
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-            let mut owed = Owed { woken: vec![id], ..Owed::default() };
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
-                owed.tell(tx, &Event::interrupt(&cancelled), now)?;
+                owed.tell_of(tx, &cancelled, now)?;
             }
             tx.delete_session(id)?;
             Ok((session.turn(), owed))
@@ -162,12 +162,13 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
+        let owed = Owed::of(&actor);
         let cancelled = self.store.transact(move |tx| {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
             let failure = Failure::cancelled();
-            let mut owed = Owed::default();
+            let mut owed = owed;
             tx.append_foreign(turn, &Entry::Cancel {}, now)?;
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
             owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
@@ -200,7 +201,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// One interrupt, by its id as a client wrote it.
+    /// One interrupt, by its id as a client wrote it; nobody looks at it for that: see [`Engine::look_at`].
     ///
     /// # Errors
     /// [`Error::UnknownInterrupt`].
@@ -234,13 +235,15 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn health(&self) -> Result<Health, Error> {
-        let total_sessions = self.store.query(|reader| reader.count_sessions()).await?;
+        let figures = self.store.query(|reader| Ok((reader.count_sessions()?, reader.audit_head()?)));
+        let (total_sessions, audit) = figures.await?;
         let slots = self.slots();
         Ok(Health {
             max_workers: self.settings.workers,
             running_workers: slots.at_work(),
             queued: slots.queued(),
             total_sessions,
+            audit,
         })
     }
 

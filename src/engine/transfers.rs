@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::claims::Woken;
 use super::owed::Owed;
-use super::runs::{export, insert};
+use super::runs::{export, insert, record_imported};
 use super::sessions::{check_room, view};
 use super::view::SessionView;
 use super::{Engine, clock, detached};
@@ -81,6 +81,7 @@ impl Engine {
         for asked in state.pending() {
             owed.tell(tx, &Event::interrupt(asked), now)?;
         }
+        record_imported(tx, &state, now)?;
         let status = if state.pending().next().is_some() { Status::Interrupted } else { Status::Running };
         owed.tell(tx, &Event::session(state.session, status, None), now)?;
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::domain::audit::Head;
 use crate::domain::error::Place;
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
@@ -94,6 +95,8 @@ pub struct Health {
     pub queued: usize,
     /// Sessions of any status.
     pub total_sessions: usize,
+    /// Where the audit ends.
+    pub audit: Head,
 }
 
 /// A listener's events. Closed by the engine when the listener is too slow (it reconnects with `Last-Event-ID`) and at

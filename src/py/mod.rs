@@ -1,5 +1,6 @@
 //! The Python face of the core: `hitl._core`. Thin: it converts, calls, and raises.
 
+mod audit;
 mod checks;
 mod convert;
 mod errors;
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     module.add("FAILPOINTS", faults::places())?;
+    audit::register(module)?;
     logging::register(module)?;
     policy::register(module)?;
     replay::register(module)?;

@@ -15,7 +15,7 @@ use crate::domain::{Error, TurnId};
 use crate::engine::dispatch::TurnOrder;
 use crate::server::models::SessionSummary;
 use crate::store::open;
-use crate::store::query::{Page, SessionQuery};
+use crate::store::query::{AuditQuery, Page, SessionQuery};
 use crate::store::{Reader, Store, StoreExt};
 use crate::supervisor::frames::ToWorker;
 use crate::supervisor::runtime as workers;
@@ -75,6 +75,15 @@ impl StoredSessions {
             Ok((PyBytes::new(py, &frame), refusal.map(|failure| (failure.code, failure.message))))
         });
         Ok((turns.collect::<PyResult<_>>()?, others, next))
+    }
+
+    /// A page of the audit, oldest row first, each as compact JSON, and where the next page begins.
+    #[pyo3(signature = (limit = 100, cursor = None))]
+    fn audit(&self, py: Python<'_>, limit: usize, cursor: Option<u64>) -> PyResult<(Vec<String>, Option<u64>)> {
+        let query = AuditQuery { limit, cursor, ..AuditQuery::default() };
+        let Page { items, next } = self.read(py, move |reader| reader.audit(&query))?;
+        let line = |row| serde_json::to_string(row).map_err(|error| PyValueError::new_err(error.to_string()));
+        Ok((items.iter().map(line).collect::<PyResult<_>>()?, next))
     }
 
     /// Lets go of the file.

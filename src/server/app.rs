@@ -16,8 +16,8 @@ use super::hosts::Hosts;
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use super::{
-    docs, events, front, grants, health, holds, interrupts, journal, messages, metrics, openapi, resume, sessions,
-    unread,
+    audit, docs, events, front, grants, health, holds, interrupts, journal, messages, metrics, openapi, resume,
+    sessions, unread,
 };
 use crate::engine::Engine;
 
@@ -110,6 +110,7 @@ fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
         .merge(interrupts::routes())
         .merge(holds::routes())
         .merge(events::routes())
+        .merge(audit::routes())
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())

@@ -36,6 +36,7 @@ async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError>
         running_workers: health.running_workers,
         queued: health.queued,
         total_sessions: health.total_sessions,
+        audit: health.audit,
         version: env!("CARGO_PKG_VERSION"),
         policy: app.engine.policy_status().map(PolicyResponse::from),
     }))

@@ -12,6 +12,7 @@ use super::app::{App, Shared};
 use super::error::ServerError;
 use super::params::{InterruptPath, Query};
 use super::problems::problems;
+use crate::domain::access::Actor;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::search::Needle;
 use crate::domain::{SessionId, Timestamp};
@@ -78,6 +79,8 @@ async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Respons
 }
 
 /// Get an interrupt
+///
+/// Where a key that may answer looks at it for the first time while it is pending, the audit tells.
 #[utoipa::path(get, path = "/interrupts/{interrupt_id}", tag = "interrupts", operation_id = "get_interrupt",
     params(("interrupt_id" = String, Path, description = "The interrupt.")),
     responses((status = 200, description = "The interrupt.", body = Interrupt), GetProblems)
@@ -85,9 +88,10 @@ async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Respons
 async fn get_interrupt(
     State(app): Shared,
     InterruptPath(id): InterruptPath,
+    actor: Actor,
     mut query: Query,
 ) -> Result<Json<Interrupt>, ServerError> {
     query.only(&[]);
     query.check()?;
-    Ok(Json(app.engine.interrupt(&id).await?))
+    Ok(Json(app.engine.look_at(&id, &actor).await?))
 }

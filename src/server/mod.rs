@@ -4,6 +4,7 @@
 //! becomes one call of the engine. Every refusal is a [`error::ServerError`], which alone knows about statuses.
 
 mod app;
+mod audit;
 mod auth;
 mod body;
 pub mod catalogue;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::domain::audit::Head;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
 use crate::domain::policy::Rule;
@@ -249,6 +250,8 @@ pub struct HealthResponse {
     pub queued: usize,
     /// Sessions of any status.
     pub total_sessions: usize,
+    /// Where the audit ends: to be written down, so that a shorter one is told.
+    pub audit: Head,
     /// The server's version.
     #[schema(value_type = String)]
     pub version: &'static str,

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName};
 use url::form_urlencoded;
 
 use super::error::ServerError;
-use crate::domain::{Error, FieldError, SessionId, Timestamp};
+use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
 use crate::engine::view::IdempotencyKey;
 
 /// A session's id in the path. What is no UUID is no session either: 404.
@@ -156,6 +156,11 @@ impl Query {
 
     /// A session's id.
     pub fn session_id(&mut self, name: &str) -> Option<SessionId> {
+        self.read(name, "invalid", "a UUID", |text| text.parse().ok())
+    }
+
+    /// An interrupt's id.
+    pub fn interrupt_id(&mut self, name: &str) -> Option<InterruptId> {
         self.read(name, "invalid", "a UUID", |text| text.parse().ok())
     }
 

@@ -20,13 +20,14 @@ use std::pin::Pin;
 
 use tokio::sync::oneshot;
 
+use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
-use query::{InterruptQuery, Page, SessionQuery};
+use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{Due, StoredReply, Turn};
 
 /// A boxed future, as trait objects need.
@@ -172,6 +173,15 @@ pub trait Reader {
 
     /// The number of the newest event; 0 when there is none.
     fn last_event(&self) -> Result<u64, Error>;
+
+    /// Rows of the audit, oldest first.
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error>;
+
+    /// Where the audit ends.
+    fn audit_head(&self) -> Result<Head, Error>;
+
+    /// Whether the audit tells that `actor` has seen the interrupt.
+    fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error>;
 }
 
 /// What can be written. Reads see what the transaction has written so far.
@@ -194,7 +204,7 @@ pub trait Transaction: Reader {
     /// [`Error::SessionNotFound`].
     fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error>;
 
-    /// Removes a session with its turns, journals and interrupts; its events stay. Whether it was there.
+    /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay. Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
     /// Removes the idle and error sessions that have not changed since `before` and have no suspended turn; their ids,
@@ -283,6 +293,9 @@ pub trait Transaction: Reader {
 
     /// Forgets the replies kept before `before`.
     fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error>;
+
+    /// Appends a row to the audit; nothing ever takes it away.
+    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error>;
 
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;

@@ -1,9 +1,10 @@
 //! Lists: filters, page sizes and cursors.
 
+use crate::domain::audit::Action;
 use crate::domain::interrupt::InterruptStatus;
 use crate::domain::search::Needle;
 use crate::domain::session::Status;
-use crate::domain::{SessionId, Timestamp};
+use crate::domain::{InterruptId, SessionId, Timestamp};
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,25 @@ pub struct Page<T> {
 pub struct SessionQuery {
     /// Only those with this status.
     pub status: Option<Status>,
+    /// At most so many; 1 or more.
+    pub limit: usize,
+    /// Where the page begins: a [`Page::next`].
+    pub cursor: Option<u64>,
+}
+
+/// Which rows of the audit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AuditQuery {
+    /// Only those of this session.
+    pub session_id: Option<SessionId>,
+    /// Only those about this interrupt.
+    pub interrupt_id: Option<InterruptId>,
+    /// Only what this one did.
+    pub actor: Option<String>,
+    /// Only this action.
+    pub action: Option<Action>,
+    /// Only what was done after this time.
+    pub after: Option<Timestamp>,
     /// At most so many; 1 or more.
     pub limit: usize,
     /// Where the page begins: a [`Page::next`].

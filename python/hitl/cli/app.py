@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hitl.cli import chat, exit_codes, health, interrupts, policy, replay_check, serve, sessions
+from hitl.cli import audit, chat, exit_codes, health, interrupts, policy, replay_check, serve, sessions
 from hitl.cli.output import Failure, print_failure
 from hitl.errors import AgentLoadError, HitlError
 
@@ -28,6 +28,7 @@ chat.add_to(app)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(interrupts.app, name="interrupts")
 app.add_typer(policy.app, name="policy")
+app.add_typer(audit.app, name="audit")
 replay_check.add_to(app)
 health.add_to(app)
 

@@ -29,8 +29,11 @@ async fn every_route_is_documented() {
     let document = document().await;
     let documented: BTreeSet<String> = operations(&document).into_iter().map(|(name, _)| name).collect();
     let wanted = [
+        "delete /interrupts/{interrupt_id}/claim",
+        "delete /interrupts/{interrupt_id}/snooze",
         "delete /sessions/{session_id}",
         "delete /sessions/{session_id}/grants/{grant_id}",
+        "get /audit",
         "get /docs",
         "get /events",
         "get /health",
@@ -44,9 +47,12 @@ async fn every_route_is_documented() {
         "get /sessions/{session_id}",
         "get /sessions/{session_id}/events",
         "get /sessions/{session_id}/grants",
+        "get /sessions/{session_id}/journal",
         "get /sessions/{session_id}/messages",
         "get /sessions/{session_id}/run-state",
+        "post /interrupts/{interrupt_id}/claim",
         "post /interrupts/{interrupt_id}/resume",
+        "post /interrupts/{interrupt_id}/snooze",
         "post /sessions",
         "post /sessions/{session_id}/cancel",
         "post /sessions/{session_id}/messages",

@@ -1,6 +1,7 @@
 //! Tests of the server as a client sees it: in process through the router, and over real connections.
 
 mod answers;
+mod audit;
 mod catalogue;
 mod connections;
 mod document;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::domain::audit::{Action, AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{Event, EventView, NumberedEvent, What};
 use crate::domain::interrupt::Interrupt;
@@ -11,7 +12,7 @@ use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
-use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
@@ -22,6 +23,8 @@ pub(super) struct State {
     pub(super) interrupts: Ordered<InterruptId, Interrupt>,
     /// By scope and key.
     pub(super) replies: BTreeMap<(String, String), StoredReply>,
+    /// By number, which is one more than the place.
+    pub(super) audit: Vec<AuditRow>,
     /// By number.
     pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
 }
@@ -266,5 +269,27 @@ impl Reader for State {
 
     fn last_event(&self) -> Result<u64, Error> {
         Ok(self.events.last_key_value().map_or(0, |(number, _)| *number))
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
+        let first = query.cursor.map_or(0, |seq| usize::try_from(seq).unwrap_or(usize::MAX));
+        let rows = self.audit.get(first..).unwrap_or_default().iter().filter(|row| {
+            query.session_id.is_none_or(|id| row.session_id == Some(id))
+                && query.interrupt_id.is_none_or(|id| row.interrupt_id == Some(id))
+                && query.actor.as_ref().is_none_or(|actor| row.actor.as_ref() == Some(actor))
+                && query.action.is_none_or(|action| row.action == action)
+                && query.after.is_none_or(|time| row.at > time)
+        });
+        let found = page(rows.map(|row| (row.seq, row)), query.limit);
+        Ok(Page { items: found.items.into_iter().cloned().collect(), next: found.next })
+    }
+
+    fn audit_head(&self) -> Result<Head, Error> {
+        Ok(self.audit.last().map_or_else(Head::nothing, AuditRow::head))
+    }
+
+    fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error> {
+        let is_it = |row: &AuditRow| row.action == Action::Seen && row.interrupt_id == Some(interrupt);
+        Ok(self.audit.iter().any(|row| is_it(row) && row.actor.as_deref() == Some(actor)))
     }
 }

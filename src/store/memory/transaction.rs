@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::state::{SessionRow, State, TurnRow};
+use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
@@ -10,7 +11,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::faults::Rule;
-use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
@@ -326,6 +327,13 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
+    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error> {
+        let row = AuditRow::after(&self.state.audit_head()?, deed, now);
+        self.state.audit.push(row.clone());
+        self.on_undo(|state| drop(state.audit.pop()));
+        Ok(row)
+    }
+
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
         let number = self.state.last_event()? + 1;
         self.state.events.insert(number, (event.clone(), now));
@@ -423,5 +431,17 @@ impl Reader for MemoryTransaction<'_> {
 
     fn last_event(&self) -> Result<u64, Error> {
         self.state.last_event()
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
+        self.state.audit(query)
+    }
+
+    fn audit_head(&self) -> Result<Head, Error> {
+        self.state.audit_head()
+    }
+
+    fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error> {
+        self.state.has_seen(interrupt, actor)
     }
 }

@@ -9,6 +9,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_sessions.sql"),
     include_str!("migrations/0003_decisions.sql"),
     include_str!("migrations/0004_claims.sql"),
+    include_str!("migrations/0005_audit.sql"),
 ];
 
 /// The version of the schema that this build writes.

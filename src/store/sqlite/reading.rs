@@ -6,6 +6,7 @@ use rusqlite::{Params, params, params_from_iter};
 use super::connection::{self, Handle};
 use super::rows::{self, Cells};
 use super::{entries, sql};
+use crate::domain::audit::{AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{Event, NumberedEvent, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
@@ -14,7 +15,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
-use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, StoredReply, Turn};
 
 impl Handle<'_> {
@@ -187,12 +188,50 @@ impl Reader for Handle<'_> {
     fn last_event(&self) -> Result<u64, Error> {
         Ok(self.one("events", sql!("events/last"), [], |cells| cells.number())?.unwrap_or(0))
     }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
+        self.page("audit", &filter_audit(query), query.limit, rows::audit)
+    }
+
+    fn audit_head(&self) -> Result<Head, Error> {
+        let head =
+            self.one("audit", sql!("audit/head"), [], |cells| Ok(Head { seq: cells.number()?, hash: cells.plain()? }))?;
+        Ok(head.unwrap_or_else(Head::nothing))
+    }
+
+    fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error> {
+        let params = params![interrupt.0.as_bytes(), actor];
+        Ok(self.one("audit", sql!("audit/has_seen"), params, |_| Ok(()))?.is_some())
+    }
 }
 
 fn filter_sessions(query: &SessionQuery) -> Filter {
     let mut filter = Filter::new(sql!("sessions/select"), "ORDER BY seq");
     if let Some(status) = query.status {
         filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
+    }
+    if let Some(cursor) = query.cursor {
+        filter.add("seq > ?", SqlValue::Integer(rows::integer(cursor)));
+    }
+    filter
+}
+
+fn filter_audit(query: &AuditQuery) -> Filter {
+    let mut filter = Filter::new(sql!("audit/select"), "ORDER BY seq");
+    if let Some(session) = query.session_id {
+        filter.add("session = ?", SqlValue::Blob(session.0.as_bytes().to_vec()));
+    }
+    if let Some(interrupt) = query.interrupt_id {
+        filter.add("interrupt = ?", SqlValue::Blob(interrupt.0.as_bytes().to_vec()));
+    }
+    if let Some(actor) = &query.actor {
+        filter.add("actor = ?", SqlValue::Text(actor.clone()));
+    }
+    if let Some(action) = query.action {
+        filter.add("action = ?", SqlValue::Text(action.as_str().to_owned()));
+    }
+    if let Some(time) = query.after {
+        filter.add("at > ?", SqlValue::Integer(time.millis()));
     }
     if let Some(cursor) = query.cursor {
         filter.add("seq > ?", SqlValue::Integer(rows::integer(cursor)));
@@ -248,6 +287,12 @@ fn filter_interrupts(query: &InterruptQuery) -> Filter {
 #[cfg(test)]
 pub(super) fn sessions_sql(query: &SessionQuery) -> String {
     filter_sessions(query).sql(query.limit)
+}
+
+/// The statement for a page of the audit.
+#[cfg(test)]
+pub(super) fn audit_sql(query: &AuditQuery) -> String {
+    filter_audit(query).sql(query.limit)
 }
 
 /// The statement for a page of interrupts.

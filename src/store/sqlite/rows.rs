@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::domain::audit::{Action, AuditRow};
 use crate::domain::event::{Event, Hold, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
@@ -74,10 +75,19 @@ impl<'a, 'r> Cells<'a, 'r> {
 
 /// `value` as compact JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<String, Error> {
+    json_within(value, MAX_DEPTH)
+}
+
+/// What the audit tells of something that is stored elsewhere too, and nests a little deeper here.
+pub(super) fn audited_json(value: &impl Serialize) -> Result<String, Error> {
+    json_within(value, MAX_DEPTH + 2)
+}
+
+fn json_within(value: &impl Serialize, most: usize) -> Result<String, Error> {
     let text =
         serde_json::to_string(value).map_err(|error| Error::Internal(format!("cannot be written as JSON: {error}")))?;
-    if depth(&text) > MAX_DEPTH {
-        return Err(Error::Internal(format!("JSON that nests deeper than {MAX_DEPTH} cannot be stored")));
+    if depth(&text) > most {
+        return Err(Error::Internal(format!("JSON that nests deeper than {most} cannot be stored")));
     }
     Ok(text)
 }
@@ -267,6 +277,25 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
 /// A row of `replies/select.sql`.
 pub(super) fn reply(cells: &mut Cells<'_, '_>) -> Result<StoredReply, Error> {
     Ok(StoredReply { request_digest: cells.plain()?, body: cells.json()?, created_at: cells.time()? })
+}
+
+/// A row of `audit/select.sql`.
+pub(super) fn audit(cells: &mut Cells<'_, '_>) -> Result<(u64, AuditRow), Error> {
+    let (seq, at) = (cells.number()?, cells.time()?);
+    let action: String = cells.plain()?;
+    let Some(action) = Action::parse(&action) else {
+        return Err(cells.malformed(format!("unknown action {action:?}")));
+    };
+    let session_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| SessionId(Uuid::from_bytes(id)));
+    let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id)));
+    let actor = cells.plain()?;
+    let address = match cells.plain::<Option<String>>()? {
+        Some(text) => Some(text.parse().map_err(|error| cells.malformed(error))?),
+        None => None,
+    };
+    let details = cells.json()?;
+    let (prev, hash) = (cells.plain()?, cells.plain()?);
+    Ok((seq, AuditRow { seq, at, action, session_id, interrupt_id, actor, address, details, prev, hash }))
 }
 
 /// A row of `events/after.sql`: its number, and the event.

@@ -6,6 +6,7 @@ use super::connection::Handle;
 use super::reading::approved_tool;
 use super::rows::{self, PhaseColumns};
 use super::sql;
+use crate::domain::audit::{AuditRow, Deed};
 use crate::domain::event::{Event, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
@@ -299,6 +300,24 @@ impl Transaction for Handle<'_> {
 
     fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error> {
         self.execute(sql!("replies/sweep"), [before.millis()]).map(drop)
+    }
+
+    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error> {
+        let row = AuditRow::after(&self.audit_head()?, deed, now);
+        let params = params![
+            rows::integer(row.seq),
+            row.at.millis(),
+            row.action.as_str(),
+            row.session_id.as_ref().map(|id| id.0.as_bytes()),
+            row.interrupt_id.as_ref().map(|id| id.0.as_bytes()),
+            row.actor,
+            row.address.map(|address| address.to_string()),
+            rows::audited_json(&row.details)?,
+            row.prev,
+            row.hash,
+        ];
+        self.execute(sql!("audit/append"), params)?;
+        Ok(row)
     }
 
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {

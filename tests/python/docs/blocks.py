@@ -11,6 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = (
+    "audit",
     "behaviours",
     "durability",
     "from-langchain-and-spoon",

@@ -32,6 +32,12 @@ ENDPOINTS = [
     ("GET", "/interrupts"),
     ("GET", "/interrupts/x"),
     ("POST", "/interrupts/x/resume"),
+    ("POST", "/interrupts/x/claim"),
+    ("DELETE", "/interrupts/x/claim"),
+    ("POST", "/interrupts/x/snooze"),
+    ("DELETE", "/interrupts/x/snooze"),
+    ("GET", "/sessions/x/journal"),
+    ("GET", "/audit"),
     ("GET", "/metrics"),
 ]
 

@@ -33,6 +33,10 @@ ENDPOINTS = {
     "/interrupts": {"get"},
     "/interrupts/{interrupt_id}": {"get"},
     "/interrupts/{interrupt_id}/resume": {"post"},
+    "/interrupts/{interrupt_id}/claim": {"post", "delete"},
+    "/interrupts/{interrupt_id}/snooze": {"post", "delete"},
+    "/sessions/{session_id}/journal": {"get"},
+    "/audit": {"get"},
 }
 # Here a request may be right by its schema and still be refused: an id that is no UUID, a webhook to a private
 # address, an interrupt answered twice in one request, an expression that is none.

@@ -4,8 +4,9 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::domain::Error;
+use crate::domain::audit::{Action, Deed};
 use crate::store::contract::fixture::*;
-use crate::store::query::{InterruptQuery, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, SessionQuery};
 use crate::store::{Reader, Store, StoreExt};
 
 /// Stores one of everything, spoils it with `sql`, and reads with `read`: the error.
@@ -104,7 +105,7 @@ fn plan(connection: &Connection, sql: &str) -> String {
 
 #[tokio::test]
 async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
-    use crate::store::sqlite::reading::{interrupts_sql, sessions_sql};
+    use crate::store::sqlite::reading::{audit_sql, interrupts_sql, sessions_sql};
     let (_directory, path) = place();
     open(&path).close().await.unwrap();
     let connection = Connection::open(&path).unwrap();
@@ -117,6 +118,9 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
     let of_session = InterruptQuery { session_id: Some(session_id(1)), ..pending.clone() };
     let claimed = InterruptQuery { claimed_by: Some(("ada".to_owned(), at(0))), ..pending.clone() };
     let of_tool = InterruptQuery { status: None, tool: Some("rm".to_owned()), ..pending.clone() };
+    let of_one_session =
+        AuditQuery { session_id: Some(session_id(1)), cursor: Some(3), limit: 10, ..AuditQuery::default() };
+    let of_interrupt = AuditQuery { interrupt_id: Some(interrupt_id(1)), limit: 10, ..AuditQuery::default() };
     let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
     for (sql, index) in [
         (interrupts_sql(&pending), "interrupts_pending"),
@@ -124,6 +128,9 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (interrupts_sql(&claimed), "interrupts_claimed"),
         (interrupts_sql(&of_tool), "interrupts_by_tool"),
         (sessions_sql(&idle), "sessions_by_status"),
+        (audit_sql(&of_one_session), "audit_of_session"),
+        (audit_sql(&of_interrupt), "audit_of_interrupt"),
+        (include_str!("../sql/audit/has_seen.sql").to_owned(), "audit_of_interrupt"),
         (include_str!("../sql/sessions/sweep.sql").to_owned(), "sessions_settled"),
         (include_str!("../sql/events/after_of_session.sql").to_owned(), "events_of_session"),
         (include_str!("../sql/turns/due.sql").to_owned(), "turns_waking"),
@@ -147,4 +154,46 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         assert!(plan.contains(&format!("INDEX {index} ")), "{sql}\n{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
     }
+}
+
+#[tokio::test]
+async fn a_row_of_the_audit_cannot_be_changed_removed_or_replaced() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    let deeds = store.transact(|tx| {
+        tx.append_audit(Deed::new(Action::Asked), at(0))?;
+        tx.append_audit(Deed::new(Action::Decided), at(1))
+    });
+    let last = deeds.await.unwrap();
+    store.close().await.unwrap();
+    let connection = Connection::open(&path).unwrap();
+    for (sql, why) in [
+        ("UPDATE audit SET actor = 'bob'", "never changed"),
+        ("DELETE FROM audit WHERE seq = 2", "never removed"),
+        ("INSERT OR REPLACE INTO audit SELECT * FROM audit WHERE seq = 1", "only added at its end"),
+        (
+            "INSERT INTO audit SELECT 9, at, action, session, interrupt, actor, address, details, prev, hash FROM audit WHERE seq = 2",
+            "only added at its end",
+        ),
+    ] {
+        let refused = connection.execute_batch(sql).unwrap_err().to_string();
+        assert!(refused.contains(why), "{sql}: {refused}");
+    }
+    drop(connection);
+    assert_eq!(open(&path).query(|reader| reader.audit_head()).await, Ok(last.head()));
+}
+
+#[tokio::test]
+async fn what_may_be_stored_may_be_audited() {
+    let (_directory, path) = place();
+    let deepest = (0..120).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+    let deed = Deed::new(Action::Decided).with("value", deepest);
+    let store = open(&path);
+    let row = store.transact(move |tx| tx.append_audit(deed, at(0))).await.unwrap();
+    let query = AuditQuery { limit: 1, ..AuditQuery::default() };
+    let read = store.query(move |reader| reader.audit(&query)).await.unwrap().items;
+    assert_eq!(read, [row]);
+    // Also as a line of an export.
+    let line = serde_json::json!(read[0]).to_string();
+    assert_eq!(serde_json::from_str::<crate::domain::audit::AuditRow>(&line).unwrap(), read[0]);
 }

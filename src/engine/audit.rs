@@ -1,0 +1,64 @@
+//! The audit: who did what, written in the transaction that did it.
+
+use super::{Engine, clock};
+use crate::domain::access::{Actor, Scope};
+use crate::domain::audit::{Action, AuditRow, Deed, Head};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::{Error, InterruptId};
+use crate::store::StoreExt;
+use crate::store::query::{AuditQuery, Page};
+
+impl Engine {
+    /// Rows of the audit, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn audit(&self, query: AuditQuery) -> Result<Page<AuditRow>, Error> {
+        self.store.query(move |reader| reader.audit(&query)).await
+    }
+
+    /// Where the audit ends.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn audit_head(&self) -> Result<Head, Error> {
+        self.store.query(|reader| reader.audit_head()).await
+    }
+
+    /// One interrupt, by its id as a client wrote it. Where `actor` has a name and may answer, the audit tells when he
+    /// first looked at it while it was pending.
+    ///
+    /// # Errors
+    /// [`Error::UnknownInterrupt`].
+    pub async fn look_at(&self, id: &str, actor: &Actor) -> Result<Interrupt, Error> {
+        let unknown = Error::UnknownInterrupt(id.to_owned());
+        let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
+        let name = actor.name().filter(|_| actor.may(Scope::Answer)).map(str::to_owned);
+        let named = name.clone();
+        let (interrupt, is_new) = self
+            .store
+            .query(move |reader| {
+                let interrupt = reader.interrupt(id)?.ok_or(unknown)?;
+                let is_new = match &named {
+                    Some(name) if interrupt.is_pending() => !reader.has_seen(id, name)?,
+                    _ => false,
+                };
+                Ok((interrupt, is_new))
+            })
+            .await?;
+        if let Some(name) = name.filter(|_| is_new) {
+            let address = actor.address;
+            let seen = self.store.transact(move |tx| {
+                // Two looks at once are one, and nobody sees what is settled by now.
+                let Some(asked) = tx.interrupt(id)?.filter(Interrupt::is_pending) else { return Ok(()) };
+                if !tx.has_seen(id, &name)? {
+                    let deed = Deed::new(Action::Seen).about(&asked).by(Some(&name), address);
+                    tx.append_audit(deed, clock::now())?;
+                }
+                Ok(())
+            });
+            seen.await?;
+        }
+        Ok(interrupt.as_of(clock::now()))
+    }
+}

@@ -1,0 +1,2 @@
+SELECT seq, at, action, session, interrupt, actor, address, details, prev, hash
+FROM audit
