@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hitl.errors import AlreadyResolved as AlreadyResolved
     from hitl.errors import AlreadyResumed as AlreadyResumed
     from hitl.errors import HitlError as HitlError
+    from hitl.errors import InterruptCancelled as InterruptCancelled
     from hitl.errors import InterruptExpired as InterruptExpired
     from hitl.errors import InvalidAnswer as InvalidAnswer
     from hitl.errors import InvalidPayload as InvalidPayload
@@ -61,9 +62,9 @@ if TYPE_CHECKING:
     from hitl.tools import tool as tool
 
 _ERRORS = (
-    "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptExpired InvalidAnswer InvalidPayload "
-    "InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted RunStateError StepError "
-    "StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
+    "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
+    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted RunStateError "
+    "StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.

@@ -48,6 +48,12 @@ class InterruptExpired(HitlError):
     code = "interrupt_expired"
 
 
+class InterruptCancelled(HitlError):
+    """The agent withdrew what it asked: the task that waited was cancelled."""
+
+    code = "interrupt_cancelled"
+
+
 class InvalidAnswer(HitlError, ValueError):
     """An answer of the wrong kind, not allowed, or not valid against the response schema.
 
@@ -222,6 +228,7 @@ _REFUSALS: dict[str, type[HitlError]] = {
 _BY_CODE: dict[str, type[HitlError]] = {
     **_REFUSALS,
     InterruptExpired.code: InterruptExpired,
+    InterruptCancelled.code: InterruptCancelled,
     RunInterrupted.code: RunInterrupted,
     AlreadyResumed.code: AlreadyResumed,
     "duplicate_answer": InvalidAnswer,

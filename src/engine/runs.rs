@@ -304,6 +304,7 @@ fn read_state(
         journal: reader.journal(row.id)?,
         interrupts,
         grants: session.grants.clone(),
+        rules: session.rules.clone(),
         context: None,
     };
     Ok(Some(state.with_context_apart()))
@@ -377,8 +378,8 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
             tx.update_session(&Session { phase, updated_at: now, grants: state.grants.clone(), ..session })?;
         }
         None => {
-            let grants = state.grants.clone();
-            let session = Session { phase, grants, ..Session::new(state.session, agent, state.messages.len(), began) };
+            let (grants, rules) = (state.grants.clone(), state.rules.clone());
+            let session = Session { phase, grants, rules, ..Session::new(state.session, agent, state.messages.len(), began) };
             tx.insert_session(&session, &state.messages)?;
         }
     }

@@ -15,6 +15,7 @@ use super::id::GrantId;
 use super::interrupt::{Answered, Interrupt, InterruptStatus};
 use super::journal::{CodeVersion, Entry, Recorded};
 use super::message::ChatMessage;
+use super::policy::{self, Rule, Rules, Standing};
 use super::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
 
 /// The version of the document that this release writes, and the newest that it reads.
@@ -43,6 +44,8 @@ pub struct RunState {
     pub interrupts: Vec<Interrupt>,
     /// Decisions that hold for the rest of the run.
     pub grants: Vec<Grant>,
+    /// The rules of its session.
+    pub rules: Vec<Rule>,
     /// The context object of the run as the worker encoded it, if it had one.
     pub context: Option<Value>,
 }
@@ -65,6 +68,8 @@ struct Document {
     interrupts: Vec<CompactInterrupt>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     grants: Vec<Grant>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Rule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     context: Option<Value>,
 }
@@ -142,12 +147,14 @@ impl RunState {
             journal,
             interrupts,
             grants,
+            rules,
             context,
         } = document;
         check(&journal)?;
+        compile(&rules)?;
         let interrupts =
             interrupts.into_iter().map(|compact| compact.expand(session, turn, &journal)).collect::<Result<_, _>>()?;
-        Ok(Self { library, agent, code, session, turn, message, messages, journal, interrupts, grants, context })
+        Ok(Self { library, agent, code, session, turn, message, messages, journal, interrupts, grants, rules, context })
     }
 
     /// Writes the document, compact.
@@ -167,6 +174,7 @@ impl RunState {
             journal: self.journal.clone(),
             interrupts: self.interrupts.iter().map(CompactInterrupt::of).collect(),
             grants: self.grants.clone(),
+            rules: self.rules.clone(),
             context: self.context.clone(),
         };
         serde_json::to_string(&document).map_err(|error| Error::Internal(error.to_string()))
@@ -198,6 +206,7 @@ impl RunState {
     ) -> Result<usize, Error> {
         let mut answered: Vec<(usize, Interrupt)> = Vec::new();
         let mut seen: Vec<InterruptId> = Vec::new();
+        let rules = compile(&self.rules)?;
         for (id, value) in answers {
             let (place, interrupt) = self.find(&id)?;
             if seen.contains(&interrupt.interrupt_id) {
@@ -205,6 +214,10 @@ impl RunState {
             }
             seen.push(interrupt.interrupt_id);
             if let Answered::Now(resolved) = interrupt.answer(value, by, now)? {
+                let standing = Standing { session: &rules, server: &Rules::default() };
+                if let Some(denied) = policy::denial(&resolved, standing) {
+                    return Err(Error::InvalidAnswer(vec![denied]));
+                }
                 answered.push((place, *resolved));
             }
         }
@@ -270,6 +283,13 @@ fn check(journal: &[Recorded]) -> Result<(), Error> {
         return invalid("its turn has ended");
     }
     Ok(())
+}
+
+fn compile(rules: &[Rule]) -> Result<Rules, Error> {
+    Rules::compile(rules.to_vec()).map_err(|errors| {
+        let why: Vec<_> = errors.into_iter().map(|error| error.under(&["rules".into()]).to_string()).collect();
+        Error::RunStateInvalid(why.join("; "))
+    })
 }
 
 /// The entry that settled an interrupt, if one did.

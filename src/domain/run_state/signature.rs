@@ -7,6 +7,7 @@ use sha2::Sha256;
 use super::RunState;
 use crate::domain::digest::{canonical, hex};
 use crate::domain::journal::{Entry, StepResult};
+use crate::domain::policy::Effect;
 use crate::domain::{Error, JsonObject};
 
 const MEMBER: &str = "signature";
@@ -44,7 +45,8 @@ impl RunState {
     }
 
     /// What can be believed of a state that anybody may have written: the conversation, and what models and the clock
-    /// said before the turn did anything else. Whatever a person decided or a tool did is asked and done again.
+    /// said before the turn did anything else. Whatever a person decided or a tool did is asked and done again, and no
+    /// rule lets a call run.
     #[must_use]
     pub fn disbelieved(mut self) -> Self {
         let believed = self.journal.iter().skip(1).take_while(|recorded| match &recorded.entry {
@@ -55,6 +57,7 @@ impl RunState {
         self.journal.truncate(length);
         self.interrupts.clear();
         self.grants.clear();
+        self.rules.retain(|rule| rule.effect != Effect::Allow);
         self.context = None;
         self
     }

@@ -59,6 +59,7 @@ fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
         journal,
         interrupts,
         grants: Vec::new(),
+        rules: Vec::new(),
         context: None,
     }
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 
 import hitl
@@ -45,6 +48,25 @@ async def test_another_decision_than_the_first(state: RunState) -> None:
     with pytest.raises(hitl.AlreadyResolved):
         state.reject(first)
     assert state.to_string() == after
+
+
+async def test_a_question_that_the_agent_withdrew() -> None:
+    async def first_of_two(message: hitl.ChatMessage, messages: list[hitl.ChatMessage]) -> object:
+        asked = [asyncio.ensure_future(hitl.interrupt({"about": about})) for about in ("one", "two")]
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        asked[1].cancel()
+        await hitl.interrupt({"about": "three"})
+        return hitl.ChatMessage.assistant_message(content="done"), messages
+
+    paused = await hitl.run(first_of_two, "go")
+    assert paused.state is not None
+    paused = await hitl.run(first_of_two, paused.state.answer(paused.interrupts[0], 1))
+    assert paused.state is not None
+    before = paused.state.to_string()
+    withdrawn = next(entry["interrupt_id"] for entry in json.loads(before)["journal"] if entry["entry"] == "withdraw")
+    with pytest.raises(hitl.InterruptCancelled):
+        paused.state.answer(withdrawn, 2)
+    assert paused.state.to_string() == before
 
 
 async def test_several_answers_are_all_or_none(state: RunState) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 import hitl
 from hitl import ChatMessage, RunState, interrupt, step
@@ -52,6 +53,55 @@ def test_several_loops_in_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert sorted(outputs) == sorted(f"thread {n}: thread {n}" for n in range(4) for _ in range(3))
+
+
+async def races(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    """Steps, tasks, a timer that loses against a person, raw work of the loop, and one more question."""
+    loop = asyncio.get_running_loop()
+    first, second = await asyncio.gather(step(asyncio.sleep, 0.001, "a"), step(asyncio.sleep, 0, "b"))
+    named = await asyncio.wait_for(interrupt({"about": "name"}), 3600)
+    await loop.run_in_executor(None, len, named)
+    aged = await interrupt({"about": "age"})
+    return ChatMessage.assistant_message(content=f"{first}{second} {named} {aged}"), state
+
+
+async def answer_twice(**options: Any) -> str | None:
+    paused = await hitl.run(races, "hello", **options)
+    assert paused.state is not None
+    paused = await hitl.run(races, paused.state.answer(paused.interrupts[0], "Ada"))
+    assert paused.state is not None
+    return (await hitl.run(races, paused.state.answer(paused.interrupts[0], 36))).output
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_every_loop_replays_alike(run: Any, tmp_path: Path) -> None:
+    assert run(answer_twice()) == "ab Ada 36"
+    assert run(answer_twice(store=tmp_path / "runs.db", session="s")) == "ab Ada 36"
+
+
+async def test_a_state_goes_from_one_kind_of_loop_to_another() -> None:
+    paused = await asyncio.to_thread(uvloop.run, hitl.run(races, "hello"))
+    assert paused.state is not None
+    paused = await hitl.run(races, paused.state.answer(paused.interrupts[0], "Ada"))
+    assert paused.state is not None
+    state = paused.state.answer(paused.interrupts[0], 36)
+    assert (await asyncio.to_thread(uvloop.run, hitl.run(races, state))).output == "ab Ada 36"
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_notebook_runs_its_loop_cell_by_cell(new_loop: Any, tmp_path: Path) -> None:
+    loop = new_loop()
+    try:
+        store = hitl.Store(tmp_path / "runs.db")
+        paused = loop.run_until_complete(hitl.run(races, "hello", store=store, session="s"))
+        assert loop.run_until_complete(asyncio.sleep(0, "a cell without hitl")) == "a cell without hitl"
+        paused = loop.run_until_complete(hitl.run(races, paused.state.answer(paused.interrupts[0], "Ada")))
+        again = loop.run_until_complete(RunState.from_store(races, store, "s"))
+        done = loop.run_until_complete(hitl.run(races, again.answer(paused.interrupts[0], 36)))
+        assert done.output == "ab Ada 36"
+        loop.run_until_complete(store.close())
+    finally:
+        loop.close()
 
 
 async def test_the_same_state_twice_at_once_without_a_store_is_two_runs() -> None:

@@ -100,6 +100,55 @@ async def test_a_run_comes_out_of_a_server_and_goes_on_in_a_process() -> None:
     assert (done.output, files.deleted) == ("done", ["/a"])
 
 
+RULES = [
+    {"name": "logs", "effect": "allow", "tool": "delete_file", "when": "args.path.startsWith('/log')"},
+    {"name": "roots", "effect": "deny", "tool": "delete_file", "when": "args.path == '/root'"},
+]
+
+
+async def test_the_rules_of_a_session_travel_with_its_run() -> None:
+    files = Files()
+    agent = files.agent("/a", "/log/1")
+    async with Server(agent, **options(state_key=KEY)) as server, httpx.AsyncClient(base_url=server.url) as client:
+        session = (await client.post("/sessions", json={"rules": RULES})).json()["session_id"]
+        await client.post(f"/sessions/{session}/messages", json={"content": "clean up"})
+        assert (await settled(server.url, session))["status"] == "interrupted"
+        text = (await client.get(f"/sessions/{session}/run-state")).text
+    state = RunState.from_string(agent, text, key=KEY)
+    with pytest.raises(hitl.InvalidAnswer, match="roots"):
+        state.edit(state.interrupts[0], {"path": "/root"})
+    async with Server(agent, **options(allow_import=True, state_key=KEY)) as server:
+        assert (await post(server.url, {"run_state": json.loads(state.to_string(key=KEY))})).status_code == 201
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            edit = {"interrupt_id": state.interrupts[0].id, "value": {"type": "edit", "args": {"path": "/root"}}}
+            refused = await client.post(f"/sessions/{session}/resume", json=edit)
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid_answer")
+            again = json.loads((await client.get(f"/sessions/{session}/run-state")).text)
+    assert again["rules"] == RULES
+
+
+async def test_rules_of_an_unsigned_run_let_nothing_through() -> None:
+    files = Files()
+    state = await paused_state(files, "/log/1")
+    forged = {**json.loads(state.to_string()), "rules": RULES}
+    forged["journal"][0]["policy"] = True
+    async with Server(files.agent("/log/1"), **options(allow_import=True, state_key=KEY)) as server:
+        assert (await post(server.url, {"run_state": forged})).status_code == 201
+        asked = await settled(server.url, state.session_id)
+        assert (asked["status"], files.deleted) == ("interrupted", [])
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            kept = json.loads((await client.get(f"/sessions/{state.session_id}/run-state")).text)
+    assert [rule["name"] for rule in kept["rules"]] == ["roots"]
+
+
+async def test_rules_that_cannot_be_read_are_no_rules() -> None:
+    files = Files()
+    document = json.loads((await paused_state(files, "/a")).to_string())
+    document["rules"] = [{"name": "broken", "effect": "deny", "tool": "*", "when": "args."}]
+    with pytest.raises(hitl.RunStateError, match=r"rules\.0\.when"):
+        RunState.from_string(files.agent("/a"), json.dumps(document))
+
+
 async def test_a_changed_text_is_refused_where_a_key_is_given() -> None:
     files = Files()
     agent = files.agent("/a")
