@@ -379,7 +379,8 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
         }
         None => {
             let (grants, rules) = (state.grants.clone(), state.rules.clone());
-            let session = Session { phase, grants, rules, ..Session::new(state.session, agent, state.messages.len(), began) };
+            let session =
+                Session { phase, grants, rules, ..Session::new(state.session, agent, state.messages.len(), began) };
             tx.insert_session(&session, &state.messages)?;
         }
     }
