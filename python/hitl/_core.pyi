@@ -8,6 +8,7 @@ from hitl.errors import ReplayMismatch
 __all__ = [
     "DEBUG_BUILD",
     "FAILPOINTS",
+    "AuditVerifier",
     "Replay",
     "RunDesk",
     "RunState",

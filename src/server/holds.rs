@@ -16,7 +16,7 @@ use super::error::ServerError;
 use super::models::{NewClaim, NewSnooze};
 use super::params::{InterruptPath, Query};
 use super::problems::problems;
-use super::reading::{At, Reading};
+use super::reading::{At, LONGEST_NAME, Reading};
 use crate::domain::access::Actor;
 use crate::domain::interrupt::Interrupt;
 
@@ -85,7 +85,7 @@ async fn release_interrupt(
     mut query: Query,
 ) -> Result<Json<Interrupt>, ServerError> {
     query.only(&["as"]);
-    let said = query.text("as");
+    let said = query.short_text("as", LONGEST_NAME);
     query.check()?;
     Ok(Json(app.engine.release_interrupt(&id, actor, said).await?))
 }

@@ -13,7 +13,7 @@ use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, JsonObject};
 
 /// The longest name that somebody gives himself, in characters.
-const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 
 /// Collects what is wrong while a body is read.
 #[derive(Debug, Default)]

@@ -186,7 +186,7 @@ async fn what_is_settled_cannot_be_held() {
 #[tokio::test]
 async fn a_wrong_claim_or_snooze_is_refused_by_name() {
     let asked = Asked::of(Client::new().await).await;
-    let long = "ä".repeat(65);
+    let long = "x".repeat(65);
     for (what, body, place, kind) in [
         ("claim", json!({}), "as", "missing"),
         ("claim", json!({"as": ""}), "as", "out_of_range"),
@@ -201,6 +201,10 @@ async fn a_wrong_claim_or_snooze_is_refused_by_name() {
     ] {
         let refused = asked.post(what, body.clone()).await;
         assert_eq!(refused.places(), [(json!(["body", place]), kind.to_owned())], "{what} {body}");
+    }
+    for query in ["as=".to_owned(), format!("as={long}"), "who=ada".to_owned()] {
+        let refused = asked.delete(&format!("claim?{query}")).await;
+        assert_eq!(refused.places()[0].0[0], "query", "{query}");
     }
     assert_eq!(asked.record().await["status"], "pending");
     assert_eq!(asked.post("claim", json!({"as": "ä".repeat(64)})).await.status, StatusCode::OK);

@@ -45,6 +45,8 @@ BEYOND_A_SCHEMA = {
     ("/sessions/{session_id}", "put"),
     ("/sessions/{session_id}/messages", "post"),
     ("/sessions/{session_id}/resume", "post"),
+    # A server without keys wants to know who claims it.
+    ("/interrupts/{interrupt_id}/claim", "post"),
 }
 STREAMS = {"/sessions/{session_id}/events", "/events"}
 
