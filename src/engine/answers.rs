@@ -11,6 +11,7 @@ use super::deliveries::Ticket;
 use super::dispatch::Delivery;
 use super::holds::claimer;
 use super::messages::{keep_reply, stored_reply};
+use super::metrics::Outcome;
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached, grants};
@@ -30,6 +31,8 @@ struct Written {
     reached: Option<Reached>,
     /// How many interrupts were resolved.
     resolved: usize,
+    /// How the person decided, and what that decided of other calls.
+    outcomes: (Vec<Outcome>, Vec<Outcome>),
     owed: Owed,
 }
 
@@ -70,6 +73,9 @@ impl Engine {
             let written = written.await?;
             faults::at(Point::EngineAnswerCommitted);
             engine.counters.answered(written.resolved);
+            let (by_person, by_rule) = written.outcomes;
+            by_person.into_iter().for_each(|outcome| engine.counters.decided_by_person(outcome));
+            by_rule.into_iter().for_each(|outcome| engine.counters.decided_by_rule(outcome));
             engine.reach(written.reached);
             engine.settle(written.owed);
             Ok(written.resumed)
@@ -105,13 +111,20 @@ impl Engine {
         if let Some(body) = stored_reply(tx, &scope, key.as_ref())? {
             let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
             let resumed = Resumed { session_id: id, status, replayed: true };
-            return Ok(Written { resumed, reached: None, resolved: 0, owed: Owed::default() });
+            return Ok(Written {
+                resumed,
+                reached: None,
+                resolved: 0,
+                outcomes: Default::default(),
+                owed: Owed::default(),
+            });
         }
         self.check_agent(&session)?;
         let mut owed = Owed::of(actor);
         let mut deliveries = Vec::new();
         let mut seen = HashSet::new();
         let mut granted = Vec::new();
+        let (mut outcomes, mut by_rule) = (Vec::new(), Vec::new());
         for answer in answers {
             let mut interrupt = find(tx, &session, &answer.interrupt_id)?;
             if Rule::FirstWriter.is_left_out() {
@@ -129,13 +142,14 @@ impl Engine {
             let grant = grants::granted_by(&answered, actor.name(), now);
             granted.extend(grant.map(|grant| (grant, claimer(actor, answer.said.as_deref()).map(str::to_owned))));
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
+            outcomes.push(Outcome::of(&answered));
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
             let index = close(tx, &answered, &entry, &mut owed, now)?;
             deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
         for (grant, who) in granted {
-            deliveries.extend(grants::store(tx, id, grant, who.as_deref(), &mut owed, now)?);
+            deliveries.extend(grants::store(tx, id, grant, who.as_deref(), &mut owed, &mut by_rule, now)?);
         }
         let resolved = deliveries.len();
         let status = tx.session(id)?.map_or(session.status(), |session| session.status());
@@ -143,7 +157,7 @@ impl Engine {
         keep_reply(tx, &scope, key, json!({"status": status}), now)?;
         faults::at(Point::EngineAnswerWritten);
         let resumed = Resumed { session_id: id, status, replayed: resolved == 0 };
-        Ok(Written { resumed, reached, resolved, owed })
+        Ok(Written { resumed, reached, resolved, outcomes: (outcomes, by_rule), owed })
     }
 
     /// How the open turn of `session` gets what was appended to it in this transaction.

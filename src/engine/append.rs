@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::dispatch::{Appended, Batch, Record};
 use super::live::{Pause, Standing};
+use super::metrics::Outcome;
 use super::owed::Owed;
 use super::{Engine, clock};
 use crate::domain::audit::Deed;
@@ -25,8 +26,8 @@ struct Written {
     owed: Owed,
     steps: usize,
     asked: usize,
-    /// How many were decided without asking a person.
-    decided: usize,
+    /// How those were decided that no person was asked about.
+    decided: Vec<Outcome>,
     /// When the first of the interrupts opened expires.
     expires_at: Option<Timestamp>,
     pause: Option<Pause>,
@@ -94,7 +95,8 @@ impl Engine {
         }
         self.counters.steps(written.steps);
         self.counters.asked(written.asked);
-        self.counters.decided(written.decided);
+        self.counters.decided(written.decided.len());
+        written.decided.into_iter().for_each(|outcome| self.counters.decided_by_rule(outcome));
         if let Some(at) = written.expires_at {
             self.alarm.set(at);
         }
@@ -208,7 +210,7 @@ impl Writing<'_> {
                 self.session = self.session.granted(grant, self.now);
                 self.tx.update_session(&self.session)?;
             }
-            self.written.decided += 1;
+            self.written.decided.push(Outcome::of(&interrupt));
         }
         Ok(Appended { interrupt: Some(id), answer: Some((index, value)), ..appended })
     }

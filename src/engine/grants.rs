@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::answers::close;
 use super::dispatch::Delivery;
+use super::metrics::Outcome;
 use super::owed::Owed;
 use super::{Engine, clock};
 use crate::domain::access::Actor;
@@ -65,6 +66,7 @@ pub(super) fn store(
     grant: Grant,
     who: Option<&str>,
     owed: &mut Owed,
+    outcomes: &mut Vec<Outcome>,
     now: Timestamp,
 ) -> Result<Vec<Delivery>, Error> {
     let (decision, rule, by) = (grant.decision(), grant.rule(), grant.created_by.clone());
@@ -79,6 +81,7 @@ pub(super) fn store(
             continue;
         }
         let settled = asked.decided(&decision, rule.clone(), by.clone(), now);
+        outcomes.push(Outcome::of(&settled));
         let (interrupt, value) = (settled.interrupt_id, decision.to_value());
         let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
         let index = close(tx, &settled, &entry, owed, now)?;

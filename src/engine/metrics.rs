@@ -1,10 +1,76 @@
 //! Figures for operators, as Prometheus text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::Engine;
-use crate::domain::Error;
+use super::{Engine, clock};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::{Error, answer};
+use crate::store::StoreExt;
+use crate::store::record::PendingCount;
+
+/// Where the times to a decision part, in seconds: from those of a rule of thumb to those of a holiday.
+const TIMES: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
+/// The names of the ages of [`PendingCount`].
+const AGES: [&str; 4] = ["under_1m", "under_1h", "under_1d", "over_1d"];
+/// How many types are told apart; an author may make up any number of them.
+const TYPES: usize = 50;
+/// What is pending is counted again after this many times as long as the last count took.
+const REST: u32 = 20;
+
+/// How an interrupt was decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// `approve`, `edit`, `reject`, `respond`, or `answer` for what is no tool approval.
+    word: &'static str,
+    /// How long it was pending.
+    took: Duration,
+}
+
+impl Outcome {
+    /// That of a resolved interrupt.
+    pub fn of(resolved: &Interrupt) -> Self {
+        let decision = resolved.value.as_ref().and_then(|value| answer::decision(resolved.into(), value));
+        let took = resolved.resolved_at.map(|at| at.since(resolved.created_at)).unwrap_or_default();
+        Self { word: decision.map_or("answer", |decision| decision.kind().as_str()), took }
+    }
+}
+
+/// How often, and how long it took.
+#[derive(Debug, Default)]
+struct Times {
+    /// For each of [`TIMES`], those that took no longer and longer than the one before.
+    counts: [u64; TIMES.len()],
+    total: u64,
+    sum: Duration,
+}
+
+impl Times {
+    fn add(&mut self, took: Duration) {
+        let place = TIMES.iter().position(|bound| took.as_secs_f64() <= *bound);
+        if let Some(count) = place.and_then(|place| self.counts.get_mut(place)) {
+            *count += 1;
+        }
+        self.total += 1;
+        self.sum += took;
+    }
+}
+
+/// What people decided, and what was decided without them.
+#[derive(Debug, Default)]
+struct Decisions {
+    by_outcome: BTreeMap<(&'static str, &'static str), u64>,
+    times: Times,
+}
+
+/// What is pending, as it was counted last.
+#[derive(Debug, Default)]
+pub struct Pending {
+    counted: tokio::sync::Mutex<Option<(Instant, Vec<PendingCount>)>>,
+}
 
 /// What happened since the start.
 #[derive(Debug, Default)]
@@ -20,9 +86,23 @@ pub struct Counters {
     parked: AtomicU64,
     recovered: AtomicU64,
     retried: AtomicU64,
+    decisions: Mutex<Decisions>,
 }
 
 impl Counters {
+    /// A person decided.
+    pub fn decided_by_person(&self, outcome: Outcome) {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        *decisions.by_outcome.entry((outcome.word, "person")).or_default() += 1;
+        decisions.times.add(outcome.took);
+    }
+
+    /// A rule, a grant or the tool's own code decided.
+    pub fn decided_by_rule(&self, outcome: Outcome) {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        *decisions.by_outcome.entry((outcome.word, "rule")).or_default() += 1;
+    }
+
     /// A turn began.
     pub fn turn_started(&self) {
         self.turns_started.fetch_add(1, Ordering::Relaxed);
@@ -128,8 +208,60 @@ impl Engine {
                 ("{outcome=\"expired\"}", count(&counters.expired)),
             ],
         );
+        self.write_pending(&mut text).await?;
+        self.write_decisions(&mut text);
         Ok(text)
     }
+
+    async fn write_pending(&self, text: &mut String) -> Result<(), Error> {
+        let mut counted = self.pending.counted.lock().await;
+        let fresh = counted.as_ref().filter(|(until, _)| Instant::now() < *until);
+        let counts = match fresh {
+            Some((_, counts)) => counts.clone(),
+            None => {
+                let started = Instant::now();
+                let counts = self.store.query(|reader| reader.count_pending(clock::now())).await?;
+                *counted = Some((started + started.elapsed() * (REST + 1), counts.clone()));
+                counts
+            }
+        };
+        drop(counted);
+        let mut samples: BTreeMap<String, u64> = BTreeMap::new();
+        for (place, PendingCount { kind, by_age }) in counts.iter().enumerate() {
+            let kind = if place < TYPES { label(kind) } else { "other".to_owned() };
+            for (age, count) in AGES.iter().zip(by_age) {
+                *samples.entry(format!("{{type=\"{kind}\",age=\"{age}\"}}")).or_default() += count;
+            }
+        }
+        let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
+        metric(text, "hitl_interrupts_pending", "Interrupts that wait, by type and age.", "gauge", &samples);
+        Ok(())
+    }
+
+    fn write_decisions(&self, text: &mut String) {
+        let decisions = self.counters.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let labelled = decisions.by_outcome.iter();
+        let samples: Vec<(String, u64)> =
+            labelled.map(|((word, by), count)| (format!("{{outcome=\"{word}\",by=\"{by}\"}}"), *count)).collect();
+        let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
+        let help = "Interrupts decided, by outcome, and by whom: a person, or a rule, a grant or the tool's own code.";
+        metric(text, "hitl_decisions_total", help, "counter", &samples);
+        let name = "hitl_decision_seconds";
+        let Times { counts, total, sum } = &decisions.times;
+        let _ = writeln!(text, "# HELP {name} From the question to a person's decision.\n# TYPE {name} histogram");
+        let mut so_far = 0;
+        for (bound, count) in TIMES.iter().zip(counts) {
+            so_far += count;
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {so_far}");
+        }
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {total}");
+        let _ = writeln!(text, "{name}_sum {}\n{name}_count {total}", sum.as_secs_f64());
+    }
+}
+
+/// A label's value as the format wants it.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn metric(text: &mut String, name: &str, help: &str, kind: &str, samples: &[(&str, u64)]) {

@@ -55,7 +55,7 @@ use dispatch::Dispatch;
 use due::Alarm;
 use feed::Feed;
 use live::LiveTurns;
-use metrics::Counters;
+use metrics::{Counters, Pending};
 use owed::Owed;
 use policy::Policies;
 use runs::RunOver;
@@ -78,6 +78,7 @@ pub struct Engine {
     feed: Feed,
     webhooks: Option<Arc<Webhooks>>,
     counters: Counters,
+    pending: Pending,
     policies: Policies,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
@@ -125,6 +126,7 @@ impl Engine {
             alarm: Alarm::default(),
             webhooks,
             counters: Counters::default(),
+            pending: Pending::default(),
             policies: Policies::default(),
             run_over: OnceLock::new(),
             stopping,

@@ -28,7 +28,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use record::{Due, StoredReply, Turn};
+use record::{Due, PendingCount, StoredReply, Turn};
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -136,6 +136,9 @@ pub trait Reader {
 
     /// The pending interrupts of a session in order of arrival.
     fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error>;
+
+    /// How many interrupts are pending, by type and by age at `now`; looks at all of them.
+    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error>;
 
     /// Interrupts over all sessions, newest first.
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error>;

@@ -81,6 +81,25 @@ impl Turn {
     }
 }
 
+/// How many interrupts of a type are pending, by age.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingCount {
+    /// The type.
+    pub kind: String,
+    /// Asked at most a minute ago, an hour, a day, and before that.
+    pub by_age: [u64; 4],
+}
+
+impl PendingCount {
+    /// Where the ages part, in seconds.
+    pub const AGES: [f64; 3] = [60.0, 3600.0, 86_400.0];
+
+    /// The times after which they were asked, for each age but the last.
+    pub(super) fn bounds(now: Timestamp) -> [Timestamp; 3] {
+        Self::AGES.map(|seconds| now.plus_seconds(-seconds))
+    }
+}
+
 /// Something whose time comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {

@@ -10,6 +10,7 @@ mod guards;
 mod holds;
 mod journal;
 mod lists;
+mod metrics;
 mod retries;
 mod sessions;
 mod support;

@@ -8,6 +8,7 @@ use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::question;
 use crate::domain::search::Needle;
 use crate::store::query::InterruptQuery;
+use crate::store::record::PendingCount;
 
 super::for_each_store!(
     an_interrupt_reads_back_with_every_member,
@@ -22,6 +23,7 @@ super::for_each_store!(
     filters_are_combined,
     what_is_said_is_found_in_payload_message_and_agent,
     claims_and_snoozes_are_listed_as_long_as_they_last,
+    what_is_pending_is_counted_by_type_and_age,
     a_claim_and_a_snooze_are_kept_until_they_are_taken_back,
 );
 
@@ -216,4 +218,18 @@ async fn a_claim_and_a_snooze_are_kept_until_they_are_taken_back(it: Fixture) {
     };
     change(claimed).await;
     change(approval(1, 1, "rm")).await;
+}
+
+async fn what_is_pending_is_counted_by_type_and_age(it: Fixture) {
+    assert_eq!(it.read(|reader| reader.count_pending(at(0))).await, []);
+    let asked = |number, seconds: i64| Interrupt { created_at: at(-1000 * seconds), ..approval(1, number, "rm") };
+    let settled = Interrupt { status: InterruptStatus::Resolved, ..approval(1, 9, "rm") };
+    let other = Interrupt { created_at: at(0), ..custom(2, 8) };
+    store(&it, vec![asked(1, 59), asked(2, 60), asked(3, 3599), asked(4, 3600), asked(5, 86_400), settled, other])
+        .await;
+    let expected = [
+        PendingCount { kind: "color_picker".to_owned(), by_age: [1, 0, 0, 0] },
+        PendingCount { kind: "tool_approval".to_owned(), by_age: [1, 2, 1, 1] },
+    ];
+    assert_eq!(it.read(|reader| reader.count_pending(at(0))).await, expected);
 }

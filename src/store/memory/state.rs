@@ -13,7 +13,7 @@ use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use crate::store::record::{Due, DueWhat, StoredReply, Turn};
+use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
 #[derive(Default)]
@@ -205,6 +205,18 @@ impl Reader for State {
     fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error> {
         let pending = self.interrupts.values().filter(|it| it.session_id == session && it.is_pending());
         Ok(pending.cloned().collect())
+    }
+
+    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
+        let bounds = PendingCount::bounds(now);
+        let mut counts: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+        for interrupt in self.interrupts.values().filter(|interrupt| interrupt.is_pending()) {
+            let age = bounds.iter().filter(|bound| interrupt.created_at <= **bound).count();
+            if let Some(count) = counts.entry(&interrupt.kind).or_default().get_mut(age) {
+                *count += 1;
+            }
+        }
+        Ok(counts.into_iter().map(|(kind, by_age)| PendingCount { kind: kind.to_owned(), by_age }).collect())
     }
 
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {

@@ -12,7 +12,7 @@ use crate::domain::session::{Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::faults::Rule;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use crate::store::record::{Due, StoredReply, Turn};
+use crate::store::record::{Due, PendingCount, StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
 /// Takes back one change.
@@ -383,6 +383,10 @@ impl Reader for MemoryTransaction<'_> {
 
     fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error> {
         self.state.pending(session)
+    }
+
+    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
+        self.state.count_pending(now)
     }
 
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {

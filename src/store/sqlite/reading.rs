@@ -16,7 +16,7 @@ use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use crate::store::record::{Due, DueWhat, StoredReply, Turn};
+use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
 impl Handle<'_> {
     /// Every row of `table` that `sql` gives.
@@ -107,6 +107,15 @@ impl Reader for Handle<'_> {
             "WHERE status = 'pending' AND session = (SELECT seq FROM sessions WHERE id = ?1) ORDER BY seq"
         );
         self.all("interrupts", sql, [session.0.as_bytes()], |cells| Ok(rows::interrupt(cells)?.1))
+    }
+
+    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
+        let bounds = PendingCount::bounds(now).map(Timestamp::millis);
+        self.all("interrupts", sql!("interrupts/count_pending"), bounds, |cells| {
+            let kind = cells.plain()?;
+            let by_age = [cells.number()?, cells.number()?, cells.number()?, cells.number()?];
+            Ok(PendingCount { kind, by_age })
+        })
     }
 
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
