@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python format bench demo wheel clean
+.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python lint-ui format ui browser pictures bench demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -43,14 +43,17 @@ test-rust: setup ## The tests of the core, with real Python workers
 	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS)
 	cargo test --locked --no-default-features $(FAULTS) --doc
 
-test-python: setup ## The tests of the package: agents, workers, HTTP, command line
+test-python: setup browser ## The tests of the package: agents, workers, HTTP, command line, web inbox
 	$(IN_VENV) pytest -n auto --dist worksteal $(ARGS)
 
 test-full: setup ## The tests of faults at full size: hours
 	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
 	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s tests/python/faults tests/python/replay
 
-lint: lint-rust lint-python ## Format, lints, types, stubs and licences; changes nothing
+browser: $(VENV)/.tools # A chromium, where there is none
+	@tools/browser.sh $(BIN)/playwright
+
+lint: lint-rust lint-python lint-ui ## Format, lints, types, stubs and licences; changes nothing
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
@@ -63,6 +66,15 @@ lint-python: setup
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) mypy
 	$(IN_VENV) MYPYPATH=python stubtest hitl._core
+
+lint-ui: $(VENV)/.tools
+	$(BIN)/python tools/check_ui.py
+
+ui: ## Build the web inbox into src/server/assets/ui, to be committed; needs node 20.19 or newer
+	cd ui && npm ci --no-audit --no-fund && npm run build
+
+pictures: setup browser ## Take the pictures of the web inbox for the documents
+	$(IN_VENV) python -m tests.python.ui.pictures
 
 format: $(VENV)/.tools ## Format everything
 	cargo fmt
@@ -80,4 +92,4 @@ wheel: $(VENV)/.tools ## Build the wheel and the sdist into dist/
 	$(IN_VENV) maturin build --locked --release --sdist --out dist
 
 clean: ## Remove what was built
-	rm -rf $(VENV) dist target python/hitl/_core*.so
+	rm -rf $(VENV) dist target ui/node_modules python/hitl/_core*.so

@@ -80,6 +80,8 @@ pub struct Config {
     pub shutdown_timeout: f64,
     /// See [`HttpSettings::allowed_hosts`].
     pub allowed_hosts: Vec<String>,
+    /// See [`HttpSettings::ui`].
+    pub ui: bool,
     /// The key that clients must send.
     pub api_key: Option<String>,
     /// See [`Settings::webhook_secret`].
@@ -208,6 +210,7 @@ impl Running {
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
             allowed_hosts: config.allowed_hosts,
+            ui: config.ui,
             max_body: config.max_body,
             shutdown_timeout: patience,
             ..HttpSettings::default()

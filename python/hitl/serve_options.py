@@ -71,6 +71,8 @@ class ServeOptions:
     """Allow an address that others can reach without an API key."""
     allowed_hosts: Sequence[str] = ()
     """Names (`name` or `name:port`) by which requests may call the server, besides its address and loopback."""
+    ui: bool = True
+    """Serve the web inbox at `/`."""
     allow_custom_ids: bool = False
     max_sessions: int = 0
     """0 is no limit."""

@@ -17,7 +17,7 @@ use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use super::{
     audit, docs, events, front, grants, health, holds, interrupts, journal, messages, metrics, openapi, resume,
-    sessions, unread,
+    sessions, ui, unread,
 };
 use crate::engine::Engine;
 
@@ -89,6 +89,7 @@ impl App {
         let (router, _) = routes().split_for_parts();
         router
             .merge(docs::assets())
+            .merge(if self.settings.ui { ui::routes() } else { Router::new() })
             .method_not_allowed_fallback(async |request: Request| {
                 ServerError::MethodNotAllowed(request.method().clone())
             })

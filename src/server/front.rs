@@ -16,6 +16,7 @@ use super::auth::Peer;
 use super::error::ServerError;
 use super::health::{HEALTHZ, READYZ};
 use super::telemetry::LongPoll;
+use super::ui;
 use crate::domain::Error;
 
 /// The middleware around every route, unknown ones too.
@@ -52,8 +53,8 @@ fn check(app: &App, route: Option<&str>, request: &mut Request) -> Result<(), Se
     if length > app.settings.max_uri {
         return Err(ServerError::UriTooLong(app.settings.max_uri));
     }
-    // Whoever runs the server's process asks these, and has no key.
-    if matches!(route, Some(HEALTHZ | READYZ)) {
+    // Whoever runs the server's process asks the first two, and has no key; nor has a page before somebody signs in.
+    if matches!(route, Some(HEALTHZ | READYZ)) || route.is_some_and(ui::is_file) {
         return Ok(());
     }
     let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);

@@ -32,6 +32,7 @@ pub mod settings;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod ui;
 mod unread;
 
 use std::future::Future;

@@ -25,6 +25,8 @@ pub struct HttpSettings {
     /// Names (`name` or `name:port`) by which the server may be called and whose pages may call it, besides its own
     /// address and loopback.
     pub allowed_hosts: Vec<String>,
+    /// Whether the web inbox is served at `/`.
+    pub ui: bool,
     /// The largest request body. A route that takes answers takes at least `max_value` and its envelope.
     pub max_body: usize,
     /// The longest path and query.
@@ -48,6 +50,7 @@ impl Default for HttpSettings {
         Self {
             api_keys: Vec::new(),
             allowed_hosts: Vec::new(),
+            ui: true,
             max_body: 1024 * 1024,
             max_uri: 8 * 1024,
             max_head: 32 * 1024,

@@ -106,6 +106,7 @@ def serve(
         list[str] | None,
         _option("--allowed-host", help="A name by which requests may call the server; repeat it.", panel=SECURITY),
     ] = None,
+    no_ui: Annotated[bool, _option("--no-ui", help="Serve no web inbox at /.", panel=SECURITY)] = False,
     webhook_secret: Annotated[
         str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=SECURITY)
     ] = None,
@@ -143,6 +144,7 @@ def serve(
             api_key=api_key,
             insecure=insecure,
             allowed_hosts=tuple(allowed_host or ()),
+            ui=not no_ui,
             allow_custom_ids=allow_custom_ids,
             max_sessions=max_sessions,
             ttl=ttl,

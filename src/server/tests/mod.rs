@@ -14,3 +14,4 @@ mod metrics;
 mod retries;
 mod sessions;
 mod support;
+mod ui;

@@ -19,6 +19,7 @@ PAGES = (
     "from-penguiflow",
     "from-strands",
     "http",
+    "inbox",
     "runs",
     "security",
     "testing",

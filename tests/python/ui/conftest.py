@@ -1,0 +1,118 @@
+"""A browser, a server of the desk, and the inbox as a person uses it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
+
+from tests.python.support.api import Api
+from tests.python.support.served import Served
+from tests.python.ui.inbox import Inbox
+
+PATIENCE = 60_000
+"""Milliseconds in which the page must show what a test waits for; a busy machine takes its time."""
+
+SIZES: dict[str, ViewportSize] = {"desktop": {"width": 1280, "height": 820}, "phone": {"width": 390, "height": 844}}
+
+Open = Callable[..., Inbox]
+
+WORKING_TREE = os.environ.get("HITL_TEST_UI") == "working-tree"
+"""While developing: script and style as `make ui` left them, not as they were when the core was built."""
+
+
+def from_working_tree(route: Route) -> None:
+    file = Path(__file__).resolve().parents[3] / "src/server/assets/ui" / route.request.url.rpartition("/")[2]
+    route.fulfill(response=route.fetch(), body=file.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, or the one that Playwright has fetched (`make browser` sees to one of them).
+
+    Not for the whole session: Playwright's loop would be in the way of asynchronous tests of other modules.
+    """
+    found = os.environ.get("HITL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        # Containers run tests as root, where chromium has no sandbox; it visits nothing but our own server.
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Served]:
+    """A server of the support desk, for the tests of a module."""
+    with Served("tests.python.ui.desk:desk", workers=4) as server:
+        yield server
+
+
+@pytest.fixture
+def api(desk: Served) -> Iterator[Api]:
+    """The desk's requests; what a test leaves open is cancelled, so that the next one begins with an empty inbox."""
+    yield desk.api
+    for session in desk.api.get("/sessions", limit=1000).json():
+        desk.api.delete(session["session_id"])
+
+
+@pytest.fixture(params=SIZES)
+def size(request: pytest.FixtureRequest) -> str:
+    """A desktop's window, and a phone's."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def open_page(browser: Browser, api: Api) -> Iterator[Callable[..., Page]]:
+    """A page of its own; what it says on the console or throws fails the test, refused scripts included.
+
+    It closes before `api` tidies up, so that it does not ask for what is gone.
+    """
+    with ExitStack() as stack:
+
+        def open_it(url: str, size: str = "desktop", expected: tuple[str, ...] = (), **options: object) -> Page:
+            context = browser.new_context(viewport=SIZES[size], has_touch=size == "phone", **options)
+            context.set_default_timeout(PATIENCE)
+            page = context.new_page()
+            trouble: list[str] = []
+            page.on("pageerror", lambda error: trouble.append(f"thrown: {error}"))
+            page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
+            page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.accept()))
+
+            def leave() -> None:
+                context.close()
+                # Chromium writes every refusal of a request on the console.
+                said = [text for text in trouble if not any(part in text for part in expected)]
+                assert said == []
+
+            stack.callback(leave)
+            if WORKING_TREE:
+                page.route("**/ui/*", from_working_tree)
+            page.goto(url)
+            return page
+
+        yield open_it
+
+
+@pytest.fixture
+def open_inbox(open_page: Callable[..., Page], desk: Served, api: Api) -> Open:
+    """The desk's inbox, once it hears what happens."""
+
+    def open_it(size: str = "desktop", **options: object) -> Inbox:
+        inbox = Inbox(open_page(desk.url, size, **options), api)
+        inbox.is_live()
+        return inbox
+
+    return open_it
+
+
+@pytest.fixture
+def inbox(open_inbox: Open, size: str) -> Inbox:
+    """The desk's inbox at both sizes."""
+    return open_inbox(size)

@@ -1,0 +1,70 @@
+"""Claiming, snoozing, and what a turn has been through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.python.ui.desk import call
+
+if TYPE_CHECKING:
+    from tests.python.ui.inbox import Inbox
+
+REFUND = call("refund", order=7, cents=500, reason="late")
+
+
+def test_who_claims_says_their_name_once_and_others_cannot_answer_meanwhile(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.click("Claim", inbox.answer)
+    inbox.page.get_by_label("Your name").fill("Ada")
+    inbox.click("Claim", inbox.answer.locator("form"))
+    expect(inbox.answer).to_contain_text("You work on this until")
+    refused = inbox.api.resume(session_id, asked["interrupt_id"], {"approved": False})
+    assert refused.json()["code"] == "interrupt_claimed"
+    inbox.click("Approve", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+def test_what_somebody_else_has_claimed_waits_until_they_let_go(inbox: Inbox) -> None:
+    _, [asked] = inbox.asked(REFUND)
+    expect(inbox.rows).to_have_count(1)
+    claim = f"/interrupts/{asked['interrupt_id']}/claim"
+    assert inbox.api.post(claim, {"as": "Bob"}).status_code == 200
+    expect(inbox.rows).to_have_count(0)
+    inbox.go("Waiting")
+    expect(inbox.row("refund")).to_contain_text("with Bob")
+    inbox.show("refund")
+    expect(inbox.answer).to_contain_text("Bob works on this until")
+    inbox.api.http.delete(claim, params={"as": "Bob"})
+    expect(inbox.answer).not_to_contain_text("Bob")
+
+
+def test_a_snoozed_request_waits_and_comes_back(inbox: Inbox) -> None:
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.page.get_by_label("Snooze").select_option("1 hour")
+    inbox.click("Show again", inbox.answer)
+    expect(inbox.page.get_by_label("Snooze")).to_be_visible()
+    inbox.page.get_by_label("Snooze").select_option("1 day")
+    expect(inbox.answer).to_contain_text("Snoozed")
+    inbox.go("Waiting")
+    expect(inbox.row("refund")).to_contain_text("snoozed, 23 h left")
+    assert inbox.api.interrupt(asked["interrupt_id"])["status"] == "pending"
+
+
+def test_the_journal_of_a_turn_is_a_timeline(inbox: Inbox) -> None:
+    session_id, _ = inbox.asked(REFUND)
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}/journal")
+    timeline = inbox.page.get_by_role("region", name="Journal of the newest turn")
+    expect(timeline.get_by_role("listitem").first).to_contain_text("start")
+    expect(timeline.get_by_role("listitem").last).to_be_visible()
+    expect(timeline).to_contain_text("ask")
+
+
+def test_the_message_of_the_open_turn_is_beside_its_request(inbox: Inbox) -> None:
+    inbox.asked(REFUND)
+    inbox.show("refund")
+    expect(inbox.request.get_by_role("region", name="Conversation")).to_contain_text('"order": 7')

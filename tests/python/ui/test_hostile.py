@@ -1,0 +1,148 @@
+"""What agents write is hostile: it is shown, never run, never loaded, and hides nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.python.ui.desk import call
+
+if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    '"><button autofocus onfocus=alert(1)>x</button>',
+    "[click](javascript:alert(1))",
+    "[click](data:text/html,<script>alert(1)</script>)",
+    "[click](&#106;avascript:alert(1))",
+    "![pixel](http://evil.example/pixel.png)",
+    "<style>body{display:none}</style>",
+    "`<b onmouseover=alert(1)>x</b>`",
+    "<a href='javascript:alert(1)'>x</a>",
+    "</textarea><script>alert(1)</script>",
+    "{{constructor.constructor('alert(1)')()}}",
+    "javascript:alert(1)",
+]
+
+
+def nothing_ran(page: Page) -> None:
+    """No element of an agent's making, no address but web addresses, and no request to anywhere else."""
+    found = page.evaluate(
+        """() => [...document.querySelectorAll(
+            '#app :is(script, iframe, img, object, embed, style, svg, base, form[action], link)')]
+            .map((element) => element.outerHTML)"""
+    )
+    assert found == []
+    attributes = page.evaluate(
+        """() => [...document.querySelectorAll('#app *')].flatMap((element) => element.getAttributeNames()
+            .filter((name) => name.startsWith('on') || name === 'srcdoc'))"""
+    )
+    assert attributes == []
+    links = page.evaluate("() => [...document.querySelectorAll('#app a')].map((link) => new URL(link.href).protocol)")
+    assert set(links) <= {"http:", "https:", "mailto:"}
+
+
+@pytest.mark.parametrize("text", PAYLOADS)
+def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
+    """In every place: name, argument, message, question, option, preview, payload, schema, reason, conversation."""
+    inbox = open_inbox()
+    elsewhere: list[str] = []
+    inbox.page.on("request", lambda request: elsewhere.append(request.url) if "127.0.0.1" not in request.url else None)
+    question = {
+        "question": f"{text}?",
+        "header": text[:12],
+        "options": [{"label": text, "description": text, "markdown": text}, {"label": "b", "description": "b"}],
+    }
+    properties: dict[str, Any] = {"field": {"type": "string", "description": text, "title": text, "enum": [text, "b"]}}
+    schema = {"type": "object", "properties": properties, "required": ["field"], "description": text}
+    calls = [
+        call("refund", order=1, cents=1, reason=text),
+        call("ask_user_question", questions=[question]),
+        call(
+            "ask_anything",
+            payload={"type": text, text: text, "list": [text, {text: text}]},
+            message=text,
+            schema=schema,
+        ),
+    ]
+    session_id, asked = inbox.asked(*calls)
+    expect(inbox.rows).to_have_count(3)
+    base = inbox.page.url.split("#")[0]
+    for one in asked:
+        inbox.page.goto(f"{base}#/inbox/needs/{one['interrupt_id']}")
+        expect(inbox.answer).to_be_visible()
+        nothing_ran(inbox.page)
+        if one["type"] == "tool_approval":
+            inbox.press("e")
+            expect(inbox.page.get_by_label("reason")).to_have_value(text)
+            nothing_ran(inbox.page)
+            inbox.press("Escape")
+            inbox.api.resume(session_id, one["interrupt_id"], {"approved": False, "reason": text})
+            expect(inbox.answer).to_contain_text("Rejected")
+            nothing_ran(inbox.page)
+    inbox.page.goto(f"{base}#/sessions/{session_id}")
+    expect(inbox.page.get_by_role("log").get_by_role("region")).to_have_count(2)
+    nothing_ran(inbox.page)
+    # And as a message, by the person and by the agent.
+    other = inbox.api.create()
+    inbox.api.send(other, text)
+    inbox.api.wait(other)
+    inbox.page.goto(f"{base}#/sessions/{other}")
+    expect(inbox.page.locator(".said.assistant")).to_contain_text("You said:")
+    nothing_ran(inbox.page)
+    assert elsewhere == []
+
+
+def test_characters_that_hide_or_turn_text_are_shown_by_name(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(call("refund", order=1, cents=1, reason="pay \u202eecila\u202c and\u200b bob\u0007"))
+    inbox.show("refund")
+    cell = inbox.request.locator(".members td").last
+    for name in ("U+202E", "U+202C", "U+200B", "U+0007"):
+        expect(cell).to_contain_text(name)
+    shown: str = cell.inner_text()
+    assert not any(character in shown for character in "\u202e\u202c\u200b\u0007")
+
+
+def test_a_link_says_where_it_leads(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    message = "Look at [your bank](https://evil.example/login) and **decide**."
+    inbox.asked(call("ask_anything", payload={"type": "look"}, message=f"First line\n\n{message}"))
+    inbox.show("First line")
+    link = inbox.request.get_by_role("link", name="your bank")
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(inbox.request.locator(".prose")).to_contain_text("your bank (evil.example)")
+    expect(inbox.request.locator(".prose strong")).to_have_text("decide")
+
+
+def test_a_long_argument_is_never_cut_without_saying_so(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(call("refund", order=1, cents=1, reason="a" * 5000 + " and the end"))
+    inbox.show("refund")
+    expect(inbox.request.locator(".members")).not_to_contain_text("and the end")
+    inbox.click("Show all 5,012 characters", inbox.request)
+    expect(inbox.request.locator(".members")).to_contain_text("and the end")
+
+
+def test_the_policy_forbids_what_slips_through(open_inbox: Open) -> None:
+    """Should HTML ever get in, the browser still runs none of it."""
+    inbox = open_inbox(expected=("Content Security Policy", "TrustedHTML", "TrustedScript"))
+    refused = inbox.page.evaluate(
+        """() => {
+            try { document.body.innerHTML = '<img src=x onerror=alert(1)>'; return false } catch { return true }
+        }"""
+    )
+    assert refused
+    inbox.page.evaluate(
+        """() => { const it = document.createElement('button'); 
+            try { it.setAttribute('onclick', 'window.ran = true') } catch { /* refused already */ }
+            document.body.append(it); it.click(); }"""
+    )
+    assert json.loads(inbox.page.evaluate("JSON.stringify(window.ran === undefined)"))

@@ -1,0 +1,95 @@
+"""The list: what waits, as it comes, found again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.python.ui.desk import call
+
+if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
+    from tests.python.ui.inbox import Inbox
+
+REFUND = call("refund", order=7, cents=500, reason="late")
+
+
+def test_a_request_appears_by_itself_and_leaves_when_it_is_settled_elsewhere(inbox: Inbox) -> None:
+    expect(inbox.page.get_by_text("Nothing needs you.")).to_be_visible()
+    session_id, [asked] = inbox.asked(REFUND)
+    row = inbox.row("refund")
+    expect(row).to_contain_text("order: 7")
+    expect(row).to_contain_text("Approval")
+    expect(row).to_contain_text("support_desk")
+    # Somebody who does not see it hears it.
+    expect(inbox.page.locator("[aria-live=polite]")).to_have_text("New request: refund")
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True})
+    expect(inbox.rows).to_have_count(0)
+    inbox.go("Done")
+    expect(inbox.row("refund")).to_contain_text("approved")
+
+
+def test_the_number_of_requests_is_in_the_title(inbox: Inbox) -> None:
+    inbox.asked(REFUND)
+    expect(inbox.page).to_have_title("(1) hitl inbox")
+
+
+def test_filters_and_search_narrow_the_list(inbox: Inbox) -> None:
+    inbox.asked(REFUND)
+    inbox.asked(call("refund", order=8, cents=900, reason="wrong colour"))
+    inbox.asked(call("send_mail", to="ada@example.org", subject="Sorry", body="We are."))
+    expect(inbox.rows).to_have_count(3)
+    inbox.page.get_by_label("Search requests").fill("colour")
+    expect(inbox.rows).to_have_count(1)
+    expect(inbox.rows).to_contain_text("order: 8")
+    inbox.page.get_by_label("Search requests").fill("")
+    expect(inbox.rows).to_have_count(3)
+    inbox.click("Filter")
+    inbox.page.get_by_label("Tool").select_option("send_mail")
+    expect(inbox.rows).to_have_count(1)
+    expect(inbox.rows).to_contain_text("Sorry")
+    # What does not fit the filter does not come in by an event either.
+    inbox.asked(call("refund", order=9, cents=1, reason="again"))
+    expect(inbox.page.locator("[aria-live=polite]")).to_have_text("New request: refund")
+    expect(inbox.rows).to_have_count(1)
+    inbox.click("Clear")
+    expect(inbox.rows).to_have_count(4)
+
+
+def test_a_long_list_is_loaded_while_one_scrolls_and_never_drawn_in_full(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id = inbox.api.create()
+    calls = [call("refund", order=order, cents=order, reason="one of many") for order in range(260)]
+    inbox.api.settled(session_id, json.dumps([calls]), len(calls))
+    inbox.page.reload()
+    inbox.is_live()
+    expect(inbox.page.get_by_role("link", name="Needs you 200+")).to_be_visible()
+    assert inbox.rows.count() < 60
+    inbox.page.locator(".rows").evaluate("list => { list.scrollTop = list.scrollHeight }")
+    expect(inbox.page.get_by_role("link", name="Needs you 260", exact=True)).to_be_visible()
+    assert inbox.rows.count() < 60
+    # The oldest is at the end, and k wraps to it from nowhere.
+    inbox.press("k")
+    expect(inbox.request).to_contain_text("one of many")
+    expect(inbox.rows.locator("[aria-current=true]")).to_be_visible()
+
+
+def test_what_is_expired_or_cancelled_is_told_apart(inbox: Inbox) -> None:
+    session_id, _ = inbox.asked(REFUND)
+    inbox.api.post(f"/sessions/{session_id}/cancel")
+    inbox.go("Done")
+    inbox.page.get_by_label("Outcome").select_option("Cancelled")
+    expect(inbox.row("refund")).to_contain_text("cancelled")
+    inbox.show("refund")
+    expect(inbox.answer).to_contain_text("Cancelled")
+
+
+def test_requests_that_came_while_the_connection_was_broken_are_not_missed(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("ERR_INTERNET_DISCONNECTED", "Failed to load"))
+    inbox.page.context.set_offline(True)
+    inbox.page.evaluate("dispatchEvent(new Event('offline'))")
+    inbox.asked(REFUND)
+    inbox.page.context.set_offline(False)
+    expect(inbox.row("refund")).to_be_visible()

@@ -1,0 +1,83 @@
+"""Talking to an agent, answering in place, and what a session has been through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.python.ui.desk import call
+
+if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
+    from tests.python.ui.inbox import Inbox
+
+RETURN = "Order 1042 arrived broken, I want my money back."
+
+
+def log(inbox: Inbox) -> str:
+    return inbox.page.get_by_role("log").inner_text()
+
+
+def test_a_conversation_with_an_approval_in_its_place(inbox: Inbox) -> None:
+    inbox.page.get_by_role("link", name="Sessions").click()
+    inbox.click("New session")
+    message = inbox.page.get_by_role("textbox", name="Message")
+    message.fill(RETURN)
+    message.press("Enter")
+    chat = inbox.page.get_by_role("log")
+    expect(chat).to_contain_text(RETURN)
+    card = chat.get_by_role("region", name="Request: refund")
+    expect(card).to_contain_text("4990")
+    # The agent is at it.
+    expect(inbox.page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    inbox.click("Approve", card)
+    inbox.send()
+    expect(chat).to_contain_text("49.90 EUR go back to the card")
+    expect(card).to_have_count(0)
+    message.fill("thanks")
+    message.press("Enter")
+    expect(chat).to_contain_text("You said: thanks")
+
+
+def test_what_the_agent_says_appears_while_it_says_it(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id = inbox.api.create()
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(inbox.page.get_by_text("Say something to begin.")).to_be_visible()
+    # Whatever stood there while it was still being said.
+    inbox.page.evaluate(
+        """() => {
+            window.spoken = [];
+            const look = () => document.querySelectorAll('.said.live').forEach((it) => spoken.push(it.textContent));
+            new MutationObserver(look).observe(document.body, {childList: true, subtree: true, characterData: true});
+        }"""
+    )
+    text = " ".join(f"word{number}" for number in range(200))
+    inbox.api.send(session_id, text)
+    expect(inbox.page.get_by_role("log")).to_contain_text(f"You said: {text}")
+    assert any("You said: word0" in piece for piece in inbox.page.evaluate("window.spoken"))
+
+
+def test_several_requests_of_one_turn_are_answered_one_by_one(inbox: Inbox) -> None:
+    session_id, _ = inbox.asked(*(call("refund", order=order, cents=order, reason="r") for order in (1, 2)))
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    cards = inbox.page.get_by_role("region", name="Request: refund")
+    expect(cards).to_have_count(2)
+    # A key could mean either.
+    inbox.page.get_by_role("heading", level=1).click()
+    inbox.press("a")
+    expect(inbox.undo).to_have_count(0)
+    inbox.click("Approve", cards.filter(has_text="order1"))
+    inbox.send()
+    expect(cards).to_have_count(1)
+    inbox.click("Approve", cards)
+    inbox.send()
+    expect(inbox.page.get_by_role("log")).to_contain_text("refunded 2 cents")
+
+
+def test_a_turn_can_be_stopped_and_its_error_is_shown(inbox: Inbox) -> None:
+    session_id, _ = inbox.asked(call("refund", order=1, cents=1, reason="r"))
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    inbox.click("Stop the turn")
+    expect(inbox.page.get_by_role("log").get_by_role("alert")).to_have_text("Turn cancelled")

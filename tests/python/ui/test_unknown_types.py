@@ -1,0 +1,129 @@
+"""Requests of types that the page has never heard of: there is always a way to answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.python.ui.desk import call
+
+if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
+    from tests.python.ui.inbox import Inbox
+
+
+def ask(schema: dict[str, Any] | None = None, **payload: Any) -> dict[str, Any]:
+    return call("ask_anything", payload={"type": "weather_report", **payload}, message="How is it?", schema=schema)
+
+
+def test_a_schema_becomes_a_form(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(call("escalate", summary="angry"))
+    inbox.show("Who takes over?")
+    expect(inbox.request).to_contain_text("angry")
+    inbox.click("Answer", inbox.answer)
+    expect(inbox.answer).to_contain_text("The answer does not fit yet.")
+    inbox.page.get_by_role("radio", name="quality").check()
+    inbox.page.get_by_role("radio", name="Yes").check()
+    minutes = inbox.page.get_by_label("callback_minutes")
+    minutes.fill("2")
+    expect(minutes).to_have_attribute("aria-invalid", "true")
+    expect(inbox.answer).to_contain_text("has to be at least 5")
+    minutes.fill("30")
+    inbox.page.get_by_label("note").fill("Be kind")
+    inbox.click("Answer", inbox.answer)
+    inbox.settled(session_id)
+    assert inbox.resolved(asked["interrupt_id"]) == {
+        "team": "quality",
+        "urgent": True,
+        "callback_minutes": 30,
+        "note": "Be kind",
+    }
+
+
+def test_without_a_schema_any_text_is_an_answer(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(ask(place="Bonn"))
+    inbox.show("How is it?")
+    expect(inbox.request).to_contain_text("Bonn")
+    inbox.page.get_by_role("textbox", name="Answer", exact=True).fill("Sunny")
+    inbox.click("Answer", inbox.answer)
+    inbox.settled(session_id)
+    assert inbox.resolved(asked["interrupt_id"]) == "Sunny"
+
+
+@pytest.mark.parametrize(("written", "value"), [("null", None), ("false", False), ('{"a": [1.5]}', {"a": [1.5]})])
+def test_and_so_is_any_json(open_inbox: Open, written: str, value: Any) -> None:
+    inbox = open_inbox()
+    _, [asked] = inbox.asked(ask())
+    inbox.show("How is it?")
+    inbox.click("JSON", inbox.answer)
+    box = inbox.page.get_by_label("Answer (JSON)")
+    box.fill("{not json")
+    expect(inbox.answer.get_by_role("button", name="Answer", exact=True)).to_be_disabled()
+    box.fill(written)
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "choose", "value"),
+    [
+        ({"enum": ["red", "green"]}, "green", "green"),
+        ({"type": "boolean"}, "No", False),
+        ({"type": ["boolean", "null"]}, "Nothing", None),
+    ],
+)
+def test_a_simple_schema_is_a_single_choice(open_inbox: Open, schema: Any, choose: str, value: Any) -> None:
+    inbox = open_inbox()
+    _, [asked] = inbox.asked(ask(schema))
+    inbox.show("How is it?")
+    inbox.page.get_by_role("radio", name=choose).check()
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == value
+
+
+def test_a_schema_that_no_form_can_show_is_answered_as_json(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    schema = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2}
+    _, [asked] = inbox.asked(ask(schema))
+    inbox.show("How is it?")
+    inbox.page.get_by_label("Answer (JSON)").fill('[1, "two"]')
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == [1, "two"]
+
+
+def test_what_the_server_refuses_is_said_and_can_be_mended(open_inbox: Open) -> None:
+    """The server knows more of JSON Schema than the page."""
+    inbox = open_inbox(expected=("422",))
+    schema = {
+        "type": "object",
+        "properties": {"tags": {"type": "array", "contains": {"const": "x"}}},
+        "required": ["tags"],
+    }
+    _, [asked] = inbox.asked(ask(schema))
+    inbox.show("How is it?")
+    inbox.click("Answer", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    inbox.page.locator(".toast.bad").get_by_role("link", name="Show").click()
+    expect(inbox.answer.get_by_role("alert")).to_contain_text("The server did not take the answer")
+    inbox.click("+ Add to tags")
+    inbox.page.get_by_role("textbox", name="tags 1").fill('"x"')
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"tags": ["x"]}
+
+
+def test_what_came_of_a_step_is_asked_in_words(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    payload = {"type": "unknown_outcome", "tool_name": "refund", "tool_args": {"cents": 5}, "started_at": "2026-11-22"}
+    _, [asked] = inbox.asked(call("ask_anything", payload=payload))
+    inbox.show("What came of refund?")
+    inbox.page.get_by_role("radio", name="It failed").check()
+    inbox.page.get_by_label("What went wrong").fill("The bank refused it")
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"outcome": "failed", "message": "The bank refused it"}

@@ -1,0 +1,56 @@
+// A request of a type that this page does not know: a form out of its schema, or a box that takes any answer.
+
+import { useState } from "preact/hooks";
+import { title } from "../format";
+import { isObject, type Json } from "../json";
+import { blank, check, resolve } from "../schema";
+import { Broken, Field, JsonField, useBrokenFields } from "./form";
+import type { AnswerProps } from "./index";
+
+export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) {
+  const schema = isObject(record.response_schema) && Object.keys(record.response_schema).length > 0 ? record.response_schema : null;
+  const as = draft.as ?? (schema === null ? "text" : "form");
+  const [tried, setTried] = useState(false);
+  const [broken, report] = useBrokenFields();
+  const start = schema === null ? undefined : blank(schema, schema);
+  const value = draft.value === undefined ? (as === "text" ? "" : start) : draft.value;
+  const wrong = value === undefined || (as === "text" && typeof value === "string" && value.trim() === "") ? [{ path: [], text: "is missing" }] : schema === null ? [] : check(value, schema, schema);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    setTried(true);
+    if (!broken && wrong.length === 0 && value !== undefined) give(value, `Answered: ${title(record)}`);
+  };
+  const take = (changed: Json | undefined): void => setDraft({ value: changed });
+  const shown = [...(tried || draft.value !== undefined ? wrong : []), ...refused];
+  const simple = schema !== null && !["object", "array"].includes(String(resolve(schema, schema)["type"]));
+  return (
+    <form class="editing" onSubmit={submit} noValidate>
+      <div class="modes" role="group" aria-label="How to answer">
+        {(schema === null ? (["text", "json"] as const) : (["form", "json"] as const)).map((mode) => (
+          <button type="button" class="tab" aria-pressed={as === mode} onClick={() => setDraft(schema === null ? { as: mode, value: undefined } : { as: mode })}>
+            {mode === "form" ? "Form" : mode === "json" ? "JSON" : "Text"}
+          </button>
+        ))}
+      </div>
+      <Broken.Provider value={report}>
+        {as === "form" && schema !== null && (
+          <Field schema={schema} root={schema} value={value} onChange={take} wrong={shown} path={simple ? ["answer"] : []} label="Answer" required />
+        )}
+        {as === "form" && simple && <p class="wrong" role="status">{shown.map((one) => one.text).join("; ")}</p>}
+        {as === "json" && <JsonField value={value} onChange={take} wrong={shown} path={[]} label="Answer" required />}
+        {as === "text" && (
+          <div class="field">
+            <label for={`text-${record.interrupt_id}`}>Answer</label>
+            <textarea id={`text-${record.interrupt_id}`} rows={3} value={typeof value === "string" ? value : ""} onInput={(event) => take(event.currentTarget.value)} />
+          </div>
+        )}
+      </Broken.Provider>
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={broken}>Answer</button>
+        <p class="muted" role="status">
+          {tried && wrong.length > 0 ? "The answer does not fit yet." : schema === null ? "Nothing says what an answer looks like: any text or JSON is taken." : ""}
+        </p>
+      </div>
+    </form>
+  );
+}

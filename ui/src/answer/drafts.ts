@@ -1,0 +1,26 @@
+// What a person has begun to answer, kept while they look at something else.
+
+import type { Json, JsonObject } from "../json";
+
+export interface Draft {
+  mode?: "edit" | "reject" | "respond" | undefined;
+  args?: JsonObject | undefined;
+  reason?: string | undefined;
+  response?: Json | undefined;
+  always?: boolean | undefined;
+  chosen?: Record<string, string[]> | undefined;
+  other?: Record<string, string> | undefined;
+  value?: Json | undefined;
+  as?: "form" | "json" | "text" | undefined;
+  outcome?: string | undefined;
+}
+
+const drafts = new Map<string, Draft>();
+
+export function draftOf(id: string): Draft {
+  return drafts.get(id) ?? {};
+}
+
+export function keepDraft(id: string, draft: Draft): void {
+  drafts.set(id, draft);
+}

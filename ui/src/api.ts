@@ -1,0 +1,113 @@
+// Requests to the server. A refusal is a `Problem`, with the server's code and words.
+
+import { parse, write, type Json, type JsonObject } from "./json";
+import type { FieldError, Grant, Interrupt, JournalEntry, Me, Message, Session, SessionSummary } from "./types";
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly body: JsonObject,
+  ) {
+    super(message);
+  }
+
+  get errors(): FieldError[] {
+    return (this.body["errors"] as unknown as FieldError[] | undefined) ?? [];
+  }
+}
+
+export interface Page<T> {
+  items: T[];
+  next: string | null;
+}
+
+type Unauthorized = () => void;
+let onUnauthorized: Unauthorized = () => undefined;
+
+/** What to do when the server asks who we are. */
+export function whenUnauthorized(listener: Unauthorized): void {
+  onUnauthorized = listener;
+}
+
+async function request(method: string, path: string, body?: Json): Promise<{ value: Json; headers: Headers }> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: "same-origin",
+      ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: write(body) }),
+    });
+  } catch {
+    throw new Problem(0, "unreachable", "The server cannot be reached", {});
+  }
+  const text = await response.text();
+  let value: Json = null;
+  try {
+    value = text === "" ? null : parse(text);
+  } catch {
+    throw new Problem(response.status, "no_json", `The server answered ${response.status} with something that is no JSON`, {});
+  }
+  if (response.ok) return { value, headers: response.headers };
+  const problem = (value ?? {}) as JsonObject;
+  if (response.status === 401 && path !== "/sign-in") onUnauthorized();
+  throw new Problem(response.status, String(problem["code"] ?? "error"), String(problem["detail"] ?? response.statusText), problem);
+}
+
+async function get<T>(path: string): Promise<T> {
+  return (await request("GET", path)).value as unknown as T;
+}
+
+async function page<T>(path: string): Promise<Page<T>> {
+  const { value, headers } = await request("GET", path);
+  const next = /<([^>]+)>;\s*rel="next"/.exec(headers.get("link") ?? "");
+  // Only the path counts: a proxy may know the server by another name.
+  const target = next?.[1] === undefined ? null : new URL(next[1], location.href);
+  return { items: value as unknown as T[], next: target && target.pathname + target.search };
+}
+
+export type Query = Record<string, string | undefined>;
+
+function withQuery(path: string, query: Query): string {
+  const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== "");
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
+const id = encodeURIComponent;
+
+export const api = {
+  /** What this server has: `/path` for each route, `/path?name` for each parameter. */
+  routes: async () => {
+    const { paths } = await get<{ paths: Record<string, { get?: { parameters?: { name: string }[] } }> }>("/openapi.json");
+    const named = Object.entries(paths).map(([path, item]) => [path, ...(item.get?.parameters ?? []).map((one) => `${path}?${one.name}`)]);
+    return new Set(named.flat());
+  },
+  me: () => get<Me>("/me"),
+  signIn: (key: string) => request("POST", "/sign-in", { key }),
+  signOut: () => request("POST", "/sign-out"),
+  interrupts: (query: Query) => page<Interrupt>(withQuery("/interrupts", query)),
+  nextInterrupts: (path: string) => page<Interrupt>(path),
+  interrupt: (interrupt: string) => get<Interrupt>(`/interrupts/${id(interrupt)}`),
+  /** `as` says who answers what they have claimed, on a server without keys. */
+  resume: (interrupt: string, value: Json, as: string | null) =>
+    request("POST", `/interrupts/${id(interrupt)}/resume`, as === null ? { value } : { value, as }),
+  claim: (interrupt: string, as: string | null) => request("POST", `/interrupts/${id(interrupt)}/claim`, as === null ? {} : { as }),
+  release: (interrupt: string, as: string | null) =>
+    request("DELETE", withQuery(`/interrupts/${id(interrupt)}/claim`, { as: as ?? undefined })),
+  snooze: (interrupt: string, seconds: number) => request("POST", `/interrupts/${id(interrupt)}/snooze`, { seconds }),
+  wake: (interrupt: string) => request("DELETE", `/interrupts/${id(interrupt)}/snooze`),
+  sessions: (query: Query) => page<SessionSummary>(withQuery("/sessions", query)),
+  nextSessions: (path: string) => page<SessionSummary>(path),
+  session: (session: string) => get<Session>(`/sessions/${id(session)}`),
+  createSession: async () => (await request("POST", "/sessions", {})).value as unknown as Session,
+  deleteSession: (session: string) => request("DELETE", `/sessions/${id(session)}`),
+  messages: (session: string) => get<Message[]>(`/sessions/${id(session)}/messages`),
+  send: (session: string, content: string) => request("POST", `/sessions/${id(session)}/messages`, { role: "user", content }),
+  cancel: (session: string) => request("POST", `/sessions/${id(session)}/cancel`),
+  retry: (session: string) => request("POST", `/sessions/${id(session)}/retry`),
+  journal: (session: string, query: Query = {}) => page<JournalEntry>(withQuery(`/sessions/${id(session)}/journal`, query)),
+  nextJournal: (path: string) => page<JournalEntry>(path),
+  grants: (session: string) => get<Grant[]>(`/sessions/${id(session)}/grants`),
+  revokeGrant: (session: string, grant: string) => request("DELETE", `/sessions/${id(session)}/grants/${id(grant)}`),
+};

@@ -1,0 +1,93 @@
+// Several requests at once, if they are alike: the same tool of the same agent.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { counted, title, toolArgs } from "../format";
+import { write } from "../json";
+import { Plain } from "../shown";
+import * as store from "../store";
+import { useStore } from "../store";
+import type { Interrupt } from "../types";
+import { hold } from "./deciding";
+import { idsOf } from "./lists";
+
+const likeness = (record: Interrupt): string => JSON.stringify([record.type, title(record), record.agent, record.tool_source ?? null]);
+
+export function Bulk() {
+  const selected = useStore((state) => state.selected);
+  const records = useStore((state) => state.records);
+  const [asking, setAsking] = useState<"approve" | "reject" | null>(null);
+  const chosen = [...selected].map((id) => records.get(id)).filter((one): one is Interrupt => one !== undefined && one.status === "pending");
+  const first = chosen[0];
+  if (first === undefined) return null;
+  const alike = chosen.every((one) => likeness(one) === likeness(first));
+  const can = (kind: "approve" | "reject"): boolean => alike && chosen.every((one) => one.type === "tool_approval" && one.allowed_decisions?.includes(kind));
+  const selectLike = (): void => {
+    const state = store.get();
+    const like = idsOf("needs", state, Date.now()).filter((id) => {
+      const record = state.records.get(id);
+      return record !== undefined && likeness(record) === likeness(first);
+    });
+    store.set({ selected: new Set(like) });
+  };
+  return (
+    <div class="bulk" role="region" aria-label="Selected requests">
+      <strong>{chosen.length} selected</strong>
+      <button type="button" class="primary" disabled={!can("approve")} onClick={() => setAsking("approve")}>Approve…</button>
+      <button type="button" class="danger" disabled={!can("reject")} onClick={() => setAsking("reject")}>Reject…</button>
+      <button type="button" class="link" onClick={selectLike}>All like this</button>
+      <button type="button" class="link" onClick={() => store.set({ selected: new Set() })}>None</button>
+      {!alike && <p class="muted">Only calls of the same tool by the same agent can be decided together.</p>}
+      {alike && !can("approve") && !can("reject") && <p class="muted">These have to be answered one by one.</p>}
+      {asking !== null && <Confirm kind={asking} records={chosen} onClose={() => setAsking(null)} />}
+    </div>
+  );
+}
+
+/** All arguments at a glance: nobody approves what they could not see. */
+function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; records: Interrupt[]; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [reason, setReason] = useState("");
+  useEffect(() => dialog.current?.showModal(), []);
+  const name = records[0] === undefined ? "" : title(records[0]);
+  const columns = [...new Set(records.flatMap((record) => Object.keys(toolArgs(record))))];
+  const verb = kind === "approve" ? "Approve" : "Reject";
+  const decide = (event: Event): void => {
+    event.preventDefault();
+    const why = reason.trim();
+    const value = kind === "approve" ? { approved: true } : { approved: false, ...(why === "" ? {} : { reason: why }) };
+    hold(records.map((record) => ({ id: record.interrupt_id, value })), `${verb === "Approve" ? "Approved" : "Rejected"} ${counted(records.length, "call")} of ${name}`);
+    onClose();
+  };
+  return (
+    <dialog ref={dialog} class="wide" onClose={onClose} aria-labelledby="bulk-title">
+      <form onSubmit={decide}>
+        <h2 id="bulk-title">{verb} {counted(records.length, "call")} of <code><Plain text={name} /></code>?</h2>
+        <div class="scroll tall" tabIndex={0} role="group" aria-label="Arguments of each call">
+          <table class="calls">
+            <thead><tr>{columns.map((column) => <th scope="col"><Plain text={column} /></th>)}</tr></thead>
+            <tbody>
+              {records.map((record) => (
+                <tr key={record.interrupt_id}>
+                  {columns.map((column) => {
+                    const value = toolArgs(record)[column];
+                    return <td>{value === undefined ? <span class="muted">absent</span> : <Plain text={typeof value === "string" ? value : write(value)} />}</td>;
+                  })}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {kind === "reject" && (
+          <div class="field">
+            <label for="bulk-reason">Why not? <span class="muted">optional; each agent is told</span></label>
+            <textarea id="bulk-reason" rows={2} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+          </div>
+        )}
+        <div class="buttons">
+          <button type="submit" class={kind === "approve" ? "primary" : "danger solid"}>{verb} {records.length}</button>
+          <button type="button" onClick={onClose}>Cancel</button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,161 @@
+// One request: what exactly is asked, why, and the way to answer it.
+
+import { useEffect, useState } from "preact/hooks";
+import { Problem } from "../api";
+import { Answer } from "../answer";
+import { Changes } from "../answer/changes";
+import { useNow } from "../clock";
+import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, shortId, title, toolArgs } from "../format";
+import { isObject, type Json } from "../json";
+import { Markdown } from "../markdown";
+import { toSession, write, type Box } from "../router";
+import { Members, Plain, Source, Value } from "../shown";
+import { useStore } from "../store";
+import type { Interrupt } from "../types";
+import { Context } from "./context";
+import { groups, undo } from "./deciding";
+import { refresh } from "./lists";
+import { kindOf } from "./row";
+import { Handling } from "./handling";
+
+export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: () => void }) {
+  const record = useStore((state) => state.records.get(id));
+  const [failed, setFailed] = useState<Problem | null>(null);
+  useEffect(() => {
+    // Always as it is now; on the server it also marks the request as seen.
+    refresh(id).catch((error: unknown) => {
+      if (error instanceof Problem) setFailed(error);
+      else throw error;
+    });
+  }, [id]);
+  const back = <a class="back" href={write({ page: "inbox", box, id: null })}>‹ Back</a>;
+  if (record === undefined) {
+    return <div class="detail">{back}{failed === null ? <p class="muted">Loading…</p> : <p class="note bad">{failed.message}</p>}</div>;
+  }
+  return (
+    <article class="detail" aria-labelledby={`title-${id}`}>
+      {back}
+      <Head record={record} />
+      <Asked record={record} />
+      <Standing record={record} onGiven={onGiven} />
+      <Context record={record} />
+    </article>
+  );
+}
+
+function Head({ record }: { record: Interrupt }) {
+  const now = useNow();
+  const expires = record.status === "pending" && record.expires_at !== null ? left(record.expires_at, now) : null;
+  return (
+    <header class="head">
+      <p class="facts">
+        <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
+        {record.agent !== null && <span><Plain text={record.agent} /></span>}
+        <a href={toSession(record.session_id)} title={record.session_id}>session {shortId(record.session_id)}</a>
+        <time dateTime={record.created_at} title={clock(record.created_at)}>{age(record.created_at, now)}</time>
+        {expires !== null && <span class={expires.urgent ? "urgent" : ""} title={clock(record.expires_at ?? "")}>{expires.text}</span>}
+      </p>
+      <h1 id={`title-${record.interrupt_id}`} class={record.type === "tool_approval" ? "mono" : ""} dir="auto">
+        <Plain text={title(record)} />
+      </h1>
+      {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
+      <p class="why">
+        {record.rule !== null && record.status === "pending" && <span>Asked by {ruleName(record.rule)}. </span>}
+        {record.rule === null && record.type === "tool_approval" && <span>The tool itself asks for approval. </span>}
+        {record.tool_source !== undefined && <span>The tool is from <Plain text={record.tool_source} />. </span>}
+        {record.sent_by != null && <span>The message was sent by <Plain text={record.sent_by} />. </span>}
+        {record.approvers != null && record.approvers.length > 0 && <span>May be answered by <Plain text={record.approvers.join(", ")} />. </span>}
+      </p>
+    </header>
+  );
+}
+
+function Asked({ record }: { record: Interrupt }) {
+  if (record.type === "tool_approval" || record.type === "unknown_outcome") return <Args record={record} />;
+  // The questions stand in the form as long as they can be answered.
+  if (questions(record).length > 0) return null;
+  return (
+    <section class="asked" aria-label="What is asked">
+      <Members value={record.payload} without={["type"]} />
+      {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
+    </section>
+  );
+}
+
+type View = "table" | "json";
+
+function Args({ record }: { record: Interrupt }) {
+  const [view, setView] = useState<View>("table");
+  const args = toolArgs(record);
+  const others = Object.fromEntries(Object.entries(record.payload).filter(([name]) => !["type", "tool_name", "tool_args"].includes(name)));
+  return (
+    <section class="asked" aria-label="Arguments">
+      <div class="bar">
+        <h2>Arguments</h2>
+        <div class="modes" role="group" aria-label="Shown as">
+          {(["table", "json"] as const).map((one) => (
+            <button type="button" class="tab" key={one} aria-pressed={view === one} onClick={() => setView(one)}>{one === "table" ? "Table" : "JSON"}</button>
+          ))}
+        </div>
+      </div>
+      {Object.keys(args).length === 0 ? <p class="muted">No arguments.</p> : view === "table" ? <Members value={args} /> : <Source value={args} label="Arguments as JSON" />}
+      {Object.keys(others).length > 0 && <details><summary>More about the call</summary><Members value={others} /></details>}
+      {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
+      {record.args_digest !== null && <p class="digest" title="The approval is for exactly these arguments"><Plain text={record.args_digest} /></p>}
+    </section>
+  );
+}
+
+/** Where it stands: to be answered, answered a moment ago, or settled. */
+function Standing({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
+  const held = useStore((state) => state.held.get(record.interrupt_id));
+  const all = useStore((state) => state.held);
+  if (held !== undefined) {
+    const key = groups(all).find(([, group]) => group === held)?.[0];
+    return (
+      <section class="standing" aria-label="Answer">
+        <p class="note">{held.label}. It is sent in a moment. <button type="button" class="link" onClick={() => key !== undefined && undo(key)}>Undo</button></p>
+      </section>
+    );
+  }
+  if (record.status === "pending") {
+    return (
+      <section class="standing" aria-label="Answer">
+        <Answer key={record.interrupt_id} record={record} onGiven={onGiven} />
+        <Handling record={record} />
+      </section>
+    );
+  }
+  return <Settled record={record} />;
+}
+
+export function Settled({ record }: { record: Interrupt }) {
+  const who = decider(record);
+  const value = record.value;
+  const edited = isObject(value) && isObject(value["args"]) ? value["args"] : null;
+  const reason = isObject(value) && typeof value["reason"] === "string" ? value["reason"] : null;
+  return (
+    <section class="standing" aria-label="Answer">
+      <div class={`note ${outcomeTone(record)}`} role="status">
+        <p>
+          <strong>{sentence(outcome(record))}</strong>
+          {who !== null && <> by <Plain text={who} /></>}
+          {record.resolved_at !== null && <> · <time dateTime={record.resolved_at}>{clock(record.resolved_at)}</time></>}
+        </p>
+        {reason !== null && <p dir="auto">“<Plain text={reason} />”</p>}
+        {edited !== null && <Changes before={toolArgs(record)} after={edited} />}
+        {record.type !== "tool_approval" && record.status === "resolved" && <Given record={record} value={value} />}
+        {record.type === "tool_approval" && isObject(value) && value["type"] === "respond" && <Value value={value["message"] ?? null} />}
+      </div>
+    </section>
+  );
+}
+
+function Given({ record, value }: { record: Interrupt; value: Json }) {
+  const answers = record.type === "user_input" && isObject(value) && isObject(value["answers"]) ? value["answers"] : null;
+  return answers === null ? <Value value={value} /> : <Members value={answers} />;
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

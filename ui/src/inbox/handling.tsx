@@ -1,0 +1,84 @@
+// To work on a request alone, or later: neither is an answer.
+
+import { useState } from "preact/hooks";
+import { api, Problem } from "../api";
+import { useNow } from "../clock";
+import { clock, left } from "../format";
+import { useKeys } from "../keys";
+import { failed } from "../shell/notices";
+import { Plain } from "../shown";
+import { useStore } from "../store";
+import type { Interrupt } from "../types";
+import { claimedByOther, ownName, refresh, setOwnName, snoozedUntil } from "./lists";
+import * as store from "../store";
+
+const spans: [string, number][] = [
+  ["15 minutes", 900],
+  ["1 hour", 3_600],
+  ["4 hours", 14_400],
+  ["1 day", 86_400],
+  ["1 week", 604_800],
+];
+
+export function Handling({ record }: { record: Interrupt }) {
+  const me = useStore((state) => state.me);
+  const canClaim = useStore((state) => state.routes.has(store.CLAIM));
+  const now = useNow();
+  const [naming, setNaming] = useState(false);
+  const [name, setName] = useState(ownName() ?? "");
+  const id = record.interrupt_id;
+  const isClaimed = record.claimed_by != null && record.claimed_until != null && Date.parse(record.claimed_until) > now;
+  const other = claimedByOther(record, store.get(), now);
+  const snoozed = snoozedUntil(record, now);
+  const run = (work: Promise<unknown>): void => {
+    work.then(() => refresh(id)).catch((error: unknown) => {
+      failed(error);
+      if (error instanceof Problem && error.status === 409) void refresh(id).catch(failed);
+    });
+  };
+  const claim = (): void => {
+    if (me?.authentication) run(api.claim(id, null));
+    else if (ownName() === null) setNaming(true);
+    else run(api.claim(id, ownName()));
+  };
+  const toggle = (): void => (isClaimed && !other ? run(api.release(id, me?.authentication ? null : ownName())) : claim());
+  useKeys(canClaim ? { c: toggle } : {});
+  const named = (event: Event): void => {
+    event.preventDefault();
+    if (name.trim() === "") return;
+    setOwnName(name.trim());
+    setNaming(false);
+    run(api.claim(id, name.trim()));
+  };
+  if (!canClaim) return null;
+  return (
+    <div class="handling">
+      {isClaimed && (
+        <p class={other ? "note bad" : "note"}>
+          {other ? <><strong><Plain text={record.claimed_by ?? ""} /></strong> works on this until {clock(record.claimed_until ?? "")}. An answer of yours is refused until then.</> : <>You work on this until {clock(record.claimed_until ?? "")}; answers of others are refused until then.</>}
+        </p>
+      )}
+      <div class="buttons small">
+        {(!isClaimed || !other) && <button type="button" class="quiet" onClick={toggle} aria-keyshortcuts="c">{isClaimed ? "Release" : "Claim"} <kbd>c</kbd></button>}
+        {snoozed === null ? (
+          <select class="quiet" aria-label="Snooze" value="" onChange={(event) => run(api.snooze(id, Number(event.currentTarget.value)))}>
+            <option value="">Snooze…</option>
+            {spans.map(([label, seconds]) => <option value={String(seconds)}>{label}</option>)}
+          </select>
+        ) : (
+          <>
+            <span class="muted">Snoozed{record.snoozed_by ? <> by <Plain text={record.snoozed_by} /></> : null}, {left(snoozed, now).text}.</span>
+            <button type="button" class="quiet" onClick={() => run(api.wake(id))}>Show again</button>
+          </>
+        )}
+      </div>
+      {naming && (
+        <form class="inline" onSubmit={named}>
+          <label for="own-name">Your name, for the others to see</label>
+          <input id="own-name" maxLength={64} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+          <button type="submit">Claim</button>
+        </form>
+      )}
+    </div>
+  );
+}

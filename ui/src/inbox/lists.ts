@@ -1,0 +1,169 @@
+// The lists of the inbox: what is loaded, and where each record belongs.
+
+import { api, Problem, type Page, type Query } from "../api";
+import type { Box } from "../router";
+import * as store from "../store";
+import type { Filters, Loaded, State } from "../store";
+import type { Interrupt } from "../types";
+import { toolName } from "../format";
+
+const PAGE = "200";
+
+/** Whether somebody else works on it. */
+export function claimedByOther(record: Interrupt, state: Pick<State, "me">, now: number): boolean {
+  if (!record.claimed_by || !record.claimed_until || Date.parse(record.claimed_until) <= now) return false;
+  return record.claimed_by !== (state.me?.name ?? ownName());
+}
+
+/** Until when it is put off; null where it is not. */
+export function snoozedUntil(record: Interrupt, now: number): string | null {
+  return record.snoozed_until && Date.parse(record.snoozed_until) > now ? record.snoozed_until : null;
+}
+
+/** Why the person at this page cannot answer; null where they can. */
+export function whyNot(record: Interrupt, me: State["me"]): string | null {
+  if (me === null || !me.authentication) {
+    return record.approvers?.length ? `Only ${record.approvers.join(", ")} may answer, and this server has no keys to tell who asks.` : null;
+  }
+  if (!me.scopes.includes("answer") && !me.scopes.includes("admin")) return "Your key may read, not answer.";
+  const named = record.approvers ?? [];
+  const among = named.some((one) => one === me.name || (one.startsWith("group:") && me.groups.includes(one.slice(6))));
+  if (named.length > 0 && !among) return `Only ${named.join(", ")} may answer this.`;
+  return null;
+}
+
+export function boxOf(record: Interrupt, state: State, now: number): Box {
+  if (record.status !== "pending" || state.held.has(record.interrupt_id)) return "done";
+  const waits = snoozedUntil(record, now) !== null || claimedByOther(record, state, now) || whyNot(record, state.me) !== null;
+  return waits ? "waiting" : "needs";
+}
+
+/** The ids of a box, in order, without what was answered a moment ago and is not sent yet. */
+export function idsOf(box: Box, state: State, now: number): string[] {
+  if (box === "done") {
+    return state.done.ids.filter((id) => state.records.get(id)?.status === state.outcome);
+  }
+  const searched = state.filters.q === "" || state.routes.has(store.SEARCH);
+  return state.pending.ids.filter((id) => {
+    const record = state.records.get(id);
+    return record !== undefined && boxOf(record, state, now) === box && (searched || says(record, state.filters.q));
+  });
+}
+
+/** Who claims, on a server without keys. */
+export function ownName(): string | null {
+  try {
+    return localStorage.getItem("hitl-name");
+  } catch {
+    return null;
+  }
+}
+
+export function setOwnName(name: string): void {
+  localStorage.setItem("hitl-name", name.slice(0, 64));
+}
+
+function queryOf(filters: Filters): Query {
+  const { q, type, tool, agent, session } = filters;
+  // A server that cannot search leaves it to the page, over what is loaded.
+  return { q: store.has(store.SEARCH) ? q : undefined, type, tool, agent, session_id: session, limit: PAGE };
+}
+
+function says(record: Interrupt, words: string): boolean {
+  return JSON.stringify([record.payload, record.message, record.agent]).toLowerCase().includes(words.toLowerCase());
+}
+
+function matches(record: Interrupt, filters: Filters): boolean {
+  return (
+    (filters.type === "" || record.type === filters.type) &&
+    (filters.tool === "" || toolName(record) === filters.tool) &&
+    (filters.agent === "" || record.agent === filters.agent) &&
+    (filters.session === "" || record.session_id === filters.session) &&
+    (filters.q === "" || says(record, filters.q))
+  );
+}
+
+type Which = "pending" | "done";
+// A later load of the same list makes an earlier one moot.
+const rounds: Record<Which, number> = { pending: 0, done: 0 };
+
+async function load(which: Which, fetchPage: () => Promise<Page<Interrupt>>, more: boolean): Promise<void> {
+  const round = ++rounds[which];
+  store.set((state) => ({ [which]: { ...state[which], loading: true, failed: null } }));
+  try {
+    const page = await fetchPage();
+    if (round !== rounds[which]) return;
+    store.set((state) => {
+      const ids = page.items.map((record) => record.interrupt_id);
+      const before = more ? state[which].ids : [];
+      const known = new Set(before);
+      const loaded: Loaded = { ids: [...before, ...ids.filter((id) => !known.has(id))], next: page.next, loading: false, failed: null };
+      return { records: store.changed(state.records, page.items.map((one) => [one.interrupt_id, one])), [which]: loaded };
+    });
+  } catch (error) {
+    if (round !== rounds[which]) return;
+    const failed = error instanceof Problem ? error.message : String(error);
+    store.set((state) => ({ [which]: { ...state[which], loading: false, failed } }));
+  }
+}
+
+export function loadPending(): Promise<void> {
+  return load("pending", () => api.interrupts({ ...queryOf(store.get().filters), status: "pending" }), false);
+}
+
+export function loadDone(): Promise<void> {
+  const { filters, outcome } = store.get();
+  return load("done", () => api.interrupts({ ...queryOf(filters), status: outcome }), false);
+}
+
+export async function loadMore(which: Which): Promise<void> {
+  const { next, loading, failed } = store.get()[which];
+  if (next !== null && !loading && failed === null) await load(which, () => api.nextInterrupts(next), true);
+}
+
+export function setFilters(change: Partial<Filters>): void {
+  store.set((state) => ({ filters: { ...state.filters, ...change } }));
+  void loadPending();
+  if (store.get().done.ids.length > 0) void loadDone();
+}
+
+export function setOutcome(outcome: State["outcome"]): void {
+  store.set({ outcome, done: { ...store.nothing, loading: true } });
+  void loadDone();
+}
+
+/** Takes in a record, from an event or an answer. */
+export function takeIn(record: Interrupt): void {
+  store.set((state) => {
+    const records = store.changed(state.records, [[record.interrupt_id, record]]);
+    const change: Partial<State> = { records };
+    if (matches(record, state.filters)) {
+      const which: Which = record.status === "pending" ? "pending" : "done";
+      if (which === "pending" || state.done.ids.length > 0) {
+        change[which] = { ...state[which], ids: inserted(state[which].ids, record.interrupt_id) };
+      }
+    }
+    if (record.status !== "pending" && state.selected.has(record.interrupt_id)) {
+      change.selected = new Set([...state.selected].filter((id) => id !== record.interrupt_id));
+    }
+    return change;
+  });
+}
+
+/** Ids are in the order of time; the newest comes first. */
+function inserted(ids: string[], id: string): string[] {
+  let low = 0;
+  let high = ids.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ids[middle] ?? "") > id) low = middle + 1;
+    else high = middle;
+  }
+  return ids[low] === id ? ids : [...ids.slice(0, low), id, ...ids.slice(low)];
+}
+
+export async function refresh(id: string): Promise<Interrupt> {
+  const record = await api.interrupt(id);
+  takeIn(record);
+  return record;
+}

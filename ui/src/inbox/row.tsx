@@ -1,0 +1,54 @@
+// One request in the list.
+
+import { age, decider, left, outcome, outcomeTone, shortAge, summary, title } from "../format";
+import { toInterrupt, type Box } from "../router";
+import { Plain } from "../shown";
+import { useStore } from "../store";
+import { snoozedUntil } from "./lists";
+
+interface RowProps {
+  id: string;
+  box: Box;
+  now: number;
+  isCurrent: boolean;
+  isSelected: boolean;
+  onSelect: ((id: string) => void) | null;
+}
+
+const kinds: Record<string, string> = { tool_approval: "Approval", user_input: "Question", unknown_outcome: "Outcome" };
+
+export function kindOf(type: string): string {
+  return kinds[type] ?? type.replace(/_/g, " ");
+}
+
+export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps) {
+  const record = useStore((state) => state.records.get(id));
+  if (record === undefined) return null;
+  const time = record.status === "pending" && record.expires_at !== null ? left(record.expires_at, now) : null;
+  const snoozed = snoozedUntil(record, now);
+  const who = decider(record);
+  return (
+    <div class={`row ${isCurrent ? "current" : ""} ${isSelected ? "selected" : ""}`}>
+      {onSelect !== null && (
+        <label class="pick">
+          <input type="checkbox" checked={isSelected} onChange={() => onSelect(id)} aria-label={`Select ${title(record)}`} />
+        </label>
+      )}
+      <a class="open" href={toInterrupt(id, box)} aria-current={isCurrent ? "true" : undefined} tabIndex={isCurrent || isSelected ? 0 : undefined}>
+        <span class="line">
+          <span class={`name ${record.type === "tool_approval" ? "mono" : ""}`} dir="auto"><Plain text={title(record)} /></span>
+          <time dateTime={record.created_at} title={age(record.created_at, now)}>{shortAge(record.created_at, now)}</time>
+        </span>
+        <span class="summary" dir="auto"><Plain text={summary(record) || "\u00a0"} /></span>
+        <span class="facts">
+          <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
+          {record.agent !== null && <span><Plain text={record.agent} /></span>}
+          {time !== null && <span class={time.urgent ? "urgent" : ""}>{time.text}</span>}
+          {snoozed !== null && <span>snoozed, {left(snoozed, now).text}</span>}
+          {record.status === "pending" && record.claimed_by && record.claimed_until && Date.parse(record.claimed_until) > now && <span>with <Plain text={record.claimed_by} /></span>}
+          {record.status !== "pending" && <span class={`outcome ${outcomeTone(record)}`}>{outcome(record)}{who !== null && <> by <Plain text={who} /></>}</span>}
+        </span>
+      </a>
+    </div>
+  );
+}

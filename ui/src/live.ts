@@ -1,0 +1,106 @@
+// What happens on the server, as it happens. One stream for the page: browsers allow few.
+
+import { Problem, api } from "./api";
+import { title } from "./format";
+import { parse, isObject } from "./json";
+import { loadDone, loadPending, takeIn } from "./inbox/lists";
+import { announce } from "./shell/notices";
+import * as store from "./store";
+import type { Interrupt, SessionStatus } from "./types";
+
+export interface Delta {
+  session_id: string;
+  step_id: string;
+  attempt: number;
+  delta: { content?: string };
+}
+
+type OnDelta = (delta: Delta) => void;
+type OnSession = (session: string) => void;
+const deltaListeners = new Set<OnDelta>();
+const sessionListeners = new Set<OnSession>();
+
+export function onDelta(listener: OnDelta): () => void {
+  deltaListeners.add(listener);
+  return () => void deltaListeners.delete(listener);
+}
+
+/** Told of every change of a session or of its interrupts. */
+export function onSession(listener: OnSession): () => void {
+  sessionListeners.add(listener);
+  return () => void sessionListeners.delete(listener);
+}
+
+const interruptEvents = ["created", "resolved", "expired", "cancelled", "claimed", "released", "snoozed", "unsnoozed"];
+const sessionEvents: SessionStatus[] = ["running", "interrupted", "idle", "error"];
+let source: EventSource | null = null;
+let retry = 0;
+
+export function listen(): void {
+  source?.close();
+  clearTimeout(retry);
+  const stream = new EventSource("/events");
+  source = stream;
+  stream.onopen = () => {
+    store.set({ connection: "live" });
+    // What happened before the stream was open is in the lists.
+    void loadPending();
+    if (store.get().done.ids.length > 0) void loadDone();
+    for (const listener of sessionListeners) listener("");
+  };
+  stream.onerror = () => {
+    store.set({ connection: "broken" });
+    // The browser gives up for good after a refusal; a server that starts again refuses for a while.
+    if (stream.readyState === EventSource.CLOSED) {
+      retry = window.setTimeout(() => void comeBack(), 3_000);
+    }
+  };
+  for (const word of interruptEvents) {
+    stream.addEventListener(`interrupt.${word}`, (event) => interruptEvent(word, event));
+  }
+  for (const status of sessionEvents) {
+    stream.addEventListener(`session.${status}`, (event) => sessionEvent(status, event));
+  }
+  stream.addEventListener("message.delta", (event) => {
+    const delta = parse((event as MessageEvent<string>).data) as unknown as Delta;
+    for (const listener of deltaListeners) listener(delta);
+  });
+}
+
+export function hangUp(): void {
+  source?.close();
+  clearTimeout(retry);
+}
+
+async function comeBack(): Promise<void> {
+  try {
+    await api.interrupts({ limit: "1" });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 401) return;
+  }
+  listen();
+}
+
+function interruptEvent(word: string, event: Event): void {
+  const data = parse((event as MessageEvent<string>).data);
+  if (!isObject(data) || typeof data["payload"] !== "object") return;
+  const record = data as unknown as Interrupt;
+  const known = store.get().records.get(record.interrupt_id);
+  // Events are told in order, but a request's own reply may have been faster.
+  if (known !== undefined && known.status !== "pending" && record.status === "pending") return;
+  takeIn(record);
+  if (word === "created" && record.status === "pending") announce(`New request: ${title(record)}`);
+  for (const listener of sessionListeners) listener(record.session_id);
+}
+
+function sessionEvent(status: SessionStatus, event: Event): void {
+  const data = parse((event as MessageEvent<string>).data);
+  if (!isObject(data)) return;
+  const id = String(data["session_id"]);
+  const known = store.get().sessions.get(id);
+  if (known !== undefined) {
+    const updated = { ...known, status, updated_at: new Date().toISOString() };
+    store.set((state) => ({ sessions: store.changed(state.sessions, [[id, updated]]) }));
+  }
+  for (const listener of sessionListeners) listener(id);
+}

@@ -1,0 +1,165 @@
+// Whether a value fits a JSON Schema, as far as forms need it; the server has the last word.
+
+import { equal, isObject, RawNumber, type Json, type JsonObject } from "./json";
+
+export interface Wrong {
+  path: (string | number)[];
+  text: string;
+}
+
+export function resolve(schema: Json | undefined, root: Json): JsonObject {
+  let at: Json | undefined = schema;
+  for (let hops = 0; hops < 20 && isObject(at) && typeof at["$ref"] === "string"; hops++) {
+    const target = follow(at["$ref"], root);
+    if (target === undefined) return {};
+    const { $ref: _, ...beside } = at;
+    at = isObject(target) ? { ...target, ...beside } : target;
+  }
+  return isObject(at) ? at : {};
+}
+
+function follow(reference: string, root: Json): Json | undefined {
+  if (!reference.startsWith("#")) return undefined;
+  let at: Json | undefined = root;
+  for (const part of reference.slice(1).split("/").slice(1)) {
+    const key = decodeURIComponent(part).replace(/~1/g, "/").replace(/~0/g, "~");
+    if (Array.isArray(at)) at = at[Number(key)];
+    else at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
+  }
+  return at;
+}
+
+export function typesOf(schema: JsonObject): string[] {
+  const type = schema["type"];
+  return Array.isArray(type) ? type.map(String) : typeof type === "string" ? [type] : [];
+}
+
+export function typeOf(value: Json): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  if (value instanceof RawNumber) return /[.eE]/.test(value.digits) ? "number" : "integer";
+  if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
+  return typeof value;
+}
+
+const named: Record<string, string> = {
+  integer: "a whole number",
+  number: "a number",
+  string: "text",
+  boolean: "yes or no",
+  array: "a list",
+  object: "an object",
+  null: "nothing",
+};
+
+export function check(value: Json, schema: Json | undefined, root: Json, path: (string | number)[] = [], depth = 0): Wrong[] {
+  if (schema === false) return [{ path, text: "is not allowed here" }];
+  if (!isObject(schema) || depth > 40) return [];
+  const it = resolve(schema, root);
+  const wrong: Wrong[] = [];
+  const say = (text: string): void => void wrong.push({ path, text });
+  const types = typesOf(it);
+  const type = typeOf(value);
+  // An empty field.
+  if ((value === null || value === "") && types.length > 0 && !types.includes(type)) return [{ path, text: "is missing" }];
+  if (types.length > 0 && !types.includes(type) && !(type === "integer" && types.includes("number"))) {
+    return [{ path, text: `has to be ${types.map((one) => named[one] ?? one).join(" or ")}` }];
+  }
+  if (it["const"] !== undefined && !equal(value, it["const"])) say(`has to be ${JSON.stringify(it["const"])}`);
+  if (Array.isArray(it["enum"]) && !it["enum"].some((one) => equal(one, value))) {
+    say(`has to be one of ${it["enum"].map((one) => JSON.stringify(one)).join(", ")}`);
+  }
+  if (typeof value === "string") checkText(value, it, say);
+  if (type === "integer" || type === "number") checkNumber(Number(value), it, say);
+  if (Array.isArray(value)) {
+    if (below(value.length, it["minItems"])) say(`needs at least ${it["minItems"]}`);
+    if (above(value.length, it["maxItems"])) say(`takes at most ${it["maxItems"]}`);
+    if (it["uniqueItems"] === true && value.some((one, index) => value.findIndex((other) => equal(one, other)) !== index)) {
+      say("has something twice");
+    }
+    const first = Array.isArray(it["prefixItems"]) ? it["prefixItems"] : [];
+    value.forEach((one, index) => wrong.push(...check(one, first[index] ?? it["items"], root, [...path, index], depth + 1)));
+  }
+  if (isObject(value)) wrong.push(...checkMembers(value, it, root, path, depth));
+  wrong.push(...checkCombined(value, it, root, path, depth));
+  return wrong;
+}
+
+type Say = (text: string) => void;
+const below = (size: number, limit: Json | undefined): boolean => typeof limit === "number" && size < limit;
+const above = (size: number, limit: Json | undefined): boolean => typeof limit === "number" && size > limit;
+
+function checkText(value: string, it: JsonObject, say: Say): void {
+  const length = [...value].length;
+  if (below(length, it["minLength"])) say(it["minLength"] === 1 ? "is missing" : `needs at least ${it["minLength"]} characters`);
+  if (above(length, it["maxLength"])) say(`takes at most ${it["maxLength"]} characters`);
+  if (typeof it["pattern"] === "string") {
+    let pattern: RegExp | null = null;
+    try {
+      pattern = new RegExp(it["pattern"], "u");
+    } catch {
+      // Another dialect of patterns: the server knows it.
+    }
+    if (pattern !== null && !pattern.test(value)) say(`has to match ${it["pattern"]}`);
+  }
+}
+
+function checkNumber(value: number, it: JsonObject, say: Say): void {
+  if (below(value, it["minimum"])) say(`has to be at least ${it["minimum"]}`);
+  if (above(value, it["maximum"])) say(`has to be at most ${it["maximum"]}`);
+  if (typeof it["exclusiveMinimum"] === "number" && value <= it["exclusiveMinimum"]) say(`has to be more than ${it["exclusiveMinimum"]}`);
+  if (typeof it["exclusiveMaximum"] === "number" && value >= it["exclusiveMaximum"]) say(`has to be less than ${it["exclusiveMaximum"]}`);
+}
+
+function checkMembers(value: JsonObject, it: JsonObject, root: Json, path: (string | number)[], depth: number): Wrong[] {
+  const wrong: Wrong[] = [];
+  const properties = isObject(it["properties"]) ? it["properties"] : {};
+  const required = Array.isArray(it["required"]) ? it["required"].map(String) : [];
+  for (const name of required) if (!Object.hasOwn(value, name)) wrong.push({ path: [...path, name], text: "is missing" });
+  for (const [name, member] of Object.entries(value)) {
+    const rule = Object.hasOwn(properties, name) ? properties[name] : isObject(it["patternProperties"]) ? undefined : it["additionalProperties"];
+    wrong.push(...check(member, rule, root, [...path, name], depth + 1));
+  }
+  const size = Object.keys(value).length;
+  if (below(size, it["minProperties"])) wrong.push({ path, text: `needs at least ${it["minProperties"]}` });
+  if (above(size, it["maxProperties"])) wrong.push({ path, text: `takes at most ${it["maxProperties"]}` });
+  return wrong;
+}
+
+function checkCombined(value: Json, it: JsonObject, root: Json, path: (string | number)[], depth: number): Wrong[] {
+  const wrong: Wrong[] = [];
+  for (const part of Array.isArray(it["allOf"]) ? it["allOf"] : []) wrong.push(...check(value, part, root, path, depth + 1));
+  const choices = Array.isArray(it["anyOf"]) ? it["anyOf"] : Array.isArray(it["oneOf"]) ? it["oneOf"] : null;
+  if (choices !== null) {
+    const tried = choices.map((choice) => check(value, choice, root, path, depth + 1));
+    if (!tried.some((one) => one.length === 0)) {
+      // The choice that goes deepest is the one that was meant.
+      const deepest = tried.sort((one, other) => (other[0]?.path.length ?? 0) - (one[0]?.path.length ?? 0))[0];
+      wrong.push(...(deepest ?? [{ path, text: "does not fit" }]));
+    }
+  }
+  return wrong;
+}
+
+/** The schema of an edit's arguments; null where the tool has none that can be checked. */
+export function argsSchema(responseSchema: Json): JsonObject | null {
+  if (!isObject(responseSchema)) return null;
+  const args = isObject(responseSchema["$defs"]) ? responseSchema["$defs"]["args"] : undefined;
+  return isObject(args) ? args : null;
+}
+
+/** Where a form may begin: a default, an only choice, or nothing of the right kind. */
+export function blank(schema: Json | undefined, root: Json, depth = 0): Json {
+  const it = resolve(schema, root);
+  if (it["default"] !== undefined) return it["default"];
+  if (it["const"] !== undefined) return it["const"];
+  if (Array.isArray(it["enum"]) && it["enum"].length === 1) return it["enum"][0] ?? null;
+  const type = typesOf(it)[0];
+  if (type === "object" && depth < 6) {
+    const properties = isObject(it["properties"]) ? it["properties"] : {};
+    const required = Array.isArray(it["required"]) ? it["required"].map(String) : [];
+    const members = required.filter((name) => properties[name] !== undefined);
+    return Object.fromEntries(members.map((name) => [name, blank(properties[name], root, depth + 1)]));
+  }
+  return type === "array" ? [] : type === "string" ? "" : null;
+}

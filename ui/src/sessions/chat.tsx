@@ -1,0 +1,127 @@
+// Talking to an agent: what was said, what it says now, what it asks, and room for the next message.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { api, Problem } from "../api";
+import { Answer } from "../answer";
+import { questions, saysMore, title, toolArgs } from "../format";
+import { conversation } from "../inbox/context";
+import { Settled } from "../inbox/detail";
+import { kindOf } from "../inbox/row";
+import { onDelta } from "../live";
+import { Markdown } from "../markdown";
+import { Members, Plain } from "../shown";
+import { failed } from "../shell/notices";
+import { useStore } from "../store";
+import type { Interrupt, Message, Session } from "../types";
+import { Said, Thread } from "./thread";
+
+interface Speech {
+  attempt: number;
+  text: string;
+}
+
+export function Chat({ session }: { session: Session }) {
+  const id = session.session_id;
+  const [messages, setMessages] = useState<Message[] | null>(null);
+  const [sent, setSent] = useState<string | null>(null);
+  const [speech, setSpeech] = useState<ReadonlyMap<string, Speech>>(new Map());
+  const end = useRef<HTMLDivElement>(null);
+  const me = useStore((state) => state.me);
+  const canSend = me === null || me.scopes.some((scope) => scope === "send" || scope === "admin");
+  useEffect(() => {
+    let here = true;
+    conversation(id, session.status === "running" || session.status === "interrupted").then((list) => {
+      if (!here) return;
+      setMessages(list);
+      // What was said is among the messages now.
+      if (session.status === "idle" || session.status === "error") {
+        setSpeech(new Map());
+        setSent(null);
+      }
+    }).catch((error: unknown) => here && failed(error));
+    return () => {
+      here = false;
+    };
+  }, [id, session.status, session.updated_at]);
+  useEffect(
+    () =>
+      onDelta((delta) => {
+        const said = delta.delta?.content;
+        if (delta.session_id !== id || typeof said !== "string") return;
+        setSpeech((before) => {
+          const known = before.get(delta.step_id);
+          // A later attempt says it anew.
+          if (known !== undefined && known.attempt > delta.attempt) return before;
+          const text = known !== undefined && known.attempt === delta.attempt ? known.text + said : said;
+          return new Map(before).set(delta.step_id, { attempt: delta.attempt, text });
+        });
+      }),
+    [id],
+  );
+  const spoken = [...speech.values()].map((one) => one.text).join("");
+  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages, spoken.length > 0, sent, session.interrupts?.length]);
+  const open = session.interrupts ?? [];
+  const isBusy = session.status === "running" || session.status === "interrupted";
+  const isShown = sent !== null && messages?.at(-1)?.content === sent && messages.at(-1)?.role === "user";
+  return (
+    <>
+      <div class="conversation" role="log" aria-label="Conversation" tabIndex={0}>
+        {messages === null ? <p class="muted">Loading…</p> : <Thread messages={messages} />}
+        {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">Say something to begin.</p>}
+        <ol class="thread">
+          {sent !== null && !isShown && <Said message={{ role: "user", content: sent }} />}
+          {isBusy && spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
+        </ol>
+        {session.status === "running" && spoken === "" && <p class="working" role="status">The agent works…</p>}
+        {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}
+        {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
+        <div ref={end} />
+      </div>
+      {canSend && <Composer id={id} busy={isBusy} onSent={setSent} />}
+    </>
+  );
+}
+
+/** Keys mean this request only where there is no other. */
+function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
+  const now = useStore((state) => state.records.get(record.interrupt_id)) ?? record;
+  const held = useStore((state) => state.held.get(record.interrupt_id));
+  return (
+    <section class="card" aria-label={`Request: ${title(record)}`}>
+      <p class="facts"><span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>{record.agent !== null && <span><Plain text={record.agent} /></span>}</p>
+      <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto"><Plain text={title(record)} /></h2>
+      {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
+      {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 ? <Members value={record.payload} without={["type"]} /> : null}
+      {held !== undefined ? <p class="note">{held.label}. It is sent in a moment.</p> : now.status !== "pending" ? <Settled record={now} /> : <Answer record={now} keys={keys} />}
+    </section>
+  );
+}
+
+function Composer({ id, busy, onSent }: { id: string; busy: boolean; onSent: (text: string | null) => void }) {
+  const [text, setText] = useState("");
+  const [sending, setSending] = useState(false);
+  const area = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (!busy) area.current?.focus({ preventScroll: true });
+  }, [busy]);
+  const send = (event: Event): void => {
+    event.preventDefault();
+    const content = text.trim();
+    if (content === "" || busy || sending) return;
+    setSending(true);
+    onSent(content);
+    api.send(id, content).then(() => setText("")).catch((error: unknown) => {
+      onSent(null);
+      if (!(error instanceof Problem)) throw error;
+      failed(error);
+    }).finally(() => setSending(false));
+  };
+  return (
+    <form class="composer" onSubmit={send}>
+      <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={busy ? "The agent is at it; it takes the next message after that." : "Message"}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event)} />
+      <button type="submit" class="primary" disabled={busy || sending || text.trim() === ""}>Send</button>
+    </form>
+  );
+}

@@ -1,0 +1,68 @@
+// The journal of the newest turn, as a timeline.
+
+import { useEffect, useState } from "preact/hooks";
+import { api, Problem } from "../api";
+import { clock } from "../format";
+import { isObject, write, type Json } from "../json";
+import { failed } from "../shell/notices";
+import { Plain, Text } from "../shown";
+import type { JournalEntry, Session } from "../types";
+
+export function Journal({ session }: { session: Session }) {
+  const [entries, setEntries] = useState<JournalEntry[] | null>(null);
+  const [next, setNext] = useState<string | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    let here = true;
+    api.journal(session.session_id).then(
+      (page) => {
+        if (!here) return;
+        setEntries(page.items);
+        setNext(page.next);
+      },
+      (error: unknown) => here && setProblem(error instanceof Problem ? error.message : String(error)),
+    );
+    return () => {
+      here = false;
+    };
+  }, [session.session_id, session.status, session.updated_at]);
+  const more = (path: string): void =>
+    void api.nextJournal(path).then((page) => {
+      setEntries((before) => [...(before ?? []), ...page.items]);
+      setNext(page.next);
+    }).catch(failed);
+  if (problem !== null) return <p class="note bad">{problem}</p>;
+  if (entries === null) return <p class="muted">Loading…</p>;
+  if (entries.length === 0) return <p class="empty">There is no turn yet, or its journal was removed.</p>;
+  return (
+    <div class="timeline" tabIndex={0} role="region" aria-label="Journal of the newest turn">
+      <ol>{entries.map((entry) => <Entry key={entry.index} entry={entry} />)}</ol>
+      {next !== null && <button type="button" onClick={() => more(next)}>Show more</button>}
+    </div>
+  );
+}
+
+function Entry({ entry }: { entry: JournalEntry }) {
+  const { index, at, entry: word, kind, name, location, result, error } = entry;
+  return (
+    <li class={`entry-${word}`}>
+      <span class="number">{index}</span>
+      <div>
+        <p class="facts">
+          <strong>{word.replace(/_/g, " ")}</strong>
+          {kind != null && <span>{kind}</span>}
+          {name != null && <code><Plain text={name} /></code>}
+          {at != null && <time dateTime={at}>{clock(at)}</time>}
+          {location != null && <span class="where"><Plain text={location} /></span>}
+        </p>
+        {isObject(entry["message"]) && typeof entry["message"]["content"] === "string" && <p class="result"><Text text={entry["message"]["content"]} /></p>}
+        {error != null && <p class="result bad"><Text text={textOf(error)} /></p>}
+        {result != null && <details><summary>Result</summary><p class="result"><Text text={textOf(result)} /></p></details>}
+      </div>
+    </li>
+  );
+}
+
+function textOf(value: Json): string {
+  return typeof value === "string" ? value : write(value, 2);
+}

@@ -1,0 +1,62 @@
+// One session: the conversation, its journal, its grants.
+
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { api, Problem } from "../api";
+import { shortId } from "../format";
+import { onSession } from "../live";
+import { toSession, write, type SessionTab } from "../router";
+import { failed, notify } from "../shell/notices";
+import { Plain } from "../shown";
+import { has, JOURNAL } from "../store";
+import type { Session } from "../types";
+import { Chat } from "./chat";
+import { Grants } from "./grants";
+import { Journal } from "./journal";
+
+/** Errors whose journal is kept, so that the turn can be taken up again (docs/http.md). */
+const retried = new Set(["replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"]);
+const names: Record<SessionTab, string> = { chat: "Conversation", journal: "Journal", grants: "Grants" };
+
+export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
+  const [session, setSession] = useState<Session | null>(null);
+  const [missing, setMissing] = useState<string | null>(null);
+  const look = useCallback(async () => {
+    try {
+      setSession(await api.session(id));
+      setMissing(null);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setMissing(error.message);
+    }
+  }, [id]);
+  useEffect(() => {
+    void look();
+    return onSession((changed) => void ((changed === id || changed === "") && look()));
+  }, [look]);
+  const back = <a class="back" href={write({ page: "sessions", id: null, tab: "chat" })}>‹ Back</a>;
+  if (session === null) return <div class="detail">{back}{missing === null ? <p class="muted">Loading…</p> : <p class="note bad">{missing}</p>}</div>;
+  const act = (work: Promise<unknown>, done: string): void => void work.then(() => notify(done)).catch(failed);
+  const canRetry = session.status === "error" && retried.has(session.error_code ?? "");
+  return (
+    <article class="session">
+      {back}
+      <header class="head">
+        <p class="facts"><span class={`status ${session.status}`} role="status">{session.status}</span><span><Plain text={session.agent} /></span><span class="id">{session.session_id}</span></p>
+        <div class="bar">
+          <h1>Session {shortId(id)}</h1>
+          <div class="buttons small">
+            {(session.status === "running" || session.status === "interrupted") && <button type="button" onClick={() => act(api.cancel(id), "The turn is stopped.")}>Stop the turn</button>}
+            {canRetry && <button type="button" onClick={() => act(api.retry(id), "The turn goes on.")}>Retry</button>}
+          </div>
+        </div>
+        <nav class="boxes" aria-label="Session">
+          {(Object.keys(names) as SessionTab[]).filter((one) => one !== "journal" || has(JOURNAL)).map((one) => <a key={one} href={toSession(id, one)} aria-current={one === tab ? "page" : undefined}>{names[one]}</a>)}
+        </nav>
+      </header>
+      {missing !== null && <p class="note bad">{missing}</p>}
+      {tab === "chat" && <Chat session={session} />}
+      {tab === "journal" && <Journal session={session} />}
+      {tab === "grants" && <Grants id={id} />}
+    </article>
+  );
+}

@@ -1,0 +1,102 @@
+// Values of agents as a person may trust to see them: characters that hide or turn text around are shown by name.
+
+import { useState } from "preact/hooks";
+import { isObject, RawNumber, write, type Json, type JsonObject } from "./json";
+
+// Controls, direction marks, zero width, tags, fillers, private use and lone surrogates.
+const ODD =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ue000-\uf8ff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
+
+/** A text as it is, with its invisible characters made visible. */
+export function Plain({ text }: { text: string }) {
+  const all = [...text.matchAll(ODD)];
+  if (all.length === 0) return <>{text}</>;
+  const out = [];
+  let from = 0;
+  for (const found of all) {
+    const code = found[0].codePointAt(0) ?? 0;
+    // A joiner between two emoji is how families are written.
+    if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(text.slice(0, found.index))) continue;
+    out.push(text.slice(from, found.index));
+    out.push(<span class="odd" title="A character that cannot be seen">U+{code.toString(16).toUpperCase().padStart(4, "0")}</span>);
+    from = found.index + found[0].length;
+  }
+  return <>{[...out, text.slice(from)]}</>;
+}
+
+const LONG = 1_200;
+
+/** A text in full, or its beginning and how much more there is. */
+export function Text({ text }: { text: string }) {
+  const [whole, setWhole] = useState(false);
+  if (text.length <= LONG || whole) return <Plain text={text} />;
+  return (
+    <>
+      <Plain text={text.slice(0, LONG)} />…{" "}
+      <button type="button" class="link" onClick={() => setWhole(true)}>
+        Show all {text.length.toLocaleString()} characters
+      </button>
+    </>
+  );
+}
+
+const MOST_ROWS = 60;
+
+/** A value: objects and lists as tables, texts as they are, everything else as JSON. */
+export function Value({ value, depth = 0 }: { value: Json; depth?: number }) {
+  if (typeof value === "string") {
+    if (value === "") return <span class="muted">empty text</span>;
+    return <span class={value.includes("\n") ? "text block" : "text"} dir="auto"><Text text={value} /></span>;
+  }
+  if (value === null || typeof value === "boolean" || typeof value === "number" || value instanceof RawNumber) {
+    return <span class="literal">{value === null ? "null" : String(value)}</span>;
+  }
+  const size = Array.isArray(value) ? value.length : Object.keys(value).length;
+  if (size === 0) return <span class="muted">{Array.isArray(value) ? "empty list" : "empty object"}</span>;
+  if (depth >= 6) return <Text text={write(value)} />;
+  if (Array.isArray(value)) {
+    if (value.every((one) => typeof one !== "object" || one === null)) {
+      return <ul class="values plain"><More items={value} show={(one) => <li><Value value={one} depth={depth + 1} /></li>} /></ul>;
+    }
+    return <ol class="values"><More items={value} show={(one) => <li><Value value={one} depth={depth + 1} /></li>} /></ol>;
+  }
+  return <Members value={value} depth={depth} />;
+}
+
+function More({ items, show }: { items: Json[]; show: (item: Json) => preact.JSX.Element }) {
+  const [all, setAll] = useState(items.length <= MOST_ROWS);
+  return (
+    <>
+      {(all ? items : items.slice(0, MOST_ROWS)).map(show)}
+      {!all && <li><button type="button" class="link" onClick={() => setAll(true)}>Show all {items.length.toLocaleString()}</button></li>}
+    </>
+  );
+}
+
+/** The members of an object, one a row. */
+export function Members({ value, depth = 0, without = [] }: { value: JsonObject; depth?: number; without?: string[] }) {
+  const members = Object.entries(value).filter(([name]) => !without.includes(name));
+  if (members.length === 0) return <p class="muted">Nothing more.</p>;
+  return (
+    <table class={depth === 0 ? "members" : "members inner"}>
+      <tbody>
+        {members.map(([name, one]) => (
+          <tr key={name}>
+            <th scope="row"><Plain text={name} /></th>
+            <td><Value value={one} depth={depth + 1} /></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** JSON as it is. */
+export function Source({ value, label }: { value: Json; label: string }) {
+  const text = write(value, 2);
+  return (
+    <pre class="source" tabIndex={0} aria-label={label}>
+      <code>{isObject(value) || Array.isArray(value) ? <Plain text={text} /> : text}</code>
+    </pre>
+  );
+}

@@ -1,0 +1,103 @@
+// What the server sends: the interrupt record, sessions and messages, as docs/http.md has them.
+
+import type { Json, JsonObject } from "./json";
+
+export type InterruptStatus = "pending" | "resolved" | "expired" | "cancelled";
+export type DecisionKind = "approve" | "edit" | "reject" | "respond";
+export type SessionStatus = "idle" | "running" | "interrupted" | "error";
+
+export interface Interrupt {
+  interrupt_id: string;
+  session_id: string;
+  turn_id: string;
+  type: string;
+  payload: JsonObject;
+  status: InterruptStatus;
+  message: string | null;
+  response_schema: Json;
+  allowed_decisions: DecisionKind[] | null;
+  tool_call_id: string | null;
+  agent: string | null;
+  rule: string | null;
+  args_digest: string | null;
+  created_at: string;
+  expires_at: string | null;
+  value: Json;
+  resolved_by: string | null;
+  resolved_at: string | null;
+  metadata: JsonObject | null;
+  tool_source?: string;
+  sent_by?: string | null;
+  approvers?: string[] | null;
+  claimed_by?: string | null;
+  claimed_until?: string | null;
+  snoozed_by?: string | null;
+  snoozed_until?: string | null;
+}
+
+export interface ToolCall {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+export interface Message {
+  role: "system" | "user" | "assistant" | "tool";
+  content?: string | null;
+  reasoning?: string | null;
+  tool_calls?: ToolCall[] | null;
+  tool_call_id?: string | null;
+  name?: string | null;
+}
+
+export interface SessionSummary {
+  session_id: string;
+  status: SessionStatus;
+  total_messages: number;
+  created_at: string;
+  updated_at: string;
+  agent: string;
+}
+
+export interface Session extends SessionSummary {
+  response: Message | null;
+  error: string | null;
+  error_code: string | null;
+  interrupts: Interrupt[] | null;
+}
+
+export interface Grant {
+  grant_id: string;
+  agent: string | null;
+  tool: string;
+  tool_source?: string;
+  decision: "approve" | "reject";
+  reason: string | null;
+  created_at: string;
+  created_by: string | null;
+}
+
+export interface JournalEntry {
+  index: number;
+  at: string | null;
+  entry: string;
+  kind?: string | null;
+  name?: string | null;
+  location?: string | null;
+  result?: Json;
+  error?: Json;
+  [member: string]: Json | undefined;
+}
+
+export interface Me {
+  name: string | null;
+  scopes: string[];
+  groups: string[];
+  authentication: boolean;
+}
+
+export interface FieldError {
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+}
