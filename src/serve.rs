@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,9 +80,13 @@ pub struct Config {
     pub shutdown_timeout: f64,
     /// See [`HttpSettings::allowed_hosts`].
     pub allowed_hosts: Vec<String>,
+    /// Allow an address that others can reach without any key.
+    pub insecure: bool,
+    /// See [`HttpSettings::rate_limit`]; 0 for no limit.
+    pub rate_limit: f64,
     /// See [`HttpSettings::ui`].
     pub ui: bool,
-    /// The key that clients must send.
+    /// A key with all scopes, besides those of the store.
     pub api_key: Option<String>,
     /// See [`Settings::webhook_secret`].
     pub webhook_secret: Option<String>,
@@ -117,6 +121,11 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// Anybody could answer.
+    #[error(
+        "--host: {0} can be reached from other machines, and anybody there could answer for you: the store has no key"
+    )]
+    Exposed(IpAddr),
     /// There are no workers.
     #[error(transparent)]
     Workers(#[from] settings::StartError),
@@ -136,7 +145,9 @@ impl StartError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Workers(error) if error.is_agents() => "agent",
-            Self::Store(_) | Self::Policy(_) | Self::Engine(engine::StartError::Webhooks(_)) => "usage",
+            Self::Exposed(_) | Self::Store(_) | Self::Policy(_) | Self::Engine(engine::StartError::Webhooks(_)) => {
+                "usage"
+            }
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
             _ => "runtime",
         }
@@ -148,6 +159,10 @@ impl StartError {
             Self::Listen { port, source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some(format!("another program listens on port {port}; choose another with --port, or 0 for a free one"))
             }
+            Self::Exposed(_) => Some(
+                "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
+                    .to_owned(),
+            ),
             Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
             Self::Workers(settings::StartError::AgentImport { hint, .. }) => hint.clone(),
             Self::Store(error) => Some(error.hint().to_owned()),
@@ -191,6 +206,10 @@ impl Running {
         let started = async {
             let store = open::open(&config.store)?;
             let engine = Engine::start(engine_settings(&config), store).await?;
+            let is_guarded = config.insecure || config.api_key.is_some() || engine.known().has_any();
+            if !is_guarded && !address.ip().to_canonical().is_loopback() {
+                return Err(StartError::Exposed(address.ip()));
+            }
             if let Some((path, rules)) = policy {
                 engine.follow_policy(path, rules);
             }
@@ -209,6 +228,7 @@ impl Running {
         let stop_http = CancellationToken::new();
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
+            rate_limit: Some(config.rate_limit).filter(|rate| *rate > 0.0),
             allowed_hosts: config.allowed_hosts,
             ui: config.ui,
             max_body: config.max_body,

@@ -20,11 +20,14 @@ __all__ = [
     "check_payload",
     "check_questions",
     "check_response_schema",
+    "create_key",
     "digest",
     "edited_text",
     "init_logging",
+    "list_keys",
     "read_decision",
     "rejection_text",
+    "revoke_key",
     "to_json",
     "try_policy",
     "validate",
@@ -310,6 +313,17 @@ class Server:
 
     def wait(self) -> None:
         """Blocks until the server does not serve any more."""
+
+def create_key(address: str, name: str, scopes: list[str], groups: list[str]) -> tuple[dict[str, Any], str]:
+    """Makes a key in the store at `address`, which is made where it is missing: the key as `GET /keys` lists it, and
+    its secret. Raises `StoreError`, and `HitlError` with the code of what is wrong.
+    """
+
+def list_keys(address: str) -> list[dict[str, Any]]:
+    """The keys of the store at `address`, whoever has it. Raises `StoreError`."""
+
+def revoke_key(address: str, name: str) -> None:
+    """Revokes the key with this name in the store at `address`. Raises `StoreError`, and `HitlError`."""
 
 @final
 class StoredSessions:

@@ -69,6 +69,8 @@ class ServeOptions:
     api_key: str | None = None
     insecure: bool = False
     """Allow an address that others can reach without an API key."""
+    rate_limit: float = 0.0
+    """Requests a second of one key, or of one address where there is no key; 0 is no limit."""
     allowed_hosts: Sequence[str] = ()
     """Names (`name` or `name:port`) by which requests may call the server, besides its address and loopback."""
     ui: bool = True
@@ -141,11 +143,14 @@ class ServeOptions:
             raise InvalidOption("--host", "is empty", "leave it out to listen on 127.0.0.1")
         if not 0 <= self.port <= 65_535:
             raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
-        if not is_loopback(self.host) and self.api_key is None and not self.insecure:
+        # A store that exists may hold keys; the server looks when it has opened it.
+        may_have_keys = self.store != "memory" and Path(self.store.removeprefix("sqlite:")).exists()
+        if not (is_loopback(self.host) or self.api_key is not None or self.insecure or may_have_keys):
             raise InvalidOption(
                 "--host",
                 f"{self.host} can be reached from other machines, and anybody there could answer for you",
-                "add --api-key (or --api-key-file), or --insecure if the network itself is guarded",
+                "make a key with `hitl keys create`, add --api-key (or --api-key-file), or --insecure if the network "
+                "itself is guarded",
             )
 
     def _check_store(self) -> None:

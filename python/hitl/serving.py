@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from hitl import _core
     from hitl.worker.inprocess import InProcessWorker
 
-HELD_BACK = ("HITL_API_KEY", "HITL_API_KEY_FILE", "HITL_WEBHOOK_SECRET", "HITL_STATE_KEY", "HITL_STORE")
-"""Variables that no worker gets: what an agent's tools can read, they can use against the person who is asked."""
+_HELD_BACK = re.compile(r"HITL_(STORE|WEBHOOK|(.*_)?(API_KEY|STATE_KEY|SECRET|TOKEN)(_FILE)?)")
 
-_PYTHON_ONLY = ("agent", "log_level", "log_format", "insecure")
+_PYTHON_ONLY = ("agent", "log_level", "log_format")
 """Options that the core has no use for, or in another form."""
 
 _EXIT_CODES = {"usage": 2, "agent": 3}
@@ -36,6 +36,14 @@ _INTERRUPTED = 130
 
 _ONE_PRESS = 0.5
 """Seconds within which signals are one: `uv run` may pass on the Ctrl-C that the terminal has sent to all."""
+
+
+def worker_environment() -> dict[str, str]:
+    """This process's environment without what no worker gets: keys, secrets, and where the store is.
+
+    What an agent's tools can read, they can use against the person who is asked.
+    """
+    return {name: value for name, value in os.environ.items() if not _HELD_BACK.fullmatch(name.upper())}
 
 
 class ServeError(HitlError):
@@ -135,7 +143,7 @@ class Server:
             del settings[name]
         settings["python"] = sys.executable
         settings["working_dir"] = str(Path.cwd())
-        settings["environment"] = {name: value for name, value in os.environ.items() if name not in HELD_BACK}
+        settings["environment"] = worker_environment()
         loaded = None if isinstance(options.agent, str) else as_agent(options.agent)
         settings["agent"] = options.agent if loaded is None else loaded.name
         core = _core.Server(settings)

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::access::Scope;
 use super::session::Status;
 use super::time::Timestamp;
 
@@ -143,6 +144,15 @@ pub enum Error {
     /// No such grant, or not of this session.
     #[error("Unknown grant_id: {0}")]
     UnknownGrant(String),
+    /// No such key, or revoked already.
+    #[error("Unknown key_id: {0}")]
+    UnknownKey(String),
+    /// A key that is not revoked has the name.
+    #[error("There is a key named {0} already")]
+    KeyExists(String),
+    /// The caller's key may not do this.
+    #[error("This needs a key with the scope {0}")]
+    MissingScope(Scope),
     /// Somebody answered before, with another value.
     #[error("Interrupt already resolved")]
     AlreadyResolved {
@@ -269,6 +279,9 @@ impl Error {
             Self::ShuttingDown => "shutting_down",
             Self::UnknownInterrupt(_) => "unknown_interrupt",
             Self::UnknownGrant(_) => "unknown_grant",
+            Self::UnknownKey(_) => "unknown_key",
+            Self::KeyExists(_) => "key_exists",
+            Self::MissingScope(_) => "missing_scope",
             Self::AlreadyResolved { .. } => "already_resolved",
             Self::InterruptClaimed { .. } => "interrupt_claimed",
             Self::InterruptCancelled => "interrupt_cancelled",

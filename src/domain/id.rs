@@ -31,6 +31,10 @@ macro_rules! id {
 }
 
 id!(
+    /// One key.
+    KeyId
+);
+id!(
     /// One conversation.
     SessionId
 );

@@ -1,10 +1,10 @@
-//! The one place that reads the wall clock and draws ids.
+//! The one place that reads the wall clock, and draws ids and secrets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use crate::domain::{GrantId, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, GrantId, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 
 /// The time.
 pub fn now() -> Timestamp {
@@ -30,4 +30,19 @@ pub fn interrupt_id() -> InterruptId {
 /// A new grant's id.
 pub fn grant_id() -> GrantId {
     GrantId(Uuid::now_v7())
+}
+
+/// A new key's id.
+pub fn key_id() -> KeyId {
+    KeyId(Uuid::now_v7())
+}
+
+/// What a secret is made of: bytes that nobody can guess.
+///
+/// # Errors
+/// [`Error::Internal`] where the system gives none.
+pub fn random() -> Result<[u8; 32], Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Internal(format!("no random bytes: {error}")))?;
+    Ok(bytes)
 }

@@ -8,6 +8,7 @@
 //! has come ([`due`]) after it was parked ([`parking`]), because its worker or server was lost ([`recovery`]), or because
 //! it is retried ([`retry`]). Which of them are at work is [`slots`]' to say, which are in memory [`live`]'s.
 
+pub mod access;
 pub mod answers;
 mod append;
 pub mod audit;
@@ -50,6 +51,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::Error;
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
+use access::Keyring;
 use bells::Bells;
 use dispatch::Dispatch;
 use due::Alarm;
@@ -80,6 +82,7 @@ pub struct Engine {
     counters: Counters,
     pending: Pending,
     policies: Policies,
+    keyring: Keyring,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
     /// The server stops: nothing new is taken, pollers and listeners go home.
@@ -107,6 +110,7 @@ impl Engine {
     pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
         let stopping = CancellationToken::new();
         let last_event = store.query(|reader| reader.last_event()).await?;
+        let keyring = Keyring::load(store.as_ref()).await?;
         // A run calls nobody, and a client costs more than the rest of its engine.
         let webhooks = if settings.one_run {
             None
@@ -128,6 +132,7 @@ impl Engine {
             counters: Counters::default(),
             pending: Pending::default(),
             policies: Policies::default(),
+            keyring,
             run_over: OnceLock::new(),
             stopping,
             stopped: CancellationToken::new(),

@@ -4,6 +4,7 @@ mod audit;
 mod checks;
 mod convert;
 mod errors;
+mod keys;
 mod logging;
 mod policy;
 mod read;
@@ -32,5 +33,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     states::register(module)?;
     server::register(module)?;
     store::register(module)?;
+    keys::register(module)?;
     checks::register(module)
 }

@@ -1,6 +1,6 @@
 //! What handlers share, and the router that they make.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -9,15 +9,16 @@ use axum::middleware;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::auth::Keys;
+use super::auth::Gate;
 use super::body::Limits;
 use super::error::ServerError;
 use super::hosts::Hosts;
+use super::limits::Buckets;
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use super::{
-    audit, docs, events, front, grants, health, holds, interrupts, journal, messages, metrics, openapi, resume,
-    sessions, ui, unread,
+    audit, docs, events, front, grants, health, holds, interrupts, journal, keys, messages, metrics, openapi, resume,
+    sessions, sign_in, ui, unread,
 };
 use crate::engine::Engine;
 
@@ -28,7 +29,9 @@ pub struct App {
     /// Settings of the server.
     pub settings: HttpSettings,
     /// Who is let in.
-    pub keys: Keys,
+    pub gate: Gate,
+    /// How often; `None` where nothing is set.
+    pub rates: Option<Buckets<Asking>>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -36,6 +39,15 @@ pub struct App {
     /// Cancelled when the server begins to stop: polls answer and event streams end.
     pub stopping: CancellationToken,
     document_json: OnceLock<Bytes>,
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Asking {
+    /// Those of a key, from wherever.
+    Key(Arc<str>),
+    /// Those of an address, where nobody shows a key.
+    Address(Option<IpAddr>),
 }
 
 /// A handler's view of [`App`].
@@ -49,7 +61,8 @@ impl App {
     pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr) -> Arc<Self> {
         let documented = routes().into_openapi().paths.paths;
         Arc::new(Self {
-            keys: Keys::new(&settings.api_keys),
+            gate: Gate::new(&settings),
+            rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.keys().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -112,6 +125,8 @@ fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
         .merge(holds::routes())
         .merge(events::routes())
         .merge(audit::routes())
+        .merge(keys::routes())
+        .merge(sign_in::routes())
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())

@@ -1,57 +1,138 @@
-//! Who calls: API keys, compared in constant time.
+//! Who calls: a key, or the cookie of somebody who has signed in with one.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
-use sha2::{Digest, Sha256};
+use axum::http::{HeaderMap, Method};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use super::error::ServerError;
-use super::settings::ApiKey;
+use super::limits::Buckets;
+use super::settings::{ApiKey, HttpSettings};
 use crate::domain::Error;
-use crate::domain::access::{Actor, Scopes};
+use crate::domain::access::{Actor, Digest, Scopes, digest};
+use crate::engine::Engine;
 
-/// The keys that are let in. Digests of equal length are compared, so that neither content nor length of a key shows in
-/// the time it takes.
-pub struct Keys {
-    keys: Vec<(Actor, [u8; 32])>,
+/// The cookie of somebody who has signed in.
+pub const COOKIE_NAME: &str = "hitl_sign_in";
+/// How many pairs of address and key are remembered.
+const MANY: usize = 4096;
+
+/// Who is let in.
+pub struct Gate {
+    /// The keys of the settings, which may do everything.
+    settings: Vec<(Actor, Digest)>,
+    wrong: Buckets<Option<IpAddr>>,
+    /// Which keys have been right from which address. Whoever guesses keys from there does not shut these out.
+    right: Mutex<HashSet<(Option<IpAddr>, Digest)>>,
 }
 
 /// Where a connection comes from. Put into its requests, which a handler sees as a part of the [`Actor`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-impl Keys {
-    /// The keys of the settings.
-    pub fn new(keys: &[ApiKey]) -> Self {
+/// What a request shows of itself.
+enum Credentials {
+    None,
+    /// A key, by its digest.
+    Key(Digest),
+    /// A cookie, by its digest.
+    Cookie(Digest),
+}
+
+impl Gate {
+    /// Lets in the keys of the settings, and those of the store.
+    pub fn new(settings: &HttpSettings) -> Self {
         let known = |key: &ApiKey| (Actor::named(&key.name, Scopes::ALL, &[]), digest(key.key.as_bytes()));
-        Self { keys: keys.iter().map(known).collect() }
+        let wrong = Buckets::new(settings.wrong_keys, settings.wrong_keys_a_minute / 60.0);
+        Self { settings: settings.api_keys.iter().map(known).collect(), wrong, right: Mutex::default() }
     }
 
-    /// Who sent these headers; its address is not among them.
+    /// Whether anybody has to show anything: not while there has never been a key.
+    pub fn is_shut(&self, engine: &Engine) -> bool {
+        !self.settings.is_empty() || engine.known().has_any()
+    }
+
+    /// Who sent a request with these headers, and from where.
     ///
     /// # Errors
-    /// [`ServerError::Unauthorized`] where there are keys and the headers hold none of them.
-    pub fn actor(&self, headers: &HeaderMap) -> Result<Actor, ServerError> {
-        if self.keys.is_empty() {
-            return Ok(Actor::anyone());
+    /// [`ServerError::Unauthorized`] where there are keys and this is none of them, [`ServerError::RateLimited`],
+    /// [`ServerError::CrossSiteRequest`].
+    pub fn actor(
+        &self,
+        engine: &Engine,
+        method: &Method,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Actor, ServerError> {
+        if !self.is_shut(engine) {
+            return Ok(Actor::anyone().at(address));
         }
-        let given = digest(bearer(headers).ok_or(ServerError::Unauthorized)?);
-        // All keys are looked at, whichever fits: 0 is none, n is the n-th.
+        match credentials(headers)? {
+            Credentials::None => Err(ServerError::Unauthorized),
+            Credentials::Key(key) => self.holder(engine, key, address),
+            Credentials::Cookie(token) => {
+                let key = engine.signed_in(&token).ok_or(ServerError::Unauthorized)?;
+                let actor = self.find(engine, &key).ok_or(ServerError::Unauthorized)?;
+                if !matches!(*method, Method::GET | Method::HEAD) && !is_same_origin(headers) {
+                    return Err(ServerError::CrossSiteRequest);
+                }
+                Ok(actor.at(address))
+            }
+        }
+    }
+
+    /// Whose key this is, shown from `address`.
+    ///
+    /// # Errors
+    /// [`ServerError::Unauthorized`]; [`ServerError::RateLimited`] after too many wrong ones, for right ones too: nobody
+    /// who guesses gets to know.
+    pub fn holder(&self, engine: &Engine, key: Digest, address: Option<IpAddr>) -> Result<Actor, ServerError> {
+        let now = Instant::now();
+        let found = self.find(engine, &key);
+        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(actor) = found else {
+            right.remove(&(address, key));
+            return Err(self
+                .wrong
+                .take(address, now)
+                .map_or_else(ServerError::RateLimited, |()| ServerError::Unauthorized));
+        };
+        if !right.contains(&(address, key)) {
+            self.wrong.look(&address, now).map_err(ServerError::RateLimited)?;
+            if right.len() >= MANY {
+                right.clear();
+            }
+            right.insert((address, key));
+        }
+        Ok(actor.at(address))
+    }
+
+    fn find(&self, engine: &Engine, key: &Digest) -> Option<Actor> {
+        // All keys are looked at, whichever fits: 0 is none, n is the n-th. Digests of equal length are compared, so that
+        // neither content nor length of a key shows in the time it takes.
         let mut found = 0_u32;
-        for (number, (_, wanted)) in (1_u32..).zip(&self.keys) {
-            found.conditional_assign(&number, wanted.ct_eq(&given));
+        for (number, (_, wanted)) in (1_u32..).zip(&self.settings) {
+            found.conditional_assign(&number, wanted.ct_eq(key));
         }
-        let index = (found as usize).checked_sub(1).ok_or(ServerError::Unauthorized)?;
-        self.keys.get(index).map(|(actor, _)| actor.clone()).ok_or(ServerError::Unauthorized)
+        let stored = engine.known().holder(key);
+        let of_settings = (found as usize).checked_sub(1).and_then(|index| self.settings.get(index));
+        of_settings.map(|(actor, _)| actor.clone()).or(stored)
     }
 }
 
-fn digest(key: &[u8]) -> [u8; 32] {
-    Sha256::digest(key).into()
+fn credentials(headers: &HeaderMap) -> Result<Credentials, ServerError> {
+    // A program's key comes first: a browser that has signed in may have to show another one.
+    if headers.contains_key(AUTHORIZATION) {
+        let key = bearer(headers).ok_or(ServerError::Unauthorized)?;
+        return Ok(Credentials::Key(digest(key)));
+    }
+    Ok(cookie(headers).map_or(Credentials::None, |token| Credentials::Cookie(digest(token.as_bytes()))))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
@@ -62,6 +143,26 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, key) = value.as_bytes().split_at_checked(6)?;
     let key = key.strip_prefix(b" ")?.trim_ascii();
     (scheme.eq_ignore_ascii_case(b"bearer") && !key.is_empty()).then_some(key)
+}
+
+/// The token of the sign-in, if the browser sends one.
+pub fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, value)| *name == COOKIE_NAME && !value.is_empty()).map(|(_, token)| token)
+}
+
+/// Whether the browser says that one of our own pages asks. Stricter than [`super::hosts`]: another port of the same
+/// machine is the same site to `SameSite`, and somebody else's page.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    match headers.get(ORIGIN) {
+        Some(_) => {
+            let origin = text(ORIGIN).and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+            origin.zip(text(HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
+        }
+        None => headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin"),
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Actor {
@@ -76,37 +177,62 @@ impl<S: Send + Sync> FromRequestParts<S> for Actor {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
-    fn keys() -> Keys {
-        let key = |name: &str, key: &str| ApiKey { name: name.to_owned(), key: key.to_owned() };
-        Keys::new(&[key("ada", "first"), key("bob", "second")])
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+        HeaderMap::from_iter(pairs)
     }
 
-    fn caller_of(value: &'static str) -> Result<Option<String>, ServerError> {
-        let headers = HeaderMap::from_iter([(AUTHORIZATION, axum::http::HeaderValue::from_static(value))]);
-        keys().actor(&headers).map(|actor| actor.name().map(str::to_owned))
-    }
-
-    #[test]
-    fn a_key_is_known_by_its_name_whatever_the_case_of_the_scheme() {
-        assert_eq!(caller_of("Bearer first"), Ok(Some("ada".to_owned())));
-        assert_eq!(caller_of("bEARER second"), Ok(Some("bob".to_owned())));
-    }
-
-    #[test]
-    fn anything_else_is_refused() {
-        for value in
-            ["Bearer third", "Bearer ", "Bearer", "first", "Basic first", "Bearerfirst", "Bearer firs", "B", ""]
-        {
-            assert_eq!(caller_of(value), Err(ServerError::Unauthorized), "{value:?}");
+    fn shown(value: &'static str) -> Option<Digest> {
+        match credentials(&headers(&[("authorization", value)])) {
+            Ok(Credentials::Key(key)) => Some(key),
+            _ => None,
         }
-        assert_eq!(keys().actor(&HeaderMap::new()), Err(ServerError::Unauthorized));
     }
 
     #[test]
-    fn without_keys_everybody_is_let_in() {
-        assert_eq!(Keys::new(&[]).actor(&HeaderMap::new()), Ok(Actor::anyone()));
+    fn a_key_is_read_whatever_the_case_of_the_scheme() {
+        assert_eq!(shown("Bearer first"), Some(digest(b"first")));
+        assert_eq!(shown("bEARER first"), Some(digest(b"first")));
+    }
+
+    #[test]
+    fn what_is_no_bearer_is_no_key_and_no_cookie_takes_its_place() {
+        for value in ["Bearer ", "Bearer", "first", "Basic first", "Bearerfirst", "B", ""] {
+            assert_eq!(shown(value), None, "{value:?}");
+        }
+        let both = headers(&[("authorization", "Basic x"), ("cookie", "hitl_sign_in=token")]);
+        assert!(matches!(credentials(&both), Err(ServerError::Unauthorized)));
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        assert_eq!(cookie(&headers(&[("cookie", "a=b; hitl_sign_in=token; c=d")])), Some("token"));
+        for other in ["hitl_sign_in=", "xhitl_sign_in=token", "hitl_sign_in", ""] {
+            assert_eq!(cookie(&headers(&[("cookie", other)])), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_pages_are_of_the_same_origin() {
+        let host = ("host", "hitl.example:8000");
+        for (pairs, same) in [
+            (vec![host, ("origin", "http://hitl.example:8000")], true),
+            (vec![host, ("origin", "https://HITL.example:8000")], true),
+            (vec![host, ("origin", "http://hitl.example:3000")], false),
+            (vec![host, ("origin", "http://hitl.example")], false),
+            (vec![host, ("origin", "null")], false),
+            (vec![host, ("origin", "http://hitl.example:3000"), ("sec-fetch-site", "same-origin")], false),
+            (vec![host, ("sec-fetch-site", "same-origin")], true),
+            (vec![host, ("sec-fetch-site", "same-site")], false),
+            (vec![host, ("sec-fetch-site", "none")], false),
+            (vec![host], false),
+        ] {
+            assert_eq!(is_same_origin(&headers(&pairs)), same, "{pairs:?}");
+        }
     }
 
     #[test]

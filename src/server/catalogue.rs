@@ -52,7 +52,13 @@ causes! {
         "Choose a UUID, such as `550e8400-e29b-41d4-a716-446655440000`.";
     UNAUTHORIZED UNAUTHORIZED "unauthorized", "API key missing or wrong",
         "A valid API key is required: send it as Authorization: Bearer <key>",
-        "Send `Authorization: Bearer <key>` with a key that the server was started with (`--api-key`).";
+        "Send `Authorization: Bearer <key>` with the key of `--api-key`, or one that `hitl keys create` gave and that is not revoked.";
+    MISSING_SCOPE FORBIDDEN "missing_scope", "Key lacks a scope",
+        "This needs a key with the scope <scope>",
+        "Use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one.";
+    CROSS_SITE_REQUEST FORBIDDEN "cross_site_request", "Request of another site",
+        "A signed-in browser may only act from this server's own pages",
+        "Programs send `Authorization: Bearer <key>`, and no cookie.";
     FOREIGN_HOST FORBIDDEN "foreign_host", "Host is not allowed",
         "Host <host> is not allowed; the server can be started with --allowed-host to allow it",
         "Call the server by the address it listens on, or start it with `--allowed-host NAME`.";
@@ -74,6 +80,9 @@ causes! {
     UNKNOWN_GRANT NOT_FOUND "unknown_grant", "Unknown grant",
         "Unknown grant_id: <id>",
         "List the session's grants (`GET /sessions/{id}/grants`); it may have been revoked, or replaced by a later one.";
+    UNKNOWN_KEY NOT_FOUND "unknown_key", "Unknown key",
+        "Unknown key_id: <id>",
+        "List the keys (`GET /keys`, `hitl keys list`); it may have been revoked before.";
     METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method_not_allowed", "Method not allowed",
         "Method <method> is not allowed here",
         "Use one of the methods in the `Allow` header.";
@@ -98,6 +107,9 @@ causes! {
     NOTHING_TO_RETRY CONFLICT "nothing_to_retry", "No turn to retry",
         "Session has no turn to retry",
         "Only a turn that failed with its journal kept can be taken up again: read the session's `error_code`, or send the message again.";
+    KEY_EXISTS CONFLICT "key_exists", "Key name taken",
+        "There is a key named <name> already",
+        "Choose another name, or revoke that key first.";
     ALREADY_RESOLVED CONFLICT "already_resolved", "Interrupt already resolved",
         "Interrupt already resolved",
         "Somebody else was first, with another answer; `resolved_by` and `resolved_at` say who and when.";
@@ -179,6 +191,9 @@ causes! {
     RUN_STATE_INVALID UNPROCESSABLE_ENTITY "run_state_invalid", "Not a run state",
         "Not a run state: <what is wrong>",
         "Send what `RunState.to_string()` or `GET /sessions/{id}/run-state` gave, unchanged.";
+    RATE_LIMITED TOO_MANY_REQUESTS retry 1 "rate_limited", "Too many requests",
+        "Too many requests; try again in <seconds> s",
+        "Try again after `Retry-After` seconds. Wrong keys are counted by address, requests by key (`--rate-limit`).";
     INTERNAL INTERNAL_SERVER_ERROR "internal", "Internal error",
         "Internal error; the server's log has the details",
         "A fault of hitl itself: please report it with the server's log.";
@@ -214,6 +229,9 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::ShuttingDown => &SHUTTING_DOWN,
         Error::UnknownInterrupt(_) => &UNKNOWN_INTERRUPT,
         Error::UnknownGrant(_) => &UNKNOWN_GRANT,
+        Error::UnknownKey(_) => &UNKNOWN_KEY,
+        Error::KeyExists(_) => &KEY_EXISTS,
+        Error::MissingScope(_) => &MISSING_SCOPE,
         Error::AlreadyResolved { .. } => &ALREADY_RESOLVED,
         Error::InterruptClaimed { .. } => &INTERRUPT_CLAIMED,
         Error::InterruptCancelled => &INTERRUPT_CANCELLED,

@@ -21,6 +21,12 @@ pub enum ServerError {
     /// No key, or a wrong one.
     #[error("A valid API key is required: send it as Authorization: Bearer <key>")]
     Unauthorized,
+    /// A browser's cookie, and a page that is not this server's.
+    #[error("A signed-in browser may only act from this server's own pages")]
+    CrossSiteRequest,
+    /// Too many requests, or too many wrong keys; seconds until the next is looked at.
+    #[error("Too many requests; try again in {0} s")]
+    RateLimited(u32),
     /// `Host` names another server.
     #[error("Host {0:?} is not allowed; the server can be started with --allowed-host to allow it")]
     ForeignHost(String),
@@ -64,6 +70,8 @@ impl ServerError {
             Self::Domain(error) => catalogue::cause_of(error),
             Self::InvalidHost => &catalogue::INVALID_HOST,
             Self::Unauthorized => &catalogue::UNAUTHORIZED,
+            Self::CrossSiteRequest => &catalogue::CROSS_SITE_REQUEST,
+            Self::RateLimited(_) => &catalogue::RATE_LIMITED,
             Self::ForeignHost(_) => &catalogue::FOREIGN_HOST,
             Self::ForeignOrigin(_) => &catalogue::FOREIGN_ORIGIN,
             Self::NotFound => &catalogue::NOT_FOUND,
@@ -176,6 +184,9 @@ impl IntoResponse for ServerError {
         match self {
             Self::Unauthorized => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"hitl\""));
+            }
+            Self::RateLimited(seconds) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
             Self::Domain(Error::CustomIdsDisabled) => {
                 headers.insert(ALLOW, HeaderValue::from_static("GET,HEAD,DELETE"));

@@ -11,12 +11,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 
-use super::app::App;
+use super::access::{Need, need};
+use super::app::{App, Asking};
 use super::auth::Peer;
 use super::error::ServerError;
-use super::health::{HEALTHZ, READYZ};
 use super::telemetry::LongPoll;
-use super::ui;
 use crate::domain::Error;
 
 /// The middleware around every route, unknown ones too.
@@ -46,19 +45,28 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     response
 }
 
-/// First whether the request is meant for us, then who sent it.
+/// First whether the request is meant for us, then who sent it, and last whether that one may.
 fn check(app: &App, route: Option<&str>, request: &mut Request) -> Result<(), ServerError> {
     app.hosts.check(request.version(), request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if length > app.settings.max_uri {
         return Err(ServerError::UriTooLong(app.settings.max_uri));
     }
-    // Whoever runs the server's process asks the first two, and has no key; nor has a page before somebody signs in.
-    if matches!(route, Some(HEALTHZ | READYZ)) || route.is_some_and(ui::is_file) {
+    let need = need(request.method(), route);
+    if need == Need::Nothing {
         return Ok(());
     }
     let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);
-    let actor = app.keys.actor(request.headers())?.at(address);
+    let actor = app.gate.actor(&app.engine, request.method(), request.headers(), address)?;
+    if let Some(rates) = &app.rates {
+        let asking = actor.name.clone().map_or(Asking::Address(address), Asking::Key);
+        rates.take(asking, Instant::now()).map_err(ServerError::RateLimited)?;
+    }
+    if let Need::Scope(scope) = need
+        && !actor.may(scope)
+    {
+        return Err(Error::MissingScope(scope).into());
+    }
     request.extensions_mut().insert(actor);
     Ok(())
 }

@@ -12,11 +12,6 @@ use super::error::ServerError;
 use super::models::{Alive, HealthResponse, PolicyResponse};
 use super::problems::problems;
 
-/// Needs no key.
-pub const HEALTHZ: &str = "/healthz";
-/// Needs no key.
-pub const READYZ: &str = "/readyz";
-
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default().routes(routes!(health)).routes(routes!(healthz)).routes(routes!(readyz))

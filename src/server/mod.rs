@@ -3,6 +3,7 @@
 //! A request passes [`front`] (is it meant for us, who sent it), is read by its handler (one module per resource), and
 //! becomes one call of the engine. Every refusal is a [`error::ServerError`], which alone knows about statuses.
 
+mod access;
 mod app;
 mod audit;
 mod auth;
@@ -19,6 +20,8 @@ mod holds;
 mod hosts;
 mod interrupts;
 mod journal;
+mod keys;
+mod limits;
 mod messages;
 mod metrics;
 pub mod models;
@@ -29,6 +32,7 @@ mod reading;
 mod resume;
 mod sessions;
 pub mod settings;
+mod sign_in;
 mod telemetry;
 #[cfg(test)]
 mod tests;

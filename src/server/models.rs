@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::domain::access::{Key, Scope, Scopes};
 use crate::domain::audit::Head;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
@@ -48,6 +49,58 @@ pub struct SessionResponse {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub rules: Vec<Rule>,
+}
+
+/// A key that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedKey {
+    /// The key.
+    #[serde(flatten)]
+    pub record: Key,
+    /// Its secret, which is shown this once.
+    pub key: String,
+}
+
+/// What a key is to be.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewKey)]
+#[schema(examples(json!({"name": "ada", "scopes": ["read", "answer"], "groups": ["finance"]})))]
+#[allow(dead_code, reason = "documents what is read strictly elsewhere")]
+pub struct NewKeyBody {
+    /// Who holds it. No other key that is not revoked has the name.
+    #[schema(pattern = "^[a-z0-9._-]{1,64}$")]
+    pub name: String,
+    /// What it may do; `admin` is everything.
+    #[schema(min_items = 1)]
+    pub scopes: Vec<Scope>,
+    /// Groups that it is in.
+    #[schema(required = false, max_items = 32)]
+    pub groups: Vec<String>,
+}
+
+/// A key to sign in with.
+#[derive(Debug, ToSchema)]
+#[schema(as = SignIn)]
+#[allow(dead_code, reason = "documents what is read strictly elsewhere")]
+pub struct SignInBody {
+    /// The secret.
+    pub key: String,
+}
+
+/// Who asks.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Me)]
+pub struct MeResponse {
+    /// The name of the key; null where the server has no keys.
+    #[schema(required)]
+    pub name: Option<String>,
+    /// What it may do.
+    #[schema(value_type = Vec<Scope>)]
+    pub scopes: Scopes,
+    /// Groups that it is in.
+    pub groups: Vec<String>,
+    /// Whether the server has keys.
+    pub authentication: bool,
 }
 
 /// What is to be said about replays of a turn.

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use axum::http::Method;
 use serde_json::{Value, json};
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{Components, InfoBuilder, License, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
+use super::access::{Need, need};
 use super::app::App;
+use super::auth::COOKIE_NAME;
 use super::error::Problem;
-use super::health::{HEALTHZ, READYZ};
 use super::{catalogue, problems};
 
 const ABOUT: &str = "Python agents that stop and ask a person, and go on exactly where they stopped.\n\n\
@@ -20,11 +24,12 @@ const ABOUT: &str = "Python agents that stop and ask a person, and go on exactly
     Where the server has API keys, send one as `Authorization: Bearer <key>`.";
 
 /// In the order in which a newcomer needs them.
-const TAGS: [(&str, &str); 5] = [
+const TAGS: [(&str, &str); 6] = [
     ("sessions", "Conversations: one each, with at most one turn at work."),
     ("messages", "What a session is told and remembers."),
     ("interrupts", "What is asked, and the answers."),
     ("events", "What happens, as it happens."),
+    ("access", "Keys, and signing in with one."),
     ("server", "How the server is, and this document."),
 ];
 
@@ -46,13 +51,26 @@ pub fn router() -> OpenApiRouter<Arc<App>> {
 /// Where it cannot be written as JSON.
 pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
     for (path, item) in &mut document.paths.paths {
-        let open = [HEALTHZ, READYZ].contains(&path.as_str());
-        for operation in operations(item) {
+        for (method, operation) in operations(item) {
             let mut causes = vec![&catalogue::INVALID_HOST, &catalogue::FOREIGN_HOST, &catalogue::FOREIGN_ORIGIN];
-            if !open {
-                causes.push(&catalogue::UNAUTHORIZED);
-                operation.security =
-                    Some(vec![SecurityRequirement::new("key", [""; 0]), SecurityRequirement::default()]);
+            let need = need(&method, Some(path));
+            if need != Need::Nothing {
+                causes.extend([&catalogue::UNAUTHORIZED, &catalogue::RATE_LIMITED]);
+                if method != Method::GET {
+                    causes.push(&catalogue::CROSS_SITE_REQUEST);
+                }
+                let scopes: Vec<&str> = match need {
+                    Need::Scope(scope) => {
+                        causes.push(&catalogue::MISSING_SCOPE);
+                        vec![scope.as_str()]
+                    }
+                    _ => Vec::new(),
+                };
+                let (key, cookie) =
+                    (SecurityRequirement::new("key", scopes.clone()), SecurityRequirement::new("cookie", scopes));
+                operation.security = Some(vec![key, cookie, SecurityRequirement::default()]);
+            } else if method != Method::GET {
+                causes.push(&catalogue::RATE_LIMITED);
             }
             causes.push(&catalogue::URI_TOO_LONG);
             causes.push(&catalogue::INTERNAL);
@@ -62,8 +80,15 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
         }
     }
     let components = document.components.get_or_insert_with(Components::new);
-    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A key of `--api-key`.")).build();
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A key of `--api-key`, or of `hitl keys create`; each operation lists the scope that it asks for.",
+        ))
+        .build();
     components.add_security_scheme("key", SecurityScheme::Http(scheme));
+    let cookie = ApiKeyValue::with_description(COOKIE_NAME, "What `POST /sign-in` sets.");
+    components.add_security_scheme("cookie", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);
     components.schemas.extend(schemas);
@@ -120,8 +145,14 @@ fn answers() -> Value {
     })
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().filter_map(Option::as_mut)
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let all = [
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+    ];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 /// A status that the operation documents itself gets the shared causes added.

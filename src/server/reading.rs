@@ -124,7 +124,14 @@ impl Reading {
         Some(self.text(At::Member(&at, name), value))
     }
 
-    fn one_of<T>(&mut self, at: At<'_>, value: &Value, parse: impl Fn(&str) -> Option<T>, known: &str) -> Option<T> {
+    /// One of some words.
+    pub fn one_of<T>(
+        &mut self,
+        at: At<'_>,
+        value: &Value,
+        parse: impl Fn(&str) -> Option<T>,
+        known: &str,
+    ) -> Option<T> {
         let Some(text) = value.as_str() else {
             self.wrong_type(at, "a string", value);
             return None;

@@ -21,7 +21,7 @@ use super::params::{Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use super::telemetry::LongPoll;
-use crate::domain::access::Actor;
+use crate::domain::access::{Actor, Scope};
 use crate::domain::session::Status;
 use crate::domain::{Error, SessionId};
 use crate::engine::view::{NewSession, SessionView};
@@ -56,7 +56,7 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
 /// The body is optional: none, null, `{}`, or what the session begins with: messages that it remembers, and rules of its
 /// own, which come before those of the server. With `run_state`, and where the server was started with `--allow-import`,
 /// it goes on with a run from elsewhere: under its own id, and with the decisions in it where its signature verifies; else
-/// what was decided and done is asked and done again.
+/// what was decided and done is asked and done again. Rules and `run_state` need a key with the scope `admin`.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
     request_body = Option<NewSessionBody>,
     responses(
@@ -65,8 +65,13 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
         CreateProblems,
     )
 )]
-async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, ServerError> {
-    let (new, run) = read_new(&app, &headers, body, true).await?;
+async fn create_session(
+    State(app): Shared,
+    actor: Actor,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ServerError> {
+    let (new, run) = read_new(&app, &actor, &headers, body, true).await?;
     Ok(created(match run {
         Some(run) => app.engine.import_run(run).await?,
         None => app.engine.create_session(new).await?,
@@ -87,6 +92,7 @@ async fn create_session(State(app): Shared, headers: HeaderMap, body: Body) -> R
 )]
 async fn create_session_with_id(
     State(app): Shared,
+    actor: Actor,
     id: Result<Path<String>, axum::extract::rejection::PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -97,7 +103,7 @@ async fn create_session_with_id(
     }
     let Path(id) = id.map_err(|_| Error::InvalidSessionId)?;
     id.parse::<SessionId>().map_err(|_| Error::InvalidSessionId)?;
-    let (new, _) = read_new(&app, &headers, body, false).await?;
+    let (new, _) = read_new(&app, &actor, &headers, body, false).await?;
     Ok(created(app.engine.create_session_with_id(&id, new).await?))
 }
 
@@ -233,6 +239,7 @@ async fn get_run_state(State(app): Shared, SessionPath(id): SessionPath) -> Resu
 /// What a new session begins with, or, where it `may_import`, the state of a run.
 async fn read_new(
     app: &App,
+    actor: &Actor,
     headers: &HeaderMap,
     body: Body,
     may_import: bool,
@@ -244,6 +251,11 @@ async fn read_new(
     let mut members = reading.object(At::Body, body);
     let (state, rules) = (present(&mut members, "state"), present(&mut members, "rules"));
     let run = present(&mut members, "run_state");
+    // Rules of a session come before the server's, and a run brings its decisions along: either could let through what
+    // the operator has people asked about.
+    if (rules.is_some() || run.is_some()) && !actor.may(Scope::Admin) {
+        return Err(Error::MissingScope(Scope::Admin).into());
+    }
     let (at_state, at_rules) = (At::Member(&At::Body, "state"), At::Member(&At::Body, "rules"));
     let at_run = At::Member(&At::Body, "run_state");
     match &run {

@@ -20,8 +20,14 @@ impl std::fmt::Debug for ApiKey {
 /// Settings of the HTTP server; sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpSettings {
-    /// Keys that are let in; none: everybody is.
+    /// Keys that are let in and may do everything, besides those of the store. Without any, everybody is let in.
     pub api_keys: Vec<ApiKey>,
+    /// How many requests a second a key may make, or an address where there is no key; `None` for any number.
+    pub rate_limit: Option<f64>,
+    /// How many wrong keys an address may show at once.
+    pub wrong_keys: f64,
+    /// How many more in a minute.
+    pub wrong_keys_a_minute: f64,
     /// Names (`name` or `name:port`) by which the server may be called and whose pages may call it, besides its own
     /// address and loopback.
     pub allowed_hosts: Vec<String>,
@@ -49,6 +55,9 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             api_keys: Vec::new(),
+            rate_limit: None,
+            wrong_keys: 20.0,
+            wrong_keys_a_minute: 20.0,
             allowed_hosts: Vec::new(),
             ui: true,
             max_body: 1024 * 1024,

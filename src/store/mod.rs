@@ -20,13 +20,14 @@ use std::pin::Pin;
 
 use tokio::sync::oneshot;
 
+use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{Due, PendingCount, StoredReply, Turn};
 
@@ -171,6 +172,12 @@ pub trait Reader {
     /// What a request with this key was answered with; `scope` keeps the keys of one route and session apart.
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error>;
 
+    /// Every key, the revoked ones too, oldest first.
+    fn keys(&self) -> Result<Vec<Key>, Error>;
+
+    /// Everybody who has signed in, in no order that means anything.
+    fn sign_ins(&self) -> Result<Vec<SignIn>, Error>;
+
     /// Up to `limit` events with a number above `after`, of one session or of all, in order.
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error>;
 
@@ -299,6 +306,27 @@ pub trait Transaction: Reader {
 
     /// Appends a row to the audit; nothing ever takes it away.
     fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error>;
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// [`Error::KeyExists`] where one that is not revoked has its name.
+    fn insert_key(&mut self, key: &Key) -> Result<(), Error>;
+
+    /// Revokes a key for good; it stays in the list.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKey`] where there is none, or it is revoked already.
+    fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<(), Error>;
+
+    /// Adds somebody who has signed in.
+    fn insert_sign_in(&mut self, sign_in: &SignIn) -> Result<(), Error>;
+
+    /// Removes the sign-in with this token, if it is there.
+    fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error>;
+
+    /// Removes the sign-ins that have ended at `now`.
+    fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error>;
 
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hitl.cli import audit, chat, exit_codes, health, interrupts, policy, replay_check, serve, sessions
+from hitl.cli import audit, chat, exit_codes, health, interrupts, keys, policy, replay_check, serve, sessions
 from hitl.cli.output import Failure, print_failure
 from hitl.errors import AgentLoadError, HitlError
 
@@ -27,6 +27,7 @@ serve.add_to(app)
 chat.add_to(app)
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(interrupts.app, name="interrupts")
+app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 replay_check.add_to(app)

@@ -16,6 +16,7 @@ from hitl.client import (
     Invalid,
     MethodNotAllowed,
     NotFound,
+    RateLimited,
     TooLarge,
     Unauthorized,
     Unavailable,
@@ -69,6 +70,8 @@ def _hint(error: ClientError) -> str:
             return "is that the address of a hitl server? name it with --url, or HITL_URL"
         case Unauthorized():
             return "give the server's key with --api-key, or in HITL_API_KEY"
+        case Forbidden() if error.code == "missing_scope":
+            return "use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one"
         case Forbidden():
             return "the server takes requests only under its own host name"
         case NotFound():
@@ -83,7 +86,7 @@ def _hint(error: ClientError) -> str:
             return "nothing was changed; correct the value and try again"
         case TooLarge():
             return "send less, or start the server with a larger --max-body or --max-value"
-        case Unavailable():
+        case RateLimited() | Unavailable():
             return _later_hint(error)
         case ApiError() if error.status is not None and error.status >= 500:
             return "the server's log says more"
@@ -99,6 +102,6 @@ def _conflict_hint(error: Conflict) -> str:
     return "`hitl sessions get` and `hitl interrupts show` tell the state it is in now"
 
 
-def _later_hint(error: Unavailable) -> str:
+def _later_hint(error: RateLimited | Unavailable) -> str:
     seconds = error.retry_after
     return "try again later" if seconds is None else f"try again in {seconds:g} seconds"

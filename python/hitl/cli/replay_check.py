@@ -6,7 +6,6 @@ without the variables that no worker gets.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import Annotated
@@ -37,17 +36,16 @@ def replay_check(
     Turns that wait are replayed up to where they stand, and so are failed ones that a retry would take up. Nothing is
     written and no step begins; the agent's code between its steps does run. Exits with 1 when a turn would not go on.
     """
-    from hitl.serving import HELD_BACK
+    from hitl.serving import worker_environment
 
     try:
         ServeOptions(agent=agent, store=store)
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
     form = "json" if wants_json(json) else "table"
-    environment = {name: value for name, value in os.environ.items() if name not in HELD_BACK}
     code = subprocess.call(
         [sys.executable, "-m", "hitl.cli.replaying", agent, store, str(limit), str(patience), form],
-        env=environment | {"PYTHONHASHSEED": "0"},
+        env=worker_environment() | {"PYTHONHASHSEED": "0"},
         stdin=subprocess.DEVNULL,
     )
     if code < 0:

@@ -107,6 +107,9 @@ def serve(
         _option("--allowed-host", help="A name by which requests may call the server; repeat it.", panel=SECURITY),
     ] = None,
     no_ui: Annotated[bool, _option("--no-ui", help="Serve no web inbox at /.", panel=SECURITY)] = False,
+    rate_limit: Annotated[
+        float, _option("--rate-limit", help="Requests a second, of a key or an address; 0 is no limit.", panel=SECURITY)
+    ] = 0.0,
     webhook_secret: Annotated[
         str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=SECURITY)
     ] = None,
@@ -143,6 +146,7 @@ def serve(
             isolation=isolation,
             api_key=api_key,
             insecure=insecure,
+            rate_limit=rate_limit,
             allowed_hosts=tuple(allowed_host or ()),
             ui=not no_ui,
             allow_custom_ids=allow_custom_ids,

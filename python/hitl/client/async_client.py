@@ -73,6 +73,9 @@ class AsyncClient:
     list_audit = _method(calls.list_audit)
     list_grants = _method(calls.list_grants)
     revoke_grant = _method(calls.revoke_grant)
+    list_keys = _method(calls.list_keys)
+    create_key = _method(calls.create_key)
+    revoke_key = _method(calls.revoke_key)
     wait = _method(calls.wait)
     ask = _method(calls.ask)
 

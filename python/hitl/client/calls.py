@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from hitl.client.models import Accepted, Grant, Health, Interrupt, JournalEntry, Page, Session, SessionSummary
+from hitl.client.models import Accepted, Grant, Health, Interrupt, JournalEntry, Key, Page, Session, SessionSummary
 from hitl.messages import ChatMessage
 
 Result = TypeVar("Result")
@@ -62,6 +62,28 @@ Plan = Call[Result] | Generator[Call[Any], Any, Result]
 def health() -> Call[Health]:
     """How the server is: workers, turns at work, sessions."""
     return Call("GET", "/health", lambda data, _: Health.from_json(data))
+
+
+# --- keys ---
+
+
+def list_keys() -> Call[list[Key]]:
+    """Every key, the revoked ones too, oldest first. Needs the scope `admin`, as the two below do."""
+    return Call("GET", "/keys", lambda data, _: [Key.from_json(entry) for entry in data])
+
+
+def create_key(name: str, scopes: Sequence[str], groups: Sequence[str] = ()) -> Call[Key]:
+    """A new key, with its `secret`, which no later call shows.
+
+    scopes: of `read`, `send`, `answer`, `admin`.
+    """
+    body = {"name": name, "scopes": list(scopes), "groups": list(groups)}
+    return Call("POST", "/keys", lambda data, _: Key.from_json(data), body=body)
+
+
+def revoke_key(key_id: str) -> Call[None]:
+    """Revoke a key for good; `NotFound` where there is none, or it is revoked already."""
+    return Call("DELETE", f"/keys/{quote(key_id, safe='')}", _read_nothing)
 
 
 # --- sessions ---

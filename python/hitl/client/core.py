@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from hitl.client.calls import ABSENT, Call, session_path
-from hitl.client.errors import ConnectionFailed, ErrorClasses, Unavailable, UnexpectedResponse
+from hitl.client.errors import ConnectionFailed, ErrorClasses, RateLimited, Unavailable, UnexpectedResponse
 from hitl.client.models import Event
 
 Result = TypeVar("Result")
@@ -107,7 +107,7 @@ def raise_for_problem(response: httpx2.Response) -> None:
         status=status,
         problem=problem,
     )
-    if isinstance(error, Unavailable):
+    if isinstance(error, RateLimited | Unavailable):
         error.retry_after = _seconds(response.headers.get("retry-after"))
     raise error
 

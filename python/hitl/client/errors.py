@@ -110,6 +110,15 @@ class Invalid(ApiError):
         return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
 
 
+class RateLimited(ApiError):
+    """429: too many requests, or too many wrong keys from this address.
+
+    retry_after: seconds the server asks to wait, None where it does not say.
+    """
+
+    retry_after: float | None = None
+
+
 class ServerFault(ApiError):
     """5xx: the server failed."""
 
@@ -136,6 +145,7 @@ class ErrorClasses:
         410: Gone,
         413: TooLarge,
         422: Invalid,
+        429: RateLimited,
         503: Unavailable,
     }
 

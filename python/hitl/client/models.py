@@ -257,6 +257,35 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a server's store. `secret` is set where it was just made, and never again."""
+
+    key_id: str
+    name: str
+    scopes: tuple[str, ...]
+    groups: tuple[str, ...]
+    created_at: datetime
+    created_by: str | None
+    revoked_at: datetime | None
+    secret: str | None = field(repr=False)
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Key:
+        return cls(
+            key_id=data["key_id"],
+            name=data["name"],
+            scopes=tuple(data["scopes"]),
+            groups=tuple(data["groups"]),
+            created_at=datetime.fromisoformat(data["created_at"]),
+            created_by=data["created_by"],
+            revoked_at=_time(data["revoked_at"]),
+            secret=data.get("key"),
+            raw=data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """A request that was taken: the session's status right after it.
 

@@ -1,10 +1,12 @@
-//! Who may do what: scopes, and the actor of a request.
+//! Who may do what: keys, their scopes, and the actor of a request.
 
+mod key;
 mod scope;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use key::{Digest, Key, NewKey, PREFIX, SignIn, digest, secret};
 pub use scope::{Scope, Scopes};
 
 /// Who does something: what authentication told of a request. Never read from a body.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use crate::domain::access::Scope;
 use crate::domain::session::Status;
 use crate::domain::{Error, Timestamp};
 use crate::server::catalogue::{ALL, cause_of};
@@ -25,6 +26,9 @@ fn every_domain_error() -> Vec<Error> {
         Error::QueueFull,
         Error::ShuttingDown,
         Error::UnknownInterrupt(text()),
+        Error::UnknownKey(text()),
+        Error::KeyExists(text()),
+        Error::MissingScope(Scope::Read),
         Error::AlreadyResolved { resolved_by: None, resolved_at: time },
         Error::InterruptClaimed { claimed_by: text(), claimed_until: time },
         Error::InterruptCancelled,
@@ -71,12 +75,12 @@ fn a_detail_without_blanks_is_the_text_of_the_error() {
 }
 
 #[test]
-fn codes_are_unique_and_only_503_says_when_to_come_back() {
+fn codes_are_unique_and_only_429_and_503_say_when_to_come_back() {
     let codes: HashSet<_> = ALL.iter().map(|cause| cause.code).collect();
     assert_eq!(codes.len(), ALL.len());
     for cause in ALL {
         assert!(cause.code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", cause.code);
-        assert_eq!(cause.retry_after.is_some(), cause.status.as_u16() == 503, "{}", cause.code);
+        assert_eq!(cause.retry_after.is_some(), [429, 503].contains(&cause.status.as_u16()), "{}", cause.code);
     }
 }
 
@@ -87,7 +91,7 @@ fn rendered() -> String {
         Every refusal is `application/problem+json` (RFC 9457): `type` (`urn:hitl:error:<code>`), `title`, `status`, `detail`\n\
         and `code`. The code is stable; Python raises errors with the same `.code`. A 422 also has\n\
         `errors: [{\"loc\", \"msg\", \"type\"}]` with every place that is wrong, `already_resolved` has `resolved_by` and\n\
-        `resolved_at`, `interrupt_claimed` has `claimed_by` and `claimed_until`, a 503 has `Retry-After`. Requests that are no HTTP at all, or whose head is too large, are answered\n\
+        `resolved_at`, `interrupt_claimed` has `claimed_by` and `claimed_until`, a 429 and a 503 have `Retry-After`. Requests that are no HTTP at all, or whose head is too large, are answered\n\
         by the HTTP parser with a bare 400 or 431.\n",
     );
     for cause in ALL {

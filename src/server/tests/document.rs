@@ -31,6 +31,7 @@ async fn every_route_is_documented() {
     let wanted = [
         "delete /interrupts/{interrupt_id}/claim",
         "delete /interrupts/{interrupt_id}/snooze",
+        "delete /keys/{key_id}",
         "delete /sessions/{session_id}",
         "delete /sessions/{session_id}/grants/{grant_id}",
         "get /audit",
@@ -40,6 +41,8 @@ async fn every_route_is_documented() {
         "get /healthz",
         "get /interrupts",
         "get /interrupts/{interrupt_id}",
+        "get /keys",
+        "get /me",
         "get /metrics",
         "get /openapi.json",
         "get /readyz",
@@ -53,11 +56,14 @@ async fn every_route_is_documented() {
         "post /interrupts/{interrupt_id}/claim",
         "post /interrupts/{interrupt_id}/resume",
         "post /interrupts/{interrupt_id}/snooze",
+        "post /keys",
         "post /sessions",
         "post /sessions/{session_id}/cancel",
         "post /sessions/{session_id}/messages",
         "post /sessions/{session_id}/resume",
         "post /sessions/{session_id}/retry",
+        "post /sign-in",
+        "post /sign-out",
         "put /sessions/{session_id}",
     ];
     assert_eq!(documented.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

@@ -1,5 +1,6 @@
 //! Tests of the server as a client sees it: in process through the router, and over real connections.
 
+mod access;
 mod answers;
 mod audit;
 mod catalogue;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::domain::access::{Key, Scope, SignIn};
 use crate::domain::decision::{self, DecisionKind};
 use crate::domain::event::Event;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::{Entry, Recorded, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Phase, Session, Status};
-use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, JsonObject, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::memory::MemoryStore;
 use crate::store::record::Turn;
 use crate::store::sqlite::SqliteStore;
@@ -72,6 +73,29 @@ impl Fixture {
 
 pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
+}
+
+pub(crate) fn key_id(number: u128) -> KeyId {
+    KeyId(Uuid::from_u128(number))
+}
+
+/// A key that may read and answer, in one group.
+pub(crate) fn key(number: u8, name: &str) -> Key {
+    Key {
+        key_id: key_id(number.into()),
+        name: name.to_owned(),
+        scopes: [Scope::Read, Scope::Answer].into_iter().collect(),
+        groups: vec!["finance".to_owned()],
+        digest: [number; 32],
+        created_at: at(number.into()),
+        created_by: Some("ada".to_owned()),
+        revoked_at: None,
+    }
+}
+
+/// A sign-in with the key of the same number, until `at(millis)`.
+pub(crate) fn sign_in(number: u8, millis: i64) -> SignIn {
+    SignIn { token: [number; 32], key: [number; 32], ends_at: at(millis) }
 }
 
 pub(crate) fn session_id(number: u128) -> SessionId {

@@ -43,6 +43,11 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.update_interrupt(&custom(1, 1))?;
     transaction.insert_reply("s", "k", &reply())?;
     transaction.sweep_replies(at(1000))?;
+    transaction.insert_key(&key(2, "new"))?;
+    transaction.revoke_key(key_id(1), at(1))?;
+    transaction.insert_sign_in(&sign_in(2, 9))?;
+    transaction.delete_sign_in(&[1; 32])?;
+    transaction.sweep_sign_ins(at(1000))?;
     transaction.append_event(&event(1, "b"), at(900))?;
     transaction.sweep_events(at(800))?;
     transaction.delete_session(session_id(1))?;
@@ -60,6 +65,8 @@ async fn store_something(it: &Fixture) {
         transaction.append_foreign(turn_id(1), &step("kept", json!(1)), at(0))?;
         transaction.insert_interrupt(&approval(1, 1, "rm"))?;
         transaction.insert_reply("s", "kept", &reply())?;
+        transaction.insert_key(&key(1, "kept"))?;
+        transaction.insert_sign_in(&sign_in(1, 0))?;
         transaction.append_event(&event(1, "a"), at(0)).map(drop)
     })
     .await;
@@ -75,6 +82,7 @@ async fn is_as_stored(it: &Fixture) {
         assert_eq!(reader.pending(session_id(1))?, vec![approval(1, 1, "rm")]);
         assert_eq!(reader.reply("s", "kept")?, Some(reply()));
         assert_eq!(reader.reply("s", "k")?, None);
+        assert_eq!((reader.keys()?, reader.sign_ins()?), (vec![key(1, "kept")], vec![sign_in(1, 0)]));
         let events = reader.events_after(0, None, 10)?;
         assert_eq!(
             events.into_iter().map(|numbered| numbered.event).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{Action, AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{Event, EventView, NumberedEvent, What};
@@ -25,6 +26,9 @@ pub(super) struct State {
     pub(super) replies: BTreeMap<(String, String), StoredReply>,
     /// By number, which is one more than the place.
     pub(super) audit: Vec<AuditRow>,
+    /// Oldest first.
+    pub(super) keys: Vec<Key>,
+    pub(super) sign_ins: Vec<SignIn>,
     /// By number.
     pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
 }
@@ -268,6 +272,14 @@ impl Reader for State {
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         Ok(self.replies.get(&(scope.to_owned(), key.to_owned())).cloned())
+    }
+
+    fn keys(&self) -> Result<Vec<Key>, Error> {
+        Ok(self.keys.clone())
+    }
+
+    fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
+        Ok(self.sign_ins.clone())
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use super::state::{SessionRow, State, TurnRow};
+use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Session, Status};
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 use crate::faults::Rule;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, PendingCount, StoredReply, Turn};
@@ -65,6 +66,12 @@ impl<'s> MemoryTransaction<'s> {
                 row.turn = before;
             }
         });
+    }
+
+    fn change_sign_ins(&mut self, change: impl FnOnce(&mut Vec<SignIn>)) {
+        let before = self.state.sign_ins.clone();
+        change(&mut self.state.sign_ins);
+        self.on_undo(move |state| state.sign_ins = before);
     }
 
     fn remove_turns_of(&mut self, session: SessionId) {
@@ -334,6 +341,39 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(row)
     }
 
+    fn insert_key(&mut self, key: &Key) -> Result<(), Error> {
+        if self.state.keys.iter().any(|other| other.revoked_at.is_none() && other.name == key.name) {
+            return Err(Error::KeyExists(key.name.clone()));
+        }
+        self.state.keys.push(key.clone());
+        self.on_undo(|state| drop(state.keys.pop()));
+        Ok(())
+    }
+
+    fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<(), Error> {
+        let mut keys = self.state.keys.iter_mut().enumerate();
+        let found = keys.find(|(_, key)| key.key_id == id && key.revoked_at.is_none());
+        let (place, key) = found.ok_or_else(|| Error::UnknownKey(id.to_string()))?;
+        key.revoked_at = Some(now);
+        self.on_undo(move |state| state.keys[place].revoked_at = None);
+        Ok(())
+    }
+
+    fn insert_sign_in(&mut self, sign_in: &SignIn) -> Result<(), Error> {
+        self.change_sign_ins(|sign_ins| sign_ins.push(*sign_in));
+        Ok(())
+    }
+
+    fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
+        self.change_sign_ins(|sign_ins| sign_ins.retain(|sign_in| sign_in.token != *token));
+        Ok(())
+    }
+
+    fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error> {
+        self.change_sign_ins(|sign_ins| sign_ins.retain(|sign_in| sign_in.ends_at > now));
+        Ok(())
+    }
+
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
         let number = self.state.last_event()? + 1;
         self.state.events.insert(number, (event.clone(), now));
@@ -427,6 +467,14 @@ impl Reader for MemoryTransaction<'_> {
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         self.state.reply(scope, key)
+    }
+
+    fn keys(&self) -> Result<Vec<Key>, Error> {
+        self.state.keys()
+    }
+
+    fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
+        self.state.sign_ins()
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {

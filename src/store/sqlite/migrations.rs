@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_decisions.sql"),
     include_str!("migrations/0004_claims.sql"),
     include_str!("migrations/0005_audit.sql"),
+    include_str!("migrations/0006_access.sql"),
 ];
 
 /// The version of the schema that this build writes.

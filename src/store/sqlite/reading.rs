@@ -6,6 +6,7 @@ use rusqlite::{Params, params, params_from_iter};
 use super::connection::{self, Handle};
 use super::rows::{self, Cells};
 use super::{entries, sql};
+use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{Event, NumberedEvent, What};
@@ -171,6 +172,14 @@ impl Reader for Handle<'_> {
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         self.one("replies", sql!("replies/select"), [scope, key], rows::reply)
+    }
+
+    fn keys(&self) -> Result<Vec<Key>, Error> {
+        self.all("keys", concat!(sql!("keys/select"), "ORDER BY seq"), [], rows::key)
+    }
+
+    fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
+        self.all("sign_ins", sql!("sign_ins/select"), [], rows::sign_in)
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {

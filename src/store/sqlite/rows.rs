@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::event::{Event, Hold, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
+use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
 
 /// The deepest JSON that is stored: what nests deeper than `serde_json` reads (128) would be lost once written.
@@ -296,6 +297,25 @@ pub(super) fn audit(cells: &mut Cells<'_, '_>) -> Result<(u64, AuditRow), Error>
     let details = cells.json()?;
     let (prev, hash) = (cells.plain()?, cells.plain()?);
     Ok((seq, AuditRow { seq, at, action, session_id, interrupt_id, actor, address, details, prev, hash }))
+}
+
+/// A row of `keys/select.sql`.
+pub(super) fn key(cells: &mut Cells<'_, '_>) -> Result<Key, Error> {
+    Ok(Key {
+        key_id: KeyId(cells.uuid()?),
+        name: cells.plain()?,
+        scopes: cells.json()?,
+        groups: cells.json()?,
+        digest: cells.plain()?,
+        created_at: cells.time()?,
+        created_by: cells.plain()?,
+        revoked_at: cells.time_or_none()?,
+    })
+}
+
+/// A row of `sign_ins/select.sql`.
+pub(super) fn sign_in(cells: &mut Cells<'_, '_>) -> Result<SignIn, Error> {
+    Ok(SignIn { token: cells.plain()?, key: cells.plain()?, ends_at: cells.time()? })
 }
 
 /// A row of `events/after.sql`: its number, and the event.

@@ -6,13 +6,14 @@ use super::connection::Handle;
 use super::reading::approved_tool;
 use super::rows::{self, PhaseColumns};
 use super::sql;
+use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed};
 use crate::domain::event::{Event, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
-use crate::domain::{Error, SessionId, Timestamp, TurnId, answer};
+use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::faults::{self, Point, Rule};
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, Transaction};
@@ -318,6 +319,43 @@ impl Transaction for Handle<'_> {
         ];
         self.execute(sql!("audit/append"), params)?;
         Ok(row)
+    }
+
+    fn insert_key(&mut self, key: &Key) -> Result<(), Error> {
+        if self.keys()?.iter().any(|other| other.revoked_at.is_none() && other.name == key.name) {
+            return Err(Error::KeyExists(key.name.clone()));
+        }
+        let params = params![
+            key.key_id.0.as_bytes(),
+            key.name,
+            rows::json(&key.scopes)?,
+            rows::json(&key.groups)?,
+            key.digest,
+            key.created_at.millis(),
+            key.created_by,
+            key.revoked_at.map(Timestamp::millis),
+        ];
+        self.execute(sql!("keys/insert"), params).map(drop)
+    }
+
+    fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<(), Error> {
+        match self.execute(sql!("keys/revoke"), params![id.0.as_bytes(), now.millis()])? {
+            0 => Err(Error::UnknownKey(id.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert_sign_in(&mut self, sign_in: &SignIn) -> Result<(), Error> {
+        let params = params![sign_in.token, sign_in.key, sign_in.ends_at.millis()];
+        self.execute(sql!("sign_ins/insert"), params).map(drop)
+    }
+
+    fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
+        self.execute(sql!("sign_ins/delete"), [token]).map(drop)
+    }
+
+    fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error> {
+        self.execute(sql!("sign_ins/sweep"), [now.millis()]).map(drop)
     }
 
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {

@@ -54,6 +54,17 @@ fn what_is_no_frame_is_said() {
 }
 
 #[test]
+fn a_worker_cannot_say_that_somebody_has_answered() {
+    // What it hears of answers, and what the API calls them: none of it is a word of its own.
+    for word in ["answer", "expired", "ack", "resume", "resolve", "approve", "decide", "grant", "message"] {
+        let frame = format!(
+            r#"{{"frame":"{word}","turn":"TURN","call":1,"index":1,"at":1,"interrupt_id":"{TURN}","value":{{"approved":true}}}}"#
+        );
+        assert_eq!(violation(&frame), format!("unknown frame \"{word}\""));
+    }
+}
+
+#[test]
 fn records_are_read() {
     let due = Timestamp::from_millis(1_795_000_000_123);
     let timer = || "0@1".to_owned();

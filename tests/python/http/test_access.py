@@ -39,6 +39,11 @@ ENDPOINTS = [
     ("GET", "/sessions/x/journal"),
     ("GET", "/audit"),
     ("GET", "/metrics"),
+    ("GET", "/keys"),
+    ("POST", "/keys"),
+    ("DELETE", "/keys/x"),
+    ("GET", "/me"),
+    ("POST", "/sign-out"),
 ]
 
 
@@ -50,16 +55,18 @@ def guarded() -> Iterator[Served]:
 
 class TestKeys:
     @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-    @pytest.mark.parametrize(
-        "authorization",
-        [None, "Bearer wrong", f"Bearer {KEY}x", f"Basic {KEY}", KEY, "Bearer", f"bearer{KEY}"],
-    )
+    @pytest.mark.parametrize("authorization", [None, f"Basic {KEY}", KEY, "Bearer", f"bearer{KEY}"])
     def test_nothing_without_the_key(self, guarded: Served, method: str, path: str, authorization: str | None) -> None:
         headers = {} if authorization is None else {"authorization": authorization}
         response = guarded.api.http.request(method, path, headers=headers)
         problem(response, 401)
         assert response.headers["www-authenticate"].startswith("Bearer")
         assert KEY not in response.text
+
+    @pytest.mark.parametrize("wrong", ["wrong", f"{KEY}x", KEY[:-1], KEY.upper()])
+    def test_nothing_with_another_key(self, guarded: Served, wrong: str) -> None:
+        """A few only: who shows wrong keys again and again is not answered any more."""
+        problem(guarded.api.http.post("/sessions", headers={"authorization": f"Bearer {wrong}"}), 401)
 
     @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
     def test_everything_with_it(self, guarded: Served, scheme: str) -> None:

@@ -1,0 +1,151 @@
+"""`hitl keys`: who may call a server, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.text import Text
+
+from hitl.cli import exit_codes
+from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
+from hitl.cli.output import Failure, console, print_json, print_table, usage_error, wants_json
+from hitl.errors import HitlError, StoreError
+from hitl.serve_options import DEFAULT_STORE
+
+app = typer.Typer(
+    name="keys",
+    help="Make, list and revoke the keys that a server asks for. From the first one on it asks everybody.",
+    no_args_is_help=True,
+)
+
+
+class Scope(StrEnum):
+    """A class, because typer takes no list of literals."""
+
+    READ = "read"
+    SEND = "send"
+    ANSWER = "answer"
+    ADMIN = "admin"
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Who holds it.", show_default=False)]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store", help="Use this file, sqlite:PATH, and ask no server; none may have it.", show_default=False
+    ),
+]
+
+_EXIT_CODES = {"unknown_key": exit_codes.NOT_FOUND, "key_exists": exit_codes.CONFLICT}
+
+
+@app.command("create")
+def create(
+    name: Name,
+    scope: Annotated[
+        list[Scope],
+        typer.Option("--scope", help="What it may do; repeat it. admin is everything.", show_default=False),
+    ],
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="A group that it is in; repeat it.", show_default=False)
+    ] = None,
+    store: Store = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Make a key and print its secret, which is shown this once."""
+    scopes = [one.value for one in scope]
+    if store is None:
+        with connect(url, api_key) as client:
+            key = client.create_key(name, scopes, group or ())
+        record, secret = {member: value for member, value in key.raw.items() if member != "key"}, key.secret or ""
+    else:
+        from hitl import _core
+
+        _check_store(store)
+        with _store_errors():
+            record, secret = _core.create_key(store, name, scopes, group or [])
+    if wants_json(json):
+        print_json({**record, "key": secret})
+    else:
+        # Whole, for whoever copies it: not even a narrow terminal may break it.
+        typer.echo(secret)
+
+
+@app.command("list")
+def list_(store: Store = None, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """List the keys, the revoked ones too, oldest first. With --store a server may have the file."""
+    if store is None:
+        with connect(url, api_key) as client:
+            found: Sequence[Mapping[str, Any]] = [key.raw for key in client.list_keys()]
+    else:
+        from hitl import _core
+
+        _check_store(store)
+        with _store_errors():
+            found = _core.list_keys(store)
+    if wants_json(json):
+        print_json(found)
+        return
+    print_table(
+        ["NAME", "SCOPES", "CREATED", "REVOKED", "GROUPS"],
+        (
+            (
+                key["name"],
+                " ".join(key["scopes"]),
+                key["created_at"],
+                key["revoked_at"] or "",
+                " ".join(key["groups"]),
+            )
+            for key in found
+        ),
+        empty="No keys.",
+    )
+
+
+@app.command("revoke")
+def revoke(
+    name: Name, store: Store = None, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False
+) -> None:
+    """Revoke the key with this name, for good; its sign-ins end with it."""
+    if store is None:
+        with connect(url, api_key) as client:
+            good = [key.key_id for key in client.list_keys() if key.name == name and key.revoked_at is None]
+            if not good:
+                _unknown(name)
+            client.revoke_key(good[0])
+    else:
+        from hitl import _core
+
+        _check_store(store)
+        with _store_errors():
+            _core.revoke_key(store, name)
+    if wants_json(json):
+        print_json({"name": name, "revoked": True})
+    else:
+        console().print(Text("Revoked."))
+
+
+def _check_store(store: str) -> None:
+    if store == "memory":
+        usage_error("--store: memory keeps no keys", f"name a file, such as {DEFAULT_STORE}, or a server with --url")
+
+
+def _unknown(name: str) -> NoReturn:
+    raise Failure(f"no key is named {name}", "`hitl keys list` shows them", exit_codes.NOT_FOUND)
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        raise Failure(str(error), error.hint or "name it with --store sqlite:PATH", exit_codes.USAGE) from error
+    except HitlError as error:
+        hint = "names are 1 to 64 of a-z, 0-9, dot, hyphen and underscore; `hitl keys list` shows those that are taken"
+        raise Failure(str(error), hint, _EXIT_CODES.get(error.code, exit_codes.USAGE)) from error

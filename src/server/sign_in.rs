@@ -1,0 +1,110 @@
+//! `/sign-in`, `/sign-out` and `/me`: a key for a browser, which keeps it where no script can read it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{ORIGIN, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::{App, Shared};
+use super::auth::{COOKIE_NAME, Peer, cookie};
+use super::body::read_json;
+use super::error::ServerError;
+use super::models::{MeResponse, SignInBody};
+use super::problems::problems;
+use super::reading::{At, Reading};
+use crate::domain::Error;
+use crate::domain::access::{Actor, Scopes, digest};
+use crate::engine::access::SIGN_IN_SECONDS;
+
+/// The routes of this module.
+pub fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(sign_in)).routes(routes!(sign_out)).routes(routes!(me))
+}
+
+problems!(SignInProblems: UNAUTHORIZED, REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
+    SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(SignOutProblems: SHUTTING_DOWN, STORE_UNAVAILABLE);
+
+/// Sign in
+///
+/// With a key, for 12 hours or until the key is revoked. The cookie counts as the key does; whatever it is to change has to
+/// come from this server's own pages.
+#[utoipa::path(post, path = "/sign-in", tag = "access", operation_id = "sign_in",
+    request_body = SignInBody,
+    responses(
+        (status = 204, description = "Signed in.",
+            headers(("Set-Cookie" = String, description = "`hitl_sign_in`, `HttpOnly` and `SameSite=Strict`."))),
+        SignInProblems,
+    )
+)]
+async fn sign_in(
+    State(app): Shared,
+    peer: Option<axum::Extension<Peer>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ServerError> {
+    let address = peer.map(|axum::Extension(Peer(address))| address);
+    let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
+    let key = digest(read_key(body)?.trim().as_bytes());
+    let actor = app.gate.holder(&app.engine, key, address)?;
+    let token = app.engine.sign_in(key, actor).await?;
+    set_cookie(&headers, &token, SIGN_IN_SECONDS)
+}
+
+/// Sign out
+///
+/// The cookie is worth nothing afterwards.
+#[utoipa::path(post, path = "/sign-out", tag = "access", operation_id = "sign_out",
+    responses(
+        (status = 204, description = "Signed out.",
+            headers(("Set-Cookie" = String, description = "Takes the cookie away."))),
+        SignOutProblems,
+    )
+)]
+async fn sign_out(State(app): Shared, headers: HeaderMap) -> Result<Response, ServerError> {
+    if let Some(token) = cookie(&headers) {
+        app.engine.sign_out(digest(token.as_bytes())).await?;
+    }
+    set_cookie(&headers, "", 0)
+}
+
+/// Who I am
+///
+/// To this server: the name, scopes and groups of the key. Without keys everybody is nobody, and may do everything.
+#[utoipa::path(get, path = "/me", tag = "access", operation_id = "me",
+    responses((status = 200, description = "What the key is.", body = MeResponse))
+)]
+async fn me(State(app): Shared, actor: Actor) -> Json<MeResponse> {
+    let authentication = app.gate.is_shut(&app.engine);
+    // An admin's scopes are all of them, so that a page need not know what follows from which.
+    let scopes = if actor.scopes.allow(crate::domain::access::Scope::Admin) { Scopes::ALL } else { actor.scopes };
+    Json(MeResponse { name: actor.name().map(str::to_owned), scopes, groups: actor.groups.to_vec(), authentication })
+}
+
+fn read_key(body: Value) -> Result<String, ServerError> {
+    let mut reading = Reading::default();
+    let mut members = reading.object(At::Body, body);
+    let key = reading.required(At::Body, &mut members, "key");
+    let key = key.map(|key| reading.text(At::Member(&At::Body, "key"), key)).unwrap_or_default();
+    reading.finish(key)
+}
+
+/// Whether the browser came over TLS, which ends before this server: its own page says so.
+fn is_over_tls(headers: &HeaderMap) -> bool {
+    let is_https = |value: &HeaderValue| value.as_bytes().starts_with(b"https");
+    headers.get(ORIGIN).is_some_and(is_https) || headers.get("x-forwarded-proto").is_some_and(is_https)
+}
+
+fn set_cookie(headers: &HeaderMap, token: &str, seconds: u32) -> Result<Response, ServerError> {
+    let secure = if is_over_tls(headers) { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE_NAME}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    let cookie = HeaderValue::from_str(&cookie).map_err(|error| Error::Internal(error.to_string()))?;
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
+}

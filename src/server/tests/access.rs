@@ -1,0 +1,452 @@
+//! Who may do what: each scope against each route, keys, sign-ins, and how often.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::support::{Client, HOST, Reply};
+use crate::domain::access::{Actor, NewKey, Scope, Scopes};
+use crate::engine::settings::Settings;
+use crate::server::access::{Need, ROUTES};
+use crate::server::auth::Peer;
+use crate::server::document;
+use crate::server::settings::{ApiKey, HttpSettings};
+
+/// Adds a key to the client's server: its secret.
+async fn key(client: &Client, name: &str, scopes: &[Scope]) -> String {
+    let new = NewKey { name: name.to_owned(), scopes: scopes.iter().copied().collect(), groups: Vec::new() };
+    client.engine.create_key(new, Actor::anyone()).await.unwrap().1
+}
+
+fn bearer(secret: &str) -> String {
+    format!("Bearer {secret}")
+}
+
+async fn as_key(client: &Client, secret: &str, method: Method, path: &str, body: Option<&Value>) -> Reply {
+    client.send(method, path, &[("authorization", &bearer(secret))], body).await
+}
+
+/// Method and path of each documented operation, with ids of nothing in the path.
+fn operations() -> Vec<(Method, String, String)> {
+    let document = document().unwrap();
+    let paths = document["paths"].as_object().unwrap().clone();
+    let mut operations = Vec::new();
+    for (path, item) in paths {
+        for method in item.as_object().unwrap().keys() {
+            let nothing = "00000000-0000-4000-8000-000000000000";
+            let called: String = path
+                .split('/')
+                .map(|part| if part.starts_with('{') { nothing } else { part })
+                .collect::<Vec<_>>()
+                .join("/");
+            operations.push((method.to_uppercase().parse().unwrap(), path.clone(), called));
+        }
+    }
+    assert!(operations.len() > 25, "the document has no operations any more");
+    operations
+}
+
+/// What an operation has to ask for: said here once more, and by other means than in the table.
+fn wanted(method: &Method, path: &str) -> Option<&'static [Scope]> {
+    let part = |text: &str| path.split('/').any(|part| part == text);
+    if ["/healthz", "/readyz", "/sign-in"].contains(&path) {
+        None
+    } else if ["/docs", "/openapi.json", "/health", "/me", "/sign-out"].contains(&path) {
+        Some(&Scope::ALL)
+    } else if part("keys") || part("audit") || part("webhooks") {
+        Some(&[Scope::Admin])
+    } else if method == Method::GET {
+        Some(&[Scope::Read, Scope::Admin])
+    } else if part("interrupts") || part("resume") || part("grants") {
+        Some(&[Scope::Answer, Scope::Admin])
+    } else {
+        Some(&[Scope::Send, Scope::Admin])
+    }
+}
+
+/// The status, and the code where it is a refusal. A stream that never ends is not read.
+async fn outcome(client: &Client, method: &Method, path: &str, secret: Option<&str>) -> (u16, Option<String>) {
+    let mut request = Request::builder().method(method).uri(path).header("host", HOST);
+    if let Some(secret) = secret {
+        request = request.header("authorization", bearer(secret));
+    }
+    let response = client.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let status = response.status();
+    if status.is_success() {
+        return (status.as_u16(), None);
+    }
+    let problem: Value = serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
+    (status.as_u16(), Some(problem["code"].as_str().unwrap().to_owned()))
+}
+
+#[test]
+fn every_route_has_a_rule_and_every_rule_a_route() {
+    let documented: BTreeSet<_> =
+        operations().into_iter().map(|(method, path, _)| (method.to_string(), path)).collect();
+    let ruled: BTreeSet<_> =
+        ROUTES.iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
+    assert_eq!(ruled.len(), ROUTES.len(), "a route stands twice in the table");
+    let without: Vec<_> = documented.difference(&ruled).collect();
+    assert!(without.is_empty(), "no rule in src/server/access.rs for {without:?}");
+    let (nowhere, assets): (Vec<_>, Vec<_>) =
+        ruled.difference(&documented).partition(|(method, path)| method != "GET" || !path.starts_with("/docs/"));
+    assert!(nowhere.is_empty(), "rules for routes that are not there: {nowhere:?}");
+    assert_eq!(assets.len(), 2);
+}
+
+#[tokio::test]
+async fn each_scope_against_each_route() {
+    let client = Client::new().await;
+    let mut keys = Vec::new();
+    for scope in Scope::ALL {
+        keys.push((scope, key(&client, scope.as_str(), &[scope]).await));
+    }
+    for (method, path, called) in operations() {
+        let wanted = wanted(&method, &path);
+        let anonymous = outcome(&client, &method, &called, None).await;
+        assert_eq!(
+            anonymous == (401, Some("unauthorized".to_owned())),
+            wanted.is_some(),
+            "{method} {path}: {anonymous:?}"
+        );
+        for (scope, secret) in &keys {
+            let (status, code) = outcome(&client, &method, &called, Some(secret)).await;
+            let is_refused = code.as_deref() == Some("missing_scope");
+            let may = wanted.is_none_or(|scopes| scopes.contains(scope));
+            assert_eq!(is_refused, !may, "{scope} at {method} {path}: {status} {code:?}");
+            assert_eq!(status == 403, is_refused, "{scope} at {method} {path}: {status} {code:?}");
+            assert!(status != 401 && status != 500, "{scope} at {method} {path}: {status} {code:?}");
+        }
+    }
+    assert!(ROUTES.iter().any(|(_, _, need)| *need == Need::Nothing));
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_scope_that_is_missing() {
+    let client = Client::new().await;
+    let reader = key(&client, "reader", &[Scope::Read]).await;
+    let refused = as_key(&client, &reader, Method::POST, "/sessions", None).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "missing_scope"));
+    assert_eq!(refused.json()["detail"], "This needs a key with the scope send");
+}
+
+#[tokio::test]
+async fn rules_and_runs_of_a_new_session_are_for_admins() {
+    let client = Client::with(
+        Settings { allow_import: true, allow_custom_ids: true, ..Settings::default() },
+        HttpSettings::default(),
+    )
+    .await;
+    let sender = key(&client, "sender", &[Scope::Read, Scope::Send, Scope::Answer]).await;
+    let admin = key(&client, "admin", &[Scope::Admin]).await;
+    let rules = json!({"rules": [{"name": "all", "effect": "allow", "tool": "*"}]});
+    let put = "/sessions/00000000-0000-4000-8000-000000000001";
+    for (method, path) in [(Method::POST, "/sessions"), (Method::PUT, put)] {
+        let refused = as_key(&client, &sender, method.clone(), path, Some(&rules)).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "missing_scope"), "{method}");
+        assert_eq!(as_key(&client, &admin, method, path, Some(&rules)).await.status, StatusCode::CREATED);
+    }
+    let run = as_key(&client, &sender, Method::POST, "/sessions", Some(&json!({"run_state": {}}))).await;
+    assert_eq!(run.code(), "missing_scope");
+    let plain = as_key(&client, &sender, Method::POST, "/sessions", Some(&json!({"rules": null}))).await;
+    assert_eq!(plain.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_key_is_made_shown_once_and_revoked() {
+    let client = Client::new().await;
+    let body = json!({"name": "ada", "scopes": ["admin"], "groups": ["finance"]});
+    let made = client.post("/keys", body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let made = made.json();
+    let (id, secret) = (made["key_id"].as_str().unwrap(), made["key"].as_str().unwrap());
+    assert!(secret.starts_with("hitl_") && secret.len() == 48, "{secret}");
+    assert_eq!(
+        (&made["scopes"], &made["created_by"], &made["revoked_at"]),
+        (&json!(["admin"]), &json!(null), &json!(null))
+    );
+    let listed = as_key(&client, secret, Method::GET, "/keys", None).await;
+    assert!(!listed.text.contains(secret) && !listed.text.contains("digest"), "{}", listed.text);
+    assert_eq!(listed.json()[0]["name"], "ada");
+    let again = as_key(&client, secret, Method::POST, "/keys", Some(&json!({"name": "ada", "scopes": ["read"]}))).await;
+    assert_eq!((again.status.as_u16(), again.code().as_str()), (409, "key_exists"));
+    let path = format!("/keys/{id}");
+    assert_eq!(as_key(&client, secret, Method::DELETE, &path, None).await.status, StatusCode::NO_CONTENT);
+    // It was the last one, and it stays shut.
+    for headers in [vec![], vec![("authorization", bearer(secret))]] {
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let refused = client.send(Method::GET, "/sessions", &headers, None).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (401, "unauthorized"));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_key_is_refused_with_every_place() {
+    let client = Client::new().await;
+    for (body, place, kind) in [
+        (json!({"name": "Ada", "scopes": ["read"]}), json!(["body", "name"]), "invalid_name"),
+        (json!({"name": "", "scopes": ["read"]}), json!(["body", "name"]), "invalid_name"),
+        (json!({"name": "api-key", "scopes": ["read"]}), json!(["body", "name"]), "reserved"),
+        (json!({"name": "ada", "scopes": []}), json!(["body", "scopes"]), "too_short"),
+        (json!({"name": "ada", "scopes": ["write"]}), json!(["body", "scopes", 0]), "unknown_value"),
+        (json!({"name": "ada", "scopes": "read"}), json!(["body", "scopes"]), "wrong_type"),
+        (json!({"name": "ada", "scopes": ["read"], "groups": ["a", "a"]}), json!(["body", "groups", 1]), "duplicate"),
+        (json!({"name": "ada", "scopes": ["read"], "group": ["a"]}), json!(["body", "group"]), "unknown_member"),
+        (json!({"scopes": ["read"]}), json!(["body", "name"]), "missing"),
+    ] {
+        let refused = client.post("/keys", body.clone()).await;
+        assert_eq!(refused.places(), [(place, kind.to_owned())], "{body}");
+    }
+    for id in ["x", "00000000-0000-4000-8000-000000000000"] {
+        let unknown = client.send(Method::DELETE, &format!("/keys/{id}"), &[], None).await;
+        assert_eq!((unknown.status.as_u16(), unknown.code().as_str()), (404, "unknown_key"));
+    }
+    // Nothing was made, so nothing is shut.
+    assert_eq!(client.get("/keys").await.json(), json!([]));
+}
+
+#[tokio::test]
+async fn the_key_of_the_settings_stays_good_beside_those_of_the_store() {
+    let client = Client::with_keys().await;
+    let reader = key(&client, "reader", &[Scope::Read]).await;
+    assert_eq!(as_key(&client, "ada-key", Method::POST, "/sessions", None).await.status, StatusCode::CREATED);
+    assert_eq!(as_key(&client, &reader, Method::GET, "/sessions", None).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_answer_is_recorded_under_the_name_of_its_key() {
+    let client = Client::new().await;
+    let (session, ids) = client.asking(&["delete_file"]).await;
+    let ada = key(&client, "ada", &[Scope::Answer, Scope::Read]).await;
+    let body = json!({"interrupt_id": ids[0], "value": {"approved": true}, "resolved_by": "bob"});
+    assert_eq!(as_key(&client, &ada, Method::POST, &format!("{session}/resume"), Some(&body)).await.status, 200);
+    let record = as_key(&client, &ada, Method::GET, &format!("/interrupts/{}", ids[0]), None).await.json();
+    assert_eq!(record["resolved_by"], "ada");
+}
+
+/// Signs in: the cookie as the browser sends it back.
+async fn sign_in(client: &Client, secret: &str, origin: &str) -> (String, String) {
+    let reply = client.send(Method::POST, "/sign-in", &[("origin", origin)], Some(&json!({"key": secret}))).await;
+    assert_eq!(reply.status, StatusCode::NO_CONTENT, "{reply:?}");
+    let set = reply.header("set-cookie").unwrap().to_owned();
+    (set.split(';').next().unwrap().to_owned(), set)
+}
+
+const OWN: &str = "http://127.0.0.1:8000";
+
+#[tokio::test]
+async fn a_browser_signs_in_acts_and_signs_out() {
+    let client = Client::new().await;
+    let ada = key(&client, "ada", &[Scope::Send, Scope::Read]).await;
+    let (cookie, set) = sign_in(&client, &ada, OWN).await;
+    assert!(!set.contains(&ada) && set.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{set}");
+    let own = [("cookie", cookie.as_str()), ("origin", OWN)];
+    let me = client.send(Method::GET, "/me", &own[..1], None).await.json();
+    assert_eq!(me, json!({"name": "ada", "scopes": ["read", "send"], "groups": [], "authentication": true}));
+    assert_eq!(client.send(Method::POST, "/sessions", &own, None).await.status, StatusCode::CREATED);
+    let left = client.send(Method::POST, "/sign-out", &own, None).await;
+    assert_eq!(left.status, StatusCode::NO_CONTENT);
+    assert!(left.header("set-cookie").unwrap().starts_with("hitl_sign_in=; Path=/; Max-Age=0;"));
+    assert_eq!(client.send(Method::GET, "/me", &own[..1], None).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn over_tls_the_cookie_is_for_tls_only() {
+    let http = HttpSettings { allowed_hosts: vec!["hitl.example".to_owned()], ..HttpSettings::default() };
+    let client = Client::with(Settings::default(), http).await;
+    let ada = key(&client, "ada", &[Scope::Read]).await;
+    assert!(sign_in(&client, &ada, "https://hitl.example").await.1.ends_with("; Secure"));
+}
+
+#[tokio::test]
+async fn a_cookie_changes_nothing_for_a_page_from_elsewhere() {
+    let http = HttpSettings { allowed_hosts: vec!["other.example".to_owned()], ..HttpSettings::default() };
+    let client = Client::with(Settings::default(), http).await;
+    let ada = key(&client, "ada", &[Scope::Admin]).await;
+    let cookie = ("cookie", sign_in(&client, &ada, OWN).await.0);
+    let cookie = (cookie.0, cookie.1.as_str());
+    for elsewhere in [
+        vec![cookie],
+        vec![cookie, ("origin", "http://other.example")],
+        vec![cookie, ("origin", "http://localhost:8000")],
+        vec![cookie, ("sec-fetch-site", "cross-site")],
+        vec![cookie, ("sec-fetch-site", "same-site")],
+        vec![cookie, ("sec-fetch-site", "none")],
+    ] {
+        for (method, path) in [(Method::POST, "/sessions"), (Method::POST, "/sign-out"), (Method::DELETE, "/keys/x")] {
+            let refused = client.send(method, path, &elsewhere, None).await;
+            assert_eq!(
+                (refused.status.as_u16(), refused.code().as_str()),
+                (403, "cross_site_request"),
+                "{elsewhere:?}"
+            );
+        }
+    }
+    for own in [vec![cookie, ("origin", OWN)], vec![cookie, ("sec-fetch-site", "same-origin")]] {
+        assert_eq!(client.send(Method::POST, "/sessions", &own, None).await.status, StatusCode::CREATED, "{own:?}");
+    }
+    // A page from elsewhere that brings a key has the key.
+    let header = bearer(&ada);
+    let key = [("authorization", header.as_str()), ("origin", "http://other.example")];
+    assert_eq!(client.send(Method::POST, "/sessions", &key, None).await.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn no_other_origin_is_let_in_by_cors() {
+    for client in [Client::new().await, Client::with_keys().await] {
+        for origin in ["http://evil.example", "null", OWN] {
+            let preflight = [
+                ("origin", origin),
+                ("access-control-request-method", "POST"),
+                ("access-control-request-headers", "authorization,content-type"),
+            ];
+            let reply = client.send(Method::OPTIONS, "/sessions", &preflight, None).await;
+            assert!(reply.status.is_client_error(), "{origin}: {reply:?}");
+            let allows = reply.headers.keys().any(|name| name.as_str().starts_with("access-control-"));
+            assert!(!allows, "{origin}: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_its_sign_ins() {
+    let client = Client::new().await;
+    let admin = key(&client, "admin", &[Scope::Admin]).await;
+    let made =
+        as_key(&client, &admin, Method::POST, "/keys", Some(&json!({"name": "ada", "scopes": ["read"]}))).await.json();
+    let cookie = sign_in(&client, made["key"].as_str().unwrap(), OWN).await.0;
+    assert_eq!(client.send(Method::GET, "/me", &[("cookie", &cookie)], None).await.status, StatusCode::OK);
+    let path = format!("/keys/{}", made["key_id"].as_str().unwrap());
+    assert_eq!(as_key(&client, &admin, Method::DELETE, &path, None).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(client.send(Method::GET, "/me", &[("cookie", &cookie)], None).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn keys_and_sign_ins_are_in_the_audit() {
+    let client = Client::new().await;
+    let admin = key(&client, "admin", &[Scope::Admin]).await;
+    let body = json!({"name": "ada", "scopes": ["read"]});
+    let made = as_key(&client, &admin, Method::POST, "/keys", Some(&body)).await.json();
+    sign_in(&client, made["key"].as_str().unwrap(), OWN).await;
+    let path = format!("/keys/{}", made["key_id"].as_str().unwrap());
+    as_key(&client, &admin, Method::DELETE, &path, None).await;
+    let audit = as_key(&client, &admin, Method::GET, "/audit", None).await;
+    assert!(!audit.text.contains(made["key"].as_str().unwrap()));
+    let told: Vec<Value> = audit
+        .json()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| json!([row["action"], row["actor"], row["details"]["name"]]))
+        .collect();
+    let wanted = json!([
+        ["key_created", null, "admin"],
+        ["key_created", "admin", "ada"],
+        ["signed_in", "ada", null],
+        ["key_revoked", "admin", "ada"],
+    ]);
+    assert_eq!(json!(told), wanted);
+}
+
+#[tokio::test]
+async fn nobody_signs_in_with_something_else_than_a_key() {
+    let client = Client::with_keys().await;
+    for body in [json!({"key": "wrong"}), json!({"key": ""}), json!({"key": "Bearer ada-key"})] {
+        let refused = client.post("/sign-in", body).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (401, "unauthorized"));
+        assert!(refused.header("set-cookie").is_none());
+    }
+    assert_eq!(
+        client.post("/sign-in", json!({"key": 1})).await.places(),
+        [(json!(["body", "key"]), "wrong_type".to_owned())]
+    );
+    let guessed = format!("hitl_sign_in={}", "A".repeat(43));
+    assert_eq!(client.send(Method::GET, "/me", &[("cookie", &guessed)], None).await.status, StatusCode::UNAUTHORIZED);
+    sign_in(&client, "ada-key", OWN).await;
+}
+
+#[tokio::test]
+async fn without_keys_everybody_is_nobody_and_may_do_everything() {
+    let me = Client::new().await.get("/me").await.json();
+    let all: Vec<&str> = Scopes::ALL.iter().map(Scope::as_str).collect();
+    assert_eq!(me, json!({"name": null, "scopes": all, "groups": [], "authentication": false}));
+}
+
+/// A request from `address` with `key`.
+async fn from(client: &Client, address: [u8; 4], key: &str) -> Reply {
+    let mut request = Request::builder().uri("/me").header("authorization", bearer(key)).body(Body::empty()).unwrap();
+    request.extensions_mut().insert(Peer(IpAddr::from(address)));
+    client.request(request).await
+}
+
+/// A server with the keys of Ada and Bob, where what was used up does not come back during a test.
+async fn patient(rate_limit: Option<f64>) -> Client {
+    let named = |name: &str| ApiKey { name: name.to_owned(), key: format!("{name}-key") };
+    let api_keys = vec![named("ada"), named("bob")];
+    let http = HttpSettings { rate_limit, api_keys, wrong_keys_a_minute: 0.01, ..HttpSettings::default() };
+    Client::with(Settings::default(), http).await
+}
+
+#[tokio::test]
+async fn whoever_guesses_keys_is_slowed_down_and_shuts_nobody_out() {
+    let client = patient(None).await;
+    let (guesser, other) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    assert_eq!(from(&client, guesser, "ada-key").await.status, StatusCode::OK);
+    for _ in 0..20 {
+        assert_eq!(from(&client, guesser, "guess").await.status, StatusCode::UNAUTHORIZED);
+    }
+    // Not even a right guess shows.
+    for guess in ["guess", "bob-key"] {
+        let slowed = from(&client, guesser, guess).await;
+        assert_eq!((slowed.status.as_u16(), slowed.code().as_str()), (429, "rate_limited"), "{guess}");
+        let seconds: u32 = slowed.header("retry-after").unwrap().parse().unwrap();
+        assert!((5000..=6000).contains(&seconds), "{seconds}");
+    }
+    assert_eq!(from(&client, guesser, "ada-key").await.status, StatusCode::OK);
+    assert_eq!(from(&client, other, "bob-key").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn signing_in_with_wrong_keys_counts_too() {
+    let client = patient(None).await;
+    for _ in 0..20 {
+        assert_eq!(client.post("/sign-in", json!({"key": "guess"})).await.status, StatusCode::UNAUTHORIZED);
+    }
+    let slowed = client.post("/sign-in", json!({"key": "ada-key"})).await;
+    assert_eq!((slowed.status.as_u16(), slowed.code().as_str()), (429, "rate_limited"));
+}
+
+#[tokio::test]
+async fn who_shows_no_key_has_not_guessed() {
+    let client = patient(None).await;
+    for _ in 0..30 {
+        assert_eq!(client.get("/me").await.status, StatusCode::UNAUTHORIZED);
+    }
+    assert_eq!(as_key(&client, "ada-key", Method::GET, "/me", None).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_key_and_by_address_where_there_is_none() {
+    let once = Some(0.001);
+    let client = patient(once).await;
+    for key in ["ada-key", "bob-key"] {
+        assert_eq!(from(&client, [192, 0, 2, 1], key).await.status, StatusCode::OK, "{key}");
+        let limited = from(&client, [192, 0, 2, 2], key).await;
+        assert_eq!((limited.status.as_u16(), limited.code().as_str()), (429, "rate_limited"), "{key}");
+    }
+    let open = HttpSettings { rate_limit: once, ..HttpSettings::default() };
+    let open = Client::with(Settings::default(), open).await;
+    for last in [1, 2] {
+        assert_eq!(from(&open, [192, 0, 2, last], "x").await.status, StatusCode::OK);
+        assert_eq!(from(&open, [192, 0, 2, last], "x").await.code(), "rate_limited");
+    }
+    // The probes are never limited.
+    for _ in 0..5 {
+        assert_eq!(open.get("/healthz").await.status, StatusCode::OK);
+    }
+}

@@ -1,0 +1,1 @@
+DELETE FROM sign_ins WHERE token = ?1

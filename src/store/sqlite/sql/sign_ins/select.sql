@@ -1,0 +1,1 @@
+SELECT token, key, ends_at FROM sign_ins ORDER BY token

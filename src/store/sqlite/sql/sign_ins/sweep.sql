@@ -1,0 +1,1 @@
+DELETE FROM sign_ins WHERE ends_at <= ?1

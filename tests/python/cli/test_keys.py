@@ -1,0 +1,126 @@
+"""`hitl keys`: on a store that no server has, and at a server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl.client import Client, Forbidden, Unauthorized
+from hitl.serving import worker_environment
+from tests.python.cli.conftest import Run
+from tests.python.support.served import ROOT, Served, clean_environment
+
+
+def made(hitl: Run, *arguments: str, **variables: str) -> Any:
+    """The key that `hitl keys create` prints."""
+    finished = hitl("keys", "create", *arguments, **variables)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+def test_a_key_made_on_a_store_opens_its_server(hitl: Run, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'hitl.db'}"
+    key = made(hitl, "ada", "--scope", "read", "--scope", "admin", "--group", "finance", "--store", store)
+    assert key["key"].startswith("hitl_")
+    assert (key["name"], key["scopes"], key["groups"]) == ("ada", ["read", "admin"], ["finance"])
+    with Served("playbook", store=store) as server:
+        with Client(server.url) as nobody, pytest.raises(Unauthorized):
+            nobody.list_sessions()
+        listed = hitl("keys", "list", HITL_URL=server.url, HITL_API_KEY=key["key"])
+        assert json.loads(listed.stdout) == [{name: value for name, value in key.items() if name != "key"}]
+        # Reading it beside its server is fine, changing it is not.
+        assert json.loads(hitl("keys", "list", "--store", store).stdout) == json.loads(listed.stdout)
+        refused = hitl("keys", "revoke", "ada", "--store", store)
+        assert (refused.returncode, "in use by" in refused.stderr) == (2, True)
+    content = (tmp_path / "hitl.db").read_bytes()
+    assert key["key"].encode() not in content
+
+
+def test_a_key_lives_at_a_server(hitl: Run) -> None:
+    with Served("playbook", api_key="first") as server:
+        at = {"HITL_URL": server.url, "HITL_API_KEY": "first"}
+        key = made(hitl, "reader", "--scope", "read", **at)
+        assert key["created_by"] == "api-key"
+        with Client(server.url, api_key=key["key"]) as client:
+            assert list(client.list_sessions()) == []
+            with pytest.raises(Forbidden) as refused:
+                client.create_session()
+            assert refused.value.code == "missing_scope"
+            taken = hitl("keys", "create", "reader", "--scope", "send", **at)
+            assert (taken.returncode, "named reader" in taken.stderr) == (5, True)
+            lacking = hitl("keys", "list", HITL_URL=server.url, HITL_API_KEY=key["key"])
+            assert (lacking.returncode, "scope admin" in lacking.stderr) == (1, True)
+            assert json.loads(hitl("keys", "revoke", "reader", **at).stdout) == {"name": "reader", "revoked": True}
+            with pytest.raises(Unauthorized):
+                client.list_sessions()
+        assert hitl("keys", "revoke", "reader", **at).returncode == 4
+        (listed,) = json.loads(hitl("keys", "list", **at).stdout)
+        assert listed["revoked_at"] is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["create", "Ada", "--scope", "read"], 2),
+        (["create", "api-key", "--scope", "read"], 2),
+        (["create", "ada"], 2),
+        (["create", "ada", "--scope", "write"], 2),
+        (["revoke", "ada"], 4),
+    ],
+)
+def test_what_is_no_key_is_refused(hitl: Run, tmp_path: Path, arguments: list[str], code: int) -> None:
+    refused = hitl("keys", *arguments, "--store", f"sqlite:{tmp_path / 'hitl.db'}")
+    assert refused.returncode == code, refused.stderr
+
+
+@pytest.mark.parametrize("command", [["create", "ada", "--scope", "read"], ["list"], ["revoke", "ada"]])
+def test_a_store_in_memory_keeps_no_keys(hitl: Run, command: list[str]) -> None:
+    refused = hitl("keys", *command, "--store", "memory")
+    assert (refused.returncode, "keeps no keys" in refused.stderr) == (2, True)
+
+
+def test_a_store_with_a_key_may_be_served_to_others(hitl: Run, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'hitl.db'}"
+    with Served("playbook", store=store):
+        pass
+    # It is there, and it has no key.
+    refused = subprocess.run(
+        Served.command("playbook", {"store": store, "host": "0.0.0.0", "port": 0}),
+        cwd=ROOT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert refused.returncode == 2, refused.stderr
+    assert "hitl keys create" in refused.stderr
+    made(hitl, "ada", "--scope", "admin", "--store", store)
+    with Served("playbook", store=store, host="0.0.0.0") as server:
+        port = server.url.rpartition(":")[2]
+        with Client(f"http://127.0.0.1:{port}") as nobody, pytest.raises(Unauthorized):
+            nobody.list_sessions()
+
+
+def test_no_worker_gets_what_opens_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_back = [
+        "HITL_API_KEY",
+        "HITL_API_KEY_FILE",
+        "HITL_SERVE_API_KEY",
+        "HITL_STATE_KEY",
+        "HITL_STORE",
+        "HITL_TOKEN",
+        "HITL_WEBHOOK",
+        "HITL_WEBHOOK_SECRET",
+        "hitl_api_key",
+    ]
+    given = ["HITL_MODEL", "HITL_WORKERS", "OPENAI_API_KEY", "API_KEY"]
+    for name in held_back + given:
+        monkeypatch.setenv(name, "x")
+    environment = worker_environment()
+    assert not [name for name in held_back if name in environment]
+    assert [name for name in given if name in environment] == given
