@@ -13,6 +13,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::notice::Tries;
+use crate::domain::webhook::Webhook;
 use crate::engine::dispatch::Dispatch;
 use crate::engine::policy_file::{self, PolicyError};
 use crate::engine::settings::Settings;
@@ -96,6 +98,12 @@ pub struct Config {
     pub state_key: Option<String>,
     /// See [`Settings::webhook_allow_private`].
     pub webhook_allow_private: bool,
+    /// The server's own webhooks, each `URL[,event...]`.
+    pub webhooks: Vec<String>,
+    /// How often a webhook is tried again.
+    pub webhook_retries: u32,
+    /// See [`Settings::remind_after`].
+    pub remind_after: f64,
 }
 
 /// How turns are kept apart.
@@ -170,6 +178,11 @@ impl StartError {
             Self::Engine(engine::StartError::Webhooks(WebhooksError::InvalidSecret)) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
             }
+            Self::Engine(engine::StartError::Webhooks(WebhooksError::Invalid(_))) => Some(
+                "for example: --webhook https://example.com/hook,interrupt.created,session.error (a comma in the URL is \
+                 written %2C)"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
@@ -195,6 +208,7 @@ impl Running {
         if let Some(secret) = &config.webhook_secret {
             webhooks::check_secret(secret).map_err(engine::StartError::from)?;
         }
+        let settings = engine_settings(&config)?;
         let policy = match &config.policy {
             Some(path) => Some((path.clone(), policy_file::load(path)?)),
             None => None,
@@ -205,7 +219,7 @@ impl Running {
         let supervisor = start_workers(&config, channel).await?;
         let started = async {
             let store = open::open(&config.store)?;
-            let engine = Engine::start(engine_settings(&config), store).await?;
+            let engine = Engine::start(settings, store).await?;
             let is_guarded = config.insecure || config.api_key.is_some() || engine.known().has_any();
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(StartError::Exposed(address.ip()));
@@ -310,8 +324,17 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
     Ok(Supervisor::start(settings).await?)
 }
 
-fn engine_settings(config: &Config) -> Settings {
-    Settings {
+fn engine_settings(config: &Config) -> Result<Settings, StartError> {
+    let webhooks = config
+        .webhooks
+        .iter()
+        .map(|text| {
+            let invalid = |error: crate::domain::Error| WebhooksError::Invalid(error.to_string());
+            Webhook::of_server(text, config.webhook_allow_private).map_err(invalid)
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(engine::StartError::from)?;
+    Ok(Settings {
         agent: config.agent.clone(),
         workers: config.workers,
         queue: config.queue,
@@ -328,10 +351,14 @@ fn engine_settings(config: &Config) -> Settings {
         max_value: config.max_value,
         webhook_allow_private: config.webhook_allow_private,
         webhook_secret: config.webhook_secret.clone(),
+        webhooks,
+        tries: Tries { retries: config.webhook_retries, ..Tries::default() },
+        remind_after: config.remind_after,
         allow_import: config.allow_import,
         state_key: config.state_key.clone(),
         one_run: false,
-    }
+        ..Settings::default()
+    })
 }
 
 fn seconds(seconds: f64) -> Duration {

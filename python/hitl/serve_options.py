@@ -110,6 +110,12 @@ class ServeOptions:
     """Signs webhooks (Standard Webhooks)."""
     webhook_allow_private: bool = False
     """Allow webhooks to private and loopback addresses."""
+    webhooks: Sequence[str] = ()
+    """The server's own, each `URL[,event...]`: told of every session (docs/webhooks.md)."""
+    webhook_retries: int = 9
+    """How often a webhook is tried again before it is given up; 9 take about ten minutes."""
+    remind_after: float = 0.0
+    """Tell webhooks again of what still waits, after this long, then after twice as long each time; 0 is never."""
     allow_import: bool = False
     """Take in runs from elsewhere: `POST /sessions` with `run_state`."""
     state_key: str | None = None
@@ -133,6 +139,10 @@ class ServeOptions:
                 raise InvalidOption(
                     option, "must be printable ASCII and not empty", "for example: openssl rand -hex 32"
                 )
+
+        for webhook in self.webhooks:
+            if not webhook.partition(",")[0].strip():
+                raise InvalidOption("--webhook", f"{webhook!r} has no URL", "for example https://example.com/hook,idle")
 
     def _check_agent(self) -> None:
         if isinstance(self.agent, str) and not _AGENT.fullmatch(self.agent):
@@ -175,6 +185,7 @@ class ServeOptions:
             "max_body": 2,
             "max_warm": 0,
             "max_recoveries": 0,
+            "webhook_retries": 0,
         }
         for name, least in smallest.items():
             value = getattr(self, name)

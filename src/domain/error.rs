@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::access::Scope;
+use super::notice::NoticeStatus;
 use super::session::Status;
 use super::time::Timestamp;
 
@@ -212,6 +213,12 @@ pub enum Error {
     /// A webhook URL that must not be called.
     #[error("Webhook URL is refused: {0}")]
     WebhookRefused(String),
+    /// No such notice.
+    #[error("Unknown notice_id: {0}")]
+    UnknownNotice(String),
+    /// A retry of a notice that was not given up.
+    #[error("Notice is {0}, not failed")]
+    NoticeNotFailed(NoticeStatus),
     /// An answer to a run that asks nothing.
     #[error("Nothing is pending: the run asks nothing")]
     NothingPending,
@@ -295,6 +302,8 @@ impl Error {
             Self::InvalidPayload(_) => "invalid_payload",
             Self::InvalidSchema(_) => "invalid_schema",
             Self::WebhookRefused(_) => "webhook_refused",
+            Self::UnknownNotice(_) => "unknown_notice",
+            Self::NoticeNotFailed(_) => "notice_not_failed",
             Self::NothingPending => "nothing_pending",
             Self::RunInterrupted => "run_interrupted",
             Self::AlreadyResumed => "already_resumed",

@@ -1,11 +1,104 @@
 //! What the outside is told: server-sent events and webhooks are projections of these.
 
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
 use super::JsonObject;
 use super::id::{InterruptId, SessionId};
 use super::interrupt::{Interrupt, InterruptStatus};
 use super::session::Status;
+
+/// What kind of event: `session.idle`, `interrupt.created` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventName {
+    /// A session's status is this one now.
+    Session(Status),
+    /// An interrupt's status is this one now.
+    Interrupt(InterruptStatus),
+    /// Somebody works on an interrupt, puts it off, or does so no longer. Webhooks are not told.
+    Hold(Hold),
+}
+
+impl EventName {
+    /// All that webhooks can be told of.
+    pub const ALL: [Self; 8] = [
+        Self::Interrupt(InterruptStatus::Pending),
+        Self::Interrupt(InterruptStatus::Resolved),
+        Self::Interrupt(InterruptStatus::Expired),
+        Self::Interrupt(InterruptStatus::Cancelled),
+        Self::Session(Status::Idle),
+        Self::Session(Status::Error),
+        Self::Session(Status::Interrupted),
+        Self::Session(Status::Running),
+    ];
+
+    /// Somebody is asked.
+    pub const CREATED: Self = Self::Interrupt(InterruptStatus::Pending);
+
+    /// The wire form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Interrupt(InterruptStatus::Pending) => "interrupt.created",
+            Self::Interrupt(InterruptStatus::Resolved) => "interrupt.resolved",
+            Self::Interrupt(InterruptStatus::Expired) => "interrupt.expired",
+            Self::Interrupt(InterruptStatus::Cancelled) => "interrupt.cancelled",
+            Self::Session(Status::Idle) => "session.idle",
+            Self::Session(Status::Error) => "session.error",
+            Self::Session(Status::Interrupted) => "session.interrupted",
+            Self::Session(Status::Running) => "session.running",
+            Self::Hold(Hold::Claimed) => "interrupt.claimed",
+            Self::Hold(Hold::Released) => "interrupt.released",
+            Self::Hold(Hold::Snoozed) => "interrupt.snoozed",
+            Self::Hold(Hold::Unsnoozed) => "interrupt.unsnoozed",
+        }
+    }
+
+    /// Reads the wire form; a bare status, such as `idle`, is that of the session.
+    pub fn parse(text: &str) -> Option<Self> {
+        let named = Self::ALL.into_iter().find(|name| name.as_str() == text);
+        named.or_else(|| Status::parse(text).map(Self::Session))
+    }
+
+    /// Every spelling that [`EventName::parse`] takes, for messages.
+    pub fn known() -> String {
+        let bare = Self::ALL.into_iter().filter_map(|name| match name {
+            Self::Session(status) => Some(status.as_str()),
+            Self::Interrupt(_) | Self::Hold(_) => None,
+        });
+        Self::ALL.into_iter().map(Self::as_str).chain(bare).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for EventName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for EventName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for EventName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| de::Error::custom(format!("must be one of {}", Self::known())))
+    }
+}
+
+impl utoipa::PartialSchema for EventName {
+    fn schema() -> RefOr<Schema> {
+        let words: Vec<String> = Self::known().split(", ").map(str::to_owned).collect();
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    }
+}
+
+impl utoipa::ToSchema for EventName {}
 
 /// An event as it is stored. It only refers to an interrupt, whose record is looked up when the event is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,35 +203,33 @@ impl Event {
         Self { session_id: interrupt.session_id, what }
     }
 
+    /// What kind it is.
+    pub fn name(&self) -> EventName {
+        match &self.what {
+            What::Session { status, .. } => EventName::Session(*status),
+            What::Interrupt { status, .. } => EventName::Interrupt(*status),
+            What::Hold { hold, .. } => EventName::Hold(*hold),
+        }
+    }
+
     /// As it goes out. `interrupt` is the record of the interrupt that it refers to, as it is now; `None` where it is
     /// gone with its session.
     pub fn view(self, interrupt: Option<Interrupt>) -> EventView {
         let session_id = self.session_id;
-        let (name, data) = match self.what {
-            What::Session { status, error: None } => {
-                (format!("session.{status}"), json!({"session_id": session_id, "status": status}))
-            }
+        let name = self.name().to_string();
+        let data = match self.what {
+            What::Session { status, error: None } => json!({"session_id": session_id, "status": status}),
             What::Session { status, error: Some(error) } => {
-                (format!("session.{status}"), json!({"session_id": session_id, "status": status, "error": error}))
+                json!({"session_id": session_id, "status": status, "error": error})
             }
-            What::Interrupt { interrupt_id, status } => {
-                let word = match status {
-                    InterruptStatus::Pending => "created",
-                    InterruptStatus::Resolved => "resolved",
-                    InterruptStatus::Expired => "expired",
-                    InterruptStatus::Cancelled => "cancelled",
-                };
-                let data = match interrupt {
-                    Some(interrupt) => json!(as_it_was(interrupt, status)),
-                    None => json!({"session_id": session_id, "interrupt_id": interrupt_id}),
-                };
-                (format!("interrupt.{word}"), data)
-            }
+            What::Interrupt { interrupt_id, status } => match interrupt {
+                Some(interrupt) => json!(as_it_was(interrupt, status)),
+                None => json!({"session_id": session_id, "interrupt_id": interrupt_id}),
+            },
             // A claim ends by itself, so that the record as it is now tells more than the one from then.
-            What::Hold { interrupt_id, hold } => {
+            What::Hold { interrupt_id, .. } => {
                 let gone = || json!({"session_id": session_id, "interrupt_id": interrupt_id});
-                let data = interrupt.map_or_else(gone, |interrupt| json!(interrupt));
-                (format!("interrupt.{}", hold.as_str()), data)
+                interrupt.map_or_else(gone, |interrupt| json!(interrupt))
             }
         };
         EventView { name, session_id, data: members(data) }
@@ -171,5 +262,28 @@ fn members(value: Value) -> JsonObject {
     match value {
         Value::Object(members) => members,
         _ => JsonObject::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_and_a_bare_status_is_that_of_the_session() {
+        for name in EventName::ALL {
+            assert_eq!(EventName::parse(name.as_str()), Some(name));
+        }
+        assert_eq!(EventName::parse("idle"), Some(EventName::Session(Status::Idle)));
+        for text in ["", "pending", "created", "interrupt.pending", "session.", "Session.idle", "idle "] {
+            assert_eq!(EventName::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_webhook_wanted_before_there_were_names_is_still_read() {
+        let wanted: Vec<EventName> = serde_json::from_str(r#"["idle", "session.error"]"#).unwrap();
+        assert_eq!(wanted, [EventName::Session(Status::Idle), EventName::Session(Status::Error)]);
+        assert_eq!(json!(wanted), json!(["session.idle", "session.error"]));
     }
 }

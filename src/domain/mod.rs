@@ -15,6 +15,7 @@ pub mod id;
 pub mod interrupt;
 pub mod journal;
 pub mod message;
+pub mod notice;
 pub mod payload;
 pub mod policy;
 pub mod question;

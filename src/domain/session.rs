@@ -18,6 +18,7 @@ use super::id::{GrantId, InterruptId, SessionId, TurnId};
 use super::message::ChatMessage;
 use super::policy::Rule;
 use super::time::Timestamp;
+use super::webhook::Webhook;
 
 /// What clients see of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -176,6 +177,8 @@ pub struct Session {
     pub rules: Vec<Rule>,
     /// What was decided for the rest of it.
     pub grants: Vec<Grant>,
+    /// Whom to tell of what happens to it.
+    pub webhook: Option<Webhook>,
 }
 
 /// What can happen to a session.
@@ -256,6 +259,7 @@ impl Session {
             phase: Phase::Idle { response: None },
             rules: Vec::new(),
             grants: Vec::new(),
+            webhook: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Webhooks: where a session's end is told, and which addresses must never be called.
+//! Webhooks: where events are told, and which addresses must never be called.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,9 +6,21 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use super::error::Error;
+use super::event::EventName;
+use super::interrupt::InterruptStatus;
 use super::session::Status;
 
-/// Where and how to tell of a turn's end (CONTRACT section 1).
+/// What the server's own webhooks are told of where they do not say.
+const UNSAID_OF_SERVER: [EventName; 6] = [
+    EventName::Interrupt(InterruptStatus::Pending),
+    EventName::Interrupt(InterruptStatus::Resolved),
+    EventName::Interrupt(InterruptStatus::Expired),
+    EventName::Interrupt(InterruptStatus::Cancelled),
+    EventName::Session(Status::Idle),
+    EventName::Session(Status::Error),
+];
+
+/// Where, how and of what to tell (CONTRACT section 1): of a message's turn, a session, or a whole server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Webhook {
     /// `http` or `https`.
@@ -19,18 +31,49 @@ pub struct Webhook {
     /// Whether the body carries the session's messages.
     #[serde(default)]
     pub include_messages: bool,
-    /// Which statuses to tell of: `idle`, `error`, `interrupted`, `running`; idle and error where absent.
+    /// Which events to tell of; `session.idle` and `session.error` where absent. A bare status is the session's.
     #[serde(default)]
-    pub events: Option<Vec<Status>>,
+    pub events: Option<Vec<EventName>>,
 }
 
 impl Webhook {
-    /// Whether it wants to be told of `status`: idle and error where it does not say.
-    pub fn wants(&self, status: Status) -> bool {
+    /// Whether it wants to be told of that: idle and error where it does not say.
+    pub fn wants(&self, event: EventName) -> bool {
         match &self.events {
-            Some(events) => events.contains(&status),
-            None => matches!(status, Status::Idle | Status::Error),
+            Some(events) => events.contains(&event),
+            None => matches!(event, EventName::Session(Status::Idle | Status::Error)),
         }
+    }
+
+    /// One of the server's own: `URL[,event...]`. Without events it is told of everything that a person or a client has
+    /// to do something about, and of its end.
+    ///
+    /// # Errors
+    /// [`Error::WebhookRefused`]: an unknown event, or those of [`Webhook::check`].
+    pub fn of_server(text: &str, allow_private: bool) -> Result<Self, Error> {
+        let mut parts = text.split(',').map(str::trim);
+        let url = parts.next().unwrap_or_default().to_owned();
+        let events = parts
+            .map(|event| {
+                let unknown = || Error::WebhookRefused(format!("{event:?} is none of {}", EventName::known()));
+                EventName::parse(event).ok_or_else(unknown)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let events = if events.is_empty() { UNSAID_OF_SERVER.to_vec() } else { events };
+        let webhook = Self { url, token: None, include_messages: false, events: Some(events) };
+        webhook.check(allow_private).map(|_| webhook)
+    }
+
+    /// The webhooks that are told of an event, out of those of the message, the session and the server in this order: an
+    /// address is told once, as the first that wants it says.
+    pub fn told_of<'a>(event: EventName, webhooks: impl IntoIterator<Item = &'a Self>) -> Vec<&'a Self> {
+        let mut told: Vec<&Self> = Vec::new();
+        for webhook in webhooks {
+            if webhook.wants(event) && told.iter().all(|earlier| earlier.url != webhook.url) {
+                told.push(webhook);
+            }
+        }
+        told
     }
 
     /// Reads the URL, and refuses what must not be called.
@@ -39,26 +82,34 @@ impl Webhook {
     /// [`Error::WebhookRefused`]: no URL, neither http nor https, or (unless `allow_private`) a private or loopback address
     /// written out. A name is checked again when it is resolved, at delivery.
     pub fn check(&self, allow_private: bool) -> Result<Url, Error> {
-        let url = Url::parse(&self.url).map_err(|error| Error::WebhookRefused(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(Error::WebhookRefused(format!("scheme {:?} is neither http nor https", url.scheme())));
-        }
-        let private = match url.host() {
-            None => return Err(Error::WebhookRefused("it has no host".to_owned())),
-            Some(Host::Ipv4(address)) => is_private(IpAddr::V4(address)),
-            Some(Host::Ipv6(address)) => is_private(IpAddr::V6(address)),
-            Some(Host::Domain(name)) => {
-                let name = name.trim_end_matches('.');
-                name == "localhost" || name.ends_with(".localhost")
-            }
-        };
-        if private && !allow_private {
-            return Err(Error::WebhookRefused(
-                "a private or loopback address; start the server with --webhook-allow-private to allow it".to_owned(),
-            ));
-        }
-        Ok(url)
+        check_url(&self.url, allow_private)
     }
+}
+
+/// See [`Webhook::check`].
+///
+/// # Errors
+/// [`Error::WebhookRefused`].
+pub fn check_url(text: &str, allow_private: bool) -> Result<Url, Error> {
+    let url = Url::parse(text).map_err(|error| Error::WebhookRefused(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Error::WebhookRefused(format!("scheme {:?} is neither http nor https", url.scheme())));
+    }
+    let private = match url.host() {
+        None => return Err(Error::WebhookRefused("it has no host".to_owned())),
+        Some(Host::Ipv4(address)) => is_private(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => is_private(IpAddr::V6(address)),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    };
+    if private && !allow_private {
+        return Err(Error::WebhookRefused(
+            "a private or loopback address; start the server with --webhook-allow-private to allow it".to_owned(),
+        ));
+    }
+    Ok(url)
 }
 
 /// Whether `address` is not a public unicast address.

@@ -116,11 +116,11 @@ impl Engine {
                 reached: None,
                 resolved: 0,
                 outcomes: Default::default(),
-                owed: Owed::default(),
+                owed: self.owed(),
             });
         }
         self.check_agent(&session)?;
-        let mut owed = Owed::of(actor);
+        let mut owed = self.owed_by(actor);
         let mut deliveries = Vec::new();
         let mut seen = HashSet::new();
         let mut granted = Vec::new();
@@ -210,7 +210,7 @@ pub(super) fn close(
     let session = tx.session(settled.session_id)?.ok_or(Error::SessionNotFound)?;
     tx.update_interrupt(settled)?;
     let index = tx.append_foreign(settled.turn_id, entry, now)?;
-    owed.tell_of(tx, settled, now)?;
+    owed.tell_of(tx, &session, settled, now)?;
     let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };
     owed.change(tx, &session, event, now)?;
     Ok(index)

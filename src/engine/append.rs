@@ -20,7 +20,6 @@ use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// What a batch's transaction came to.
-#[derive(Default)]
 struct Written {
     batch: Batch,
     owed: Owed,
@@ -36,6 +35,23 @@ struct Written {
     cannot_wait: bool,
     /// The first and the last of its entries.
     own: Option<(u64, u64)>,
+}
+
+impl Written {
+    fn new(owed: Owed) -> Self {
+        Self {
+            batch: Batch::new(),
+            owed,
+            steps: 0,
+            asked: 0,
+            decided: Vec::new(),
+            expires_at: None,
+            pause: None,
+            is_parked: false,
+            cannot_wait: false,
+            own: None,
+        }
+    }
 }
 
 /// A batch on its way into the journal.
@@ -69,7 +85,7 @@ impl Engine {
         faults::at(Point::EngineAppend);
         let written = self.store.transact(move |tx| {
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
-            let (own, written, now) = (Vec::new(), Written::default(), clock::now());
+            let (own, written, now) = (Vec::new(), Written::new(engine.owed()), clock::now());
             let mut writing = Writing { engine: &engine, tx, turn, epoch, now, session, standing, own, written };
             let last = records.len().saturating_sub(1);
             for (place, (record, ruling)) in records.into_iter().enumerate() {
@@ -183,7 +199,7 @@ impl Writing<'_> {
         let interrupt = Interrupt { rule, ..Interrupt::open(ask, opening)? };
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
-        self.written.owed.tell_of(self.tx, &interrupt, self.now)?;
+        self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
         self.change(session::Event::InterruptOpened { turn: self.turn, interrupt: id })?;
         self.written.asked += 1;
         self.written.expires_at = match (self.written.expires_at, interrupt.expires_at) {
@@ -204,7 +220,7 @@ impl Writing<'_> {
         if rule != policy::DEFAULT {
             let interrupt = interrupt.decided(&decision, rule, by.clone(), self.now);
             self.tx.insert_interrupt(&interrupt)?;
-            self.written.owed.tell_of(self.tx, &interrupt, self.now)?;
+            self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
             if let Some(grant) = Grant::new(clock::grant_id(), interrupt.scope(), &decision, by.as_deref(), self.now) {
                 self.written.owed.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
                 self.session = self.session.granted(grant, self.now);
@@ -221,7 +237,7 @@ impl Writing<'_> {
         let Some(cancelled) = of_turn.and_then(|interrupt| interrupt.cancel(self.now)) else { return Ok(()) };
         self.append(&Entry::Withdraw { interrupt_id: id })?;
         self.tx.update_interrupt(&cancelled)?;
-        self.written.owed.tell_of(self.tx, &cancelled, self.now)?;
+        self.written.owed.tell_of(self.tx, &self.session, &cancelled, self.now)?;
         self.change(session::Event::InterruptClosed { turn: self.turn, interrupt: id })
     }
 

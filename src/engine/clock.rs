@@ -46,3 +46,8 @@ pub fn random() -> Result<[u8; 32], Error> {
     getrandom::fill(&mut bytes).map_err(|error| Error::Internal(format!("no random bytes: {error}")))?;
     Ok(bytes)
 }
+
+/// A new notice's id.
+pub fn notice_id() -> Uuid {
+    Uuid::now_v7()
+}

@@ -13,7 +13,6 @@ use tokio::sync::Notify;
 use super::answers::{Reached, close};
 use super::claims::STORE_PAUSE;
 use super::dispatch::Delivery;
-use super::owed::Owed;
 use super::{Engine, clock};
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
@@ -42,11 +41,13 @@ impl Alarm {
         }
     }
 
-    fn awake(&self) {
+    /// The task looks for what is due.
+    pub fn awake(&self) {
         *self.lock() = None;
     }
 
-    async fn sleep(&self, next: Option<Timestamp>) {
+    /// Sleeps until then, or until something earlier is set.
+    pub async fn sleep(&self, next: Option<Timestamp>) {
         *self.lock() = Some(next.unwrap_or(Timestamp::from_millis(i64::MAX)));
         let wait = next.map_or(LONGEST, |next| next.since(clock::now()).min(LONGEST));
         tokio::select! {
@@ -117,7 +118,7 @@ impl Engine {
                 return Ok(None);
             };
             let session = tx.session(expired.session_id)?.ok_or(Error::SessionNotFound)?;
-            let mut owed = Owed::default();
+            let mut owed = engine.owed();
             let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut owed, now)?;
             let delivery = Delivery::Expired { index, at: now, interrupt: id };
             let reached = engine.reaching(tx, &session, vec![delivery], now)?;

@@ -32,7 +32,7 @@ impl Engine {
     pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str, actor: &Actor) -> Result<(), Error> {
         let unknown = Error::UnknownGrant(grant.to_owned());
         let parsed: Option<GrantId> = grant.parse().ok();
-        let owed = Owed::of(actor);
+        let owed = self.owed_by(actor);
         self.store
             .transact(move |tx| {
                 let now = clock::now();

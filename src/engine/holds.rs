@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::owed::Owed;
 use super::{Engine, clock, detached};
 use crate::domain::access::{Actor, Scope};
 use crate::domain::audit::Deed;
@@ -100,10 +99,10 @@ impl Engine {
     ) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
+        let mut owed = self.owed_by(&actor);
         let held = self.store.transact(move |tx| {
             let now = clock::now();
             let interrupt = tx.interrupt(id)?.ok_or(unknown)?;
-            let mut owed = Owed::of(&actor);
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
             let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), owed)) };
             tx.update_interrupt(&held)?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::owed::Owed;
 use super::view::IdempotencyKey;
 use super::{Engine, clock, detached, slots};
 use crate::domain::message::ChatMessage;
@@ -47,7 +46,7 @@ impl Engine {
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
             let reservation = slots::Reservation::take(&engine.slots)?;
-            let mut owed = Owed::default();
+            let mut owed = engine.owed();
             let row = Turn::new(turn, id, message, webhook, now);
             tx.insert_turn(&row)?;
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;

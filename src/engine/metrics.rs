@@ -87,6 +87,9 @@ pub struct Counters {
     recovered: AtomicU64,
     retried: AtomicU64,
     decisions: Mutex<Decisions>,
+    notices_delivered: AtomicU64,
+    notices_retried: AtomicU64,
+    notices_failed: AtomicU64,
 }
 
 impl Counters {
@@ -144,6 +147,21 @@ impl Counters {
         self.retried.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A webhook took a notice.
+    pub fn notice_delivered(&self) {
+        self.notices_delivered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A webhook did not take a notice, which is tried again.
+    pub fn notice_retried(&self) {
+        self.notices_retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A notice was given up.
+    pub fn notice_failed(&self) {
+        self.notices_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Interrupts were answered.
     pub fn answered(&self, interrupts: usize) {
         self.answered.fetch_add(interrupts as u64, Ordering::Relaxed);
@@ -163,6 +181,8 @@ impl Engine {
     pub async fn metrics(&self) -> Result<String, Error> {
         let health = self.health().await?;
         let (warm, paused) = self.live.count();
+        let outbox = self.store.query(|reader| reader.outbox_figures()).await?;
+        let lag = outbox.oldest.map_or(0, |oldest| clock::now().since(oldest).as_secs());
         let mut text = String::new();
         let gauges = [
             ("hitl_workers", "Turns that may be at work.", health.max_workers),
@@ -171,10 +191,12 @@ impl Engine {
             ("hitl_turns_in_memory", "Turns at workers, waiting ones included.", warm),
             ("hitl_turns_paused_in_memory", "Turns at workers that wait for people or timers.", paused),
             ("hitl_sessions", "Sessions in the store.", health.total_sessions),
+            ("hitl_outbox_pending", "Notices that webhooks have not taken yet.", outbox.pending),
         ];
         for (name, help, value) in gauges {
             metric(&mut text, name, help, "gauge", &[("", value as u64)]);
         }
+        metric(&mut text, "hitl_outbox_lag_seconds", "How long the first of them has waited.", "gauge", &[("", lag)]);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
         for (name, help, counter) in [
@@ -210,6 +232,17 @@ impl Engine {
         );
         self.write_pending(&mut text).await?;
         self.write_decisions(&mut text);
+        metric(
+            &mut text,
+            "hitl_webhook_deliveries_total",
+            "Tries to tell webhooks: delivered, to be retried, failed for good.",
+            "counter",
+            &[
+                ("{outcome=\"delivered\"}", count(&counters.notices_delivered)),
+                ("{outcome=\"retried\"}", count(&counters.notices_retried)),
+                ("{outcome=\"failed\"}", count(&counters.notices_failed)),
+            ],
+        );
         Ok(text)
     }
 

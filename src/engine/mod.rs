@@ -25,6 +25,7 @@ mod inbox;
 mod live;
 pub mod messages;
 pub mod metrics;
+mod outbox;
 mod owed;
 mod parking;
 mod policy;
@@ -49,6 +50,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::Error;
+use crate::domain::access::Actor;
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Keyring;
@@ -58,7 +60,8 @@ use due::Alarm;
 use feed::Feed;
 use live::LiveTurns;
 use metrics::{Counters, Pending};
-use owed::Owed;
+use outbox::Outbox;
+use owed::{Owed, Telling};
 use policy::Policies;
 use runs::RunOver;
 use settings::Settings;
@@ -78,7 +81,10 @@ pub struct Engine {
     bells: Bells,
     alarm: Alarm,
     feed: Feed,
+    /// `None` for a run.
     webhooks: Option<Arc<Webhooks>>,
+    telling: Arc<Telling>,
+    outbox: Outbox,
     counters: Counters,
     pending: Pending,
     policies: Policies,
@@ -116,8 +122,10 @@ impl Engine {
             None
         } else {
             let secret = settings.webhook_secret.as_deref();
-            Some(Arc::new(Webhooks::new(secret, settings.webhook_allow_private, stopping.clone())?))
+            let timeout = Duration::from_secs_f64(settings.webhook_timeout);
+            Some(Arc::new(Webhooks::new(secret, settings.webhook_allow_private, timeout)?))
         };
+        let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         Ok(Arc::new(Self {
             slots: Arc::new(Mutex::new(Slots::new(settings.workers, settings.queue))),
             freed: Arc::default(),
@@ -129,6 +137,8 @@ impl Engine {
             bells: Bells::default(),
             alarm: Alarm::default(),
             webhooks,
+            telling: Arc::new(telling),
+            outbox: Outbox::default(),
             counters: Counters::default(),
             pending: Pending::default(),
             policies: Policies::default(),
@@ -152,6 +162,7 @@ impl Engine {
         self.retry_under_new_code().await?;
         self.spawn_pump();
         self.spawn_due();
+        self.spawn_outbox();
         self.spawn_parking();
         self.spawn_sweeper();
         self.pump();
@@ -187,6 +198,7 @@ impl Engine {
             );
         }
         let parked = parked.and(self.park_due().await);
+        self.outbox.finish(patience).await;
         self.stopped.cancel();
         self.live.clear();
         // A turn that could not be parked is taken up by the next server all the same.
@@ -201,9 +213,19 @@ impl Engine {
         if owed.last_event > 0 {
             self.feed.ring(owed.last_event);
         }
-        if let Some(webhooks) = &self.webhooks {
-            owed.notices.into_iter().for_each(|notice| webhooks.send(notice));
+        if owed.has_notices {
+            self.outbox.ring();
         }
+    }
+
+    /// What a change will owe.
+    fn owed(&self) -> Owed {
+        Owed::new(&self.telling, None)
+    }
+
+    /// What a change will owe that `actor` makes.
+    fn owed_by(&self, actor: &Actor) -> Owed {
+        Owed::new(&self.telling, Some(actor.clone()))
     }
 
     fn is_stopping(&self) -> bool {

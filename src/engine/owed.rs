@@ -1,34 +1,47 @@
 //! A change to a session inside a transaction, and what is owed to the world once it is durable.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::webhooks::Notice;
+use super::clock;
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
-use crate::domain::event::Event;
+use crate::domain::event::{Event, EventName};
 use crate::domain::interrupt::Interrupt;
+use crate::domain::notice::{Notice, interrupt_body};
 use crate::domain::session::{self, Effect, Phase, Session, Status};
 use crate::domain::webhook::Webhook;
-use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Transaction;
 
-/// What is owed after a commit; empty for a change that nobody needs to hear of.
+/// What the operator wants to be told.
 #[derive(Debug, Default)]
+pub struct Telling {
+    /// The server's own webhooks.
+    pub webhooks: Vec<Webhook>,
+    /// After how many seconds the first reminder comes; 0 for none.
+    pub remind_after: f64,
+}
+
+/// What is owed after a commit; empty for a change that nobody needs to hear of.
+#[derive(Debug)]
 pub struct Owed {
     /// The number of the newest event written.
     pub last_event: u64,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
-    /// Webhooks to call.
-    pub notices: Vec<Notice>,
+    /// Whether there are new notices in the outbox.
+    pub has_notices: bool,
     /// Who does it, for the audit; `None` for what happens by itself.
-    pub actor: Option<Actor>,
+    actor: Option<Actor>,
+    telling: Arc<Telling>,
 }
 
 impl Owed {
     /// Nothing yet, of what `actor` does.
-    pub fn of(actor: &Actor) -> Self {
-        Self { actor: Some(actor.clone()), ..Self::default() }
+    pub fn new(telling: &Arc<Telling>, actor: Option<Actor>) -> Self {
+        Self { last_event: 0, woken: Vec::new(), has_notices: false, actor, telling: Arc::clone(telling) }
     }
 
     /// Lets the domain decide over `event`, writes the session, and settles what the domain says is owed inside the
@@ -53,20 +66,26 @@ impl Owed {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));
                         if let Some(cancelled) = cancelled {
                             tx.update_interrupt(&cancelled)?;
-                            self.tell_of(tx, &cancelled, now)?;
+                            self.tell_of(tx, &next, &cancelled, now)?;
                         }
                     }
                 }
-                Effect::Announce(status) => self.announce(tx, &next, turn.or(next.turn()), status, now)?,
+                Effect::Announce(status) => self.tell_session(tx, &next, turn.or(next.turn()), status, now)?,
             }
         }
         Ok(next)
     }
 
-    /// Writes what has become of an interrupt: for listeners, and into the audit.
-    pub fn tell_of(&mut self, tx: &mut dyn Transaction, interrupt: &Interrupt, now: Timestamp) -> Result<(), Error> {
+    /// Writes what has become of an interrupt of the session: for listeners and webhooks, and into the audit.
+    pub fn tell_of(
+        &mut self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        interrupt: &Interrupt,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         self.record(tx, Deed::of(interrupt), now)?;
-        self.tell(tx, &Event::interrupt(interrupt), now)
+        self.tell_interrupt(tx, session, interrupt, now)
     }
 
     /// Writes a row of the audit.
@@ -75,13 +94,23 @@ impl Owed {
         tx.append_audit(deed.by(name, address), now).map(drop)
     }
 
-    /// Writes an event that listeners are told of.
-    pub fn tell(&mut self, tx: &mut dyn Transaction, event: &Event, now: Timestamp) -> Result<(), Error> {
-        self.last_event = self.last_event.max(tx.append_event(event, now)?);
-        Ok(())
+    /// Tells listeners and webhooks that an interrupt of the session was opened or settled.
+    pub fn tell_interrupt(
+        &mut self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        interrupt: &Interrupt,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let event = Event::interrupt(interrupt);
+        self.tell(tx, &event, now)?;
+        let of_message = tx.webhook_of_turn(interrupt.turn_id)?;
+        let (name, id) = (event.name(), Some(interrupt.interrupt_id));
+        self.notify(tx, session, of_message, (name, id), now, |_, _| Ok(interrupt_body(name, interrupt, 0, now)))
     }
 
-    fn announce(
+    /// Tells listeners and webhooks that the session's status is another one. `turn` is the one that it is about.
+    pub fn tell_session(
         &mut self,
         tx: &mut dyn Transaction,
         session: &Session,
@@ -93,19 +122,57 @@ impl Owed {
             Phase::Error { failure, .. } => Some(failure.message.as_str()),
             _ => None,
         };
-        self.tell(tx, &Event::session(session.id, status, error), now)?;
-        let Some(turn) = turn else { return Ok(()) };
-        let webhook = tx.turn(turn)?.and_then(|turn| turn.webhook).filter(|webhook| webhook.wants(status));
-        if let Some(webhook) = webhook {
-            let body = notice_body(tx, session, &webhook)?;
-            self.notices.push(Notice { id: format!("msg_{turn}_{}", self.last_event), webhook, body });
+        let event = Event::session(session.id, status, error);
+        self.tell(tx, &event, now)?;
+        let of_message = match turn {
+            Some(turn) => tx.webhook_of_turn(turn)?,
+            None => None,
+        };
+        self.notify(tx, session, of_message, (event.name(), None), now, |tx, webhook| {
+            session_body(tx, session, webhook)
+        })
+    }
+
+    /// Writes an event that listeners are told of, and webhooks are not.
+    pub fn tell(&mut self, tx: &mut dyn Transaction, event: &Event, now: Timestamp) -> Result<(), Error> {
+        self.last_event = self.last_event.max(tx.append_event(event, now)?);
+        Ok(())
+    }
+
+    /// Writes a notice for each webhook that wants to be told; nothing where none does.
+    fn notify(
+        &mut self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        of_message: Option<Webhook>,
+        (event, interrupt): (EventName, Option<InterruptId>),
+        now: Timestamp,
+        body: impl Fn(&dyn Transaction, &Webhook) -> Result<Value, Error>,
+    ) -> Result<(), Error> {
+        let telling = Arc::clone(&self.telling);
+        let webhooks = of_message.iter().chain(&session.webhook).chain(&telling.webhooks);
+        for webhook in Webhook::told_of(event, webhooks) {
+            let body = body(tx, webhook)?;
+            let notice = Notice::new(clock::notice_id(), session.id, interrupt, event, webhook, &body, now);
+            let notice = in_lane(tx, notice, now)?;
+            tx.insert_notice(&notice)?;
+            if event == EventName::CREATED && telling.remind_after > 0.0 {
+                tx.insert_notice(&notice.reminder(telling.remind_after, now))?;
+            }
+            self.has_notices = true;
         }
         Ok(())
     }
 }
 
-/// What a webhook is told: nulls are left out (CONTRACT section 1).
-fn notice_body(tx: &dyn Transaction, session: &Session, webhook: &Webhook) -> Result<Value, Error> {
+/// A notice that becomes pending: due where nothing of its lane is.
+pub(super) fn in_lane(tx: &dyn Transaction, notice: Notice, now: Timestamp) -> Result<Notice, Error> {
+    let is_first = tx.first_pending_notice(notice.session_id, &notice.url)?.is_none();
+    Ok(if is_first { notice.first_in_lane(now) } else { notice })
+}
+
+/// What a webhook is told of a session: nulls are left out (CONTRACT section 1).
+fn session_body(tx: &dyn Transaction, session: &Session, webhook: &Webhook) -> Result<Value, Error> {
     let mut body = json!({"session_id": session.id, "status": session.status()});
     match &session.phase {
         Phase::Idle { response: Some(response) } => body["response"] = response.without_nulls(),

@@ -83,7 +83,7 @@ impl Engine {
     fn reopen(&self, tx: &mut dyn Transaction, session: &Session, now: Timestamp) -> Result<(Woken, Owed), Error> {
         let turn = session.retry().ok_or(Error::NothingToRetry)?.turn;
         tx.reopen_turn(turn)?;
-        let mut owed = Owed::default();
+        let mut owed = self.owed();
         owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
         let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
         let woken = self.wake(tx, &row, &session.agent, now)?;

@@ -212,7 +212,7 @@ impl Engine {
         if session.turn().is_some() {
             return Err(Error::RunInterrupted);
         }
-        let mut owed = Owed::default();
+        let mut owed = self.owed();
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
         owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     fn begin_state(&self, tx: &mut dyn Transaction, mut state: RunState, now: Timestamp) -> Result<Begun, Error> {
-        let mut owed = Owed::default();
+        let mut owed = self.owed();
         let is_new = match tx.session(state.session)? {
             None => true,
             Some(session) => !catch_up(tx, &session, &state, &mut owed, now)?,

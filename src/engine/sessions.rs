@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::owed::Owed;
 use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
@@ -31,7 +30,7 @@ impl Engine {
     /// A new session.
     ///
     /// # Errors
-    /// [`Error::TooManySessions`], [`Error::ShuttingDown`].
+    /// [`Error::TooManySessions`], [`Error::WebhookRefused`], [`Error::ShuttingDown`].
     pub async fn create_session(&self, new: NewSession) -> Result<SessionView, Error> {
         self.insert_session(clock::session_id(), new).await
     }
@@ -53,8 +52,11 @@ impl Engine {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
-        let NewSession { state, rules } = new;
-        let session = Session { rules, ..Session::new(id, &self.settings.agent, state.len(), clock::now()) };
+        let NewSession { state, rules, webhook } = new;
+        if let Some(webhook) = &webhook {
+            webhook.check(self.settings.webhook_allow_private)?;
+        }
+        let session = Session { rules, webhook, ..Session::new(id, &self.settings.agent, state.len(), clock::now()) };
         let max_sessions = self.settings.max_sessions;
         self.store
             .transact(move |tx| {
@@ -131,13 +133,13 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
-        let owed = Owed { woken: vec![id], ..Owed::of(&actor) };
+        let mut owed = self.owed_by(&actor);
         let deleted = self.store.transact(move |tx| {
-            let mut owed = owed;
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            owed.woken.push(id);
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
-                owed.tell_of(tx, &cancelled, now)?;
+                owed.tell_of(tx, &session, &cancelled, now)?;
             }
             tx.delete_session(id)?;
             Ok((session.turn(), owed))
@@ -162,13 +164,12 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
-        let owed = Owed::of(&actor);
+        let mut owed = self.owed_by(&actor);
         let cancelled = self.store.transact(move |tx| {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
             let failure = Failure::cancelled();
-            let mut owed = owed;
             tx.append_foreign(turn, &Entry::Cancel {}, now)?;
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
             owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;

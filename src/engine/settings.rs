@@ -1,6 +1,8 @@
 //! What an operator sets.
 
+use crate::domain::notice::Tries;
 use crate::domain::payload::{MAX_PAYLOAD, MAX_VALUE};
+use crate::domain::webhook::Webhook;
 
 /// Settings of the engine; times in seconds, sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +39,14 @@ pub struct Settings {
     pub webhook_allow_private: bool,
     /// The Standard Webhooks secret, `whsec_<base64>`.
     pub webhook_secret: Option<String>,
+    /// The server's own webhooks.
+    pub webhooks: Vec<Webhook>,
+    /// How often a webhook is tried again.
+    pub tries: Tries,
+    /// How long one try of a webhook may take; shorter than a lease.
+    pub webhook_timeout: f64,
+    /// After how long webhooks are told again of what still waits; 0 for never.
+    pub remind_after: f64,
     /// Whether run states are taken in.
     pub allow_import: bool,
     /// What run states are signed with, going out and coming in.
@@ -64,6 +74,10 @@ impl Default for Settings {
             max_value: MAX_VALUE,
             webhook_allow_private: false,
             webhook_secret: None,
+            webhooks: Vec::new(),
+            tries: Tries::default(),
+            webhook_timeout: 15.0,
+            remind_after: 0.0,
             allow_import: false,
             state_key: None,
             one_run: false,

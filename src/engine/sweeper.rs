@@ -1,5 +1,5 @@
 //! What is forgotten: sessions after `--ttl`, journals of ended turns after `--keep-journal`, replies and events after a
-//! day.
+//! day, notices that are delivered or given up after a week.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,7 @@ impl Engine {
                 let now = clock::now();
                 tx.sweep_replies(now.plus_seconds(-DAY))?;
                 tx.sweep_events(now.plus_seconds(-DAY))?;
+                tx.sweep_notices(now.plus_seconds(-7.0 * DAY))?;
                 if ttl > 0.0 { tx.sweep_sessions(now.plus_seconds(-ttl)) } else { Ok(Vec::new()) }
             })
             .await?;

@@ -13,10 +13,8 @@ use super::runs::{export, insert, record_imported};
 use super::sessions::{check_room, view};
 use super::view::SessionView;
 use super::{Engine, clock, detached};
-use crate::domain::event::Event;
 use crate::domain::journal::Entry;
 use crate::domain::run_state::RunState;
-use crate::domain::session::Status;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::store::{StoreExt, Transaction};
 
@@ -77,13 +75,14 @@ impl Engine {
         }
         check_room(tx, self.settings.max_sessions)?;
         insert(tx, &state, &self.settings.agent, now)?;
-        let mut owed = Owed { woken: vec![state.session], ..Owed::default() };
+        let mut owed = self.owed();
+        owed.woken.push(state.session);
+        let session = tx.session(state.session)?.ok_or(Error::SessionNotFound)?;
         for asked in state.pending() {
-            owed.tell(tx, &Event::interrupt(asked), now)?;
+            owed.tell_interrupt(tx, &session, asked, now)?;
         }
         record_imported(tx, &state, now)?;
-        let status = if state.pending().next().is_some() { Status::Interrupted } else { Status::Running };
-        owed.tell(tx, &Event::session(state.session, status, None), now)?;
+        owed.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
         let woken = match state.journal.last().map(|last| &last.entry) {
             Some(Entry::Pause { timers, .. }) => {

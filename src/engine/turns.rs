@@ -57,6 +57,7 @@ impl Engine {
         state: Vec<ChatMessage>,
     ) -> Result<(), Error> {
         let session_id = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?.session;
+        let owed = self.owed();
         faults::at(Point::EngineEnd);
         let owed = self
             .store
@@ -66,7 +67,7 @@ impl Engine {
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 tx.set_messages(session_id, &state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                end(tx, &session, turn, event, now)
+                end(tx, &session, turn, event, owed, now)
             })
             .await?;
         faults::at(Point::EngineEndCommitted);
@@ -113,11 +114,11 @@ impl Engine {
         if !failure.can_be_retried() {
             let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
             tx.append_foreign(turn, &entry, now)?;
-            return end(tx, session, turn, session::Event::TurnFailed { turn, failure }, now);
+            return end(tx, session, turn, session::Event::TurnFailed { turn, failure }, self.owed(), now);
         }
         tracing::error!(session = %session.id, code = failure.code, "a turn cannot go on; its journal is kept");
         let code = self.runtime()?.code;
-        let mut owed = Owed::default();
+        let mut owed = self.owed();
         owed.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;
         faults::at(Point::EngineSuspendWritten);
@@ -151,9 +152,9 @@ pub(super) fn end(
     session: &Session,
     turn: TurnId,
     event: session::Event,
+    mut owed: Owed,
     now: Timestamp,
 ) -> Result<Owed, Error> {
-    let mut owed = Owed::default();
     owed.change(tx, session, event, now)?;
     tx.end_turn(turn, now)?;
     faults::at(Point::EngineEndWritten);

@@ -12,6 +12,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
 use crate::domain::policy::Rule;
 use crate::domain::session::{Session, Status};
+use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
 
 /// A session with its pending interrupts, read in one snapshot.
@@ -49,6 +50,8 @@ pub struct NewSession {
     pub state: Vec<ChatMessage>,
     /// Its own rules.
     pub rules: Vec<Rule>,
+    /// Whom to tell of what happens to it.
+    pub webhook: Option<Webhook>,
 }
 
 /// One answer as a client posts it.

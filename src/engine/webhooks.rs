@@ -1,6 +1,5 @@
-//! Webhooks: told of a turn's end with retries while the server lives, signed as Standard Webhooks.
+//! How a webhook is called: one try, signed as Standard Webhooks, never at a private address.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,38 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
-use serde_json::Value;
 use sha2::Sha256;
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use super::clock;
-use crate::domain::webhook::{Webhook, is_private};
-
-/// Pauses between tries: about ten minutes in all.
-const PAUSES: [u64; 9] = [1, 2, 5, 10, 20, 40, 80, 160, 300];
-/// How long one try may take.
-const TRY: Duration = Duration::from_secs(15);
-/// How many deliveries run at once.
-const AT_ONCE: usize = 32;
-
-/// One thing to tell.
-#[derive(Clone)]
-pub struct Notice {
-    /// Stable over all tries.
-    pub id: String,
-    /// Whom.
-    pub webhook: Webhook,
-    /// What.
-    pub body: Value,
-}
-
-impl fmt::Debug for Notice {
-    // The token and the messages stay out of logs.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notice").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+use crate::domain::notice::Notice;
+use crate::domain::webhook::{check_url, is_private};
 
 /// Why webhooks cannot be sent at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +21,9 @@ pub enum WebhooksError {
     /// The secret is not what Standard Webhooks has: `whsec_` and base64.
     #[error("the webhook secret must be `whsec_` followed by base64 of 24 to 64 bytes")]
     InvalidSecret,
+    /// One of the server's own webhooks is none.
+    #[error("--webhook {0}")]
+    Invalid(String),
     /// No HTTP client could be made.
     #[error("cannot send webhooks: {0}")]
     Client(String),
@@ -59,19 +34,17 @@ pub struct Webhooks {
     client: reqwest::Client,
     secret: Option<Vec<u8>>,
     allow_private: bool,
-    places: Arc<Semaphore>,
-    stopping: CancellationToken,
 }
 
 impl Webhooks {
-    /// A sender; `secret` is `whsec_<base64>`.
+    /// A sender; `secret` is `whsec_<base64>`, and `timeout` is how long one try may take.
     ///
     /// # Errors
     /// [`WebhooksError`].
-    pub fn new(secret: Option<&str>, allow_private: bool, stopping: CancellationToken) -> Result<Self, WebhooksError> {
+    pub fn new(secret: Option<&str>, allow_private: bool, timeout: Duration) -> Result<Self, WebhooksError> {
         let secret = secret.map(read_secret).transpose()?;
         let builder = reqwest::Client::builder()
-            .timeout(TRY)
+            .timeout(timeout)
             // A redirect could lead to where the first address was not allowed to.
             .redirect(redirect::Policy::none())
             .no_proxy()
@@ -80,58 +53,39 @@ impl Webhooks {
         drop(rustls::crypto::ring::default_provider().install_default());
         let builder = if allow_private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)) };
         let client = builder.build().map_err(|error| WebhooksError::Client(error.to_string()))?;
-        Ok(Self { client, secret, allow_private, places: Arc::new(Semaphore::new(AT_ONCE)), stopping })
+        Ok(Self { client, secret, allow_private })
     }
 
-    /// Delivers in the background.
-    pub fn send(self: &Arc<Self>, notice: Notice) {
-        let this = Arc::clone(self);
-        tokio::spawn(async move {
-            let stopping = this.stopping.clone();
-            tokio::select! {
-                () = stopping.cancelled() => tracing::warn!(id = notice.id, "webhook not delivered: the server stops"),
-                () = this.deliver(&notice) => {}
-            }
-        });
-    }
-
-    async fn deliver(&self, notice: &Notice) {
-        for (attempt, pause) in PAUSES.into_iter().map(Some).chain([None]).enumerate() {
-            let outcome = {
-                let Ok(_place) = self.places.acquire().await else { return };
-                self.attempt(notice).await
-            };
-            match (outcome, pause) {
-                (Ok(()), _) => return,
-                (Err(reason), Some(pause)) => {
-                    tracing::info!(id = notice.id, attempt, reason, "webhook failed, it is tried again");
-                    tokio::time::sleep(Duration::from_secs(pause)).await;
-                }
-                (Err(reason), None) => tracing::warn!(id = notice.id, reason, "webhook given up"),
-            }
-        }
-    }
-
-    async fn attempt(&self, notice: &Notice) -> Result<(), String> {
-        let url = notice.webhook.check(self.allow_private).map_err(|error| error.to_string())?;
-        let body = notice.body.to_string();
+    /// One try: `Ok` when the receiver took it.
+    ///
+    /// # Errors
+    /// Why it did not, without the URL, which may hold a secret.
+    pub async fn attempt(&self, notice: &Notice) -> Result<(), String> {
+        let url = check_url(&notice.url, self.allow_private).map_err(|error| error.to_string())?;
+        let body = notice.body.clone().unwrap_or_default();
+        let id = notice.id.to_string();
         let timestamp = (clock::now().millis() / 1000).to_string();
         let mut request = self
             .client
             .post(url)
             .header("content-type", "application/json")
-            .header("webhook-id", &notice.id)
+            .header("webhook-id", &id)
             .header("webhook-timestamp", &timestamp);
         if let Some(secret) = &self.secret {
-            request = request.header("webhook-signature", sign(secret, &notice.id, &timestamp, &body)?);
+            request = request.header("webhook-signature", sign(secret, &id, &timestamp, &body)?);
         }
-        if let Some(token) = &notice.webhook.token {
+        if let Some(token) = &notice.token {
             request = request.bearer_auth(token);
         }
-        // Without its URL: that may hold a secret.
-        let response = request.body(body).send().await.map_err(|error| error.without_url().to_string())?;
+        let response = request.body(body).send().await.map_err(|error| causes(&error.without_url()))?;
         if response.status().is_success() { Ok(()) } else { Err(format!("it answered {}", response.status())) }
     }
+}
+
+/// An error with what is behind it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let behind = std::iter::successors(error.source(), |error| error.source());
+    std::iter::once(error.to_string()).chain(behind.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
 }
 
 /// Checks a secret before anything is opened or created.
@@ -181,6 +135,23 @@ mod tests {
         let signed =
             sign(&secret.unwrap_or_default(), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", r#"{"test": 2432232314}"#);
         assert_eq!(signed.as_deref(), Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_this_machine_is_not_called() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+        let call = async |allow_private| {
+            let webhooks = Webhooks::new(None, allow_private, Duration::from_millis(500)).unwrap();
+            // Past the check of the URL, which knows this name.
+            webhooks.client.post(&url).send().await.map_err(|error| causes(&error)).unwrap_err()
+        };
+        let refused = call(false).await;
+        assert!(refused.contains("the name leads to a private or loopback address"), "{refused}");
+        assert!(listener.accept().is_err(), "it was called");
+        call(true).await;
+        assert!(listener.accept().is_ok());
     }
 
     #[test]

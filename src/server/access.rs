@@ -61,6 +61,8 @@ pub const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/sessions/{session_id}/run-state", READ),
     ("POST", "/sign-in", Need::Nothing),
     ("POST", "/sign-out", Need::Key),
+    ("GET", "/webhooks", ADMIN),
+    ("POST", "/webhooks/{notice_id}/retry", ADMIN),
 ];
 
 /// What `method` on `route` asks for; `route` is `None` where there is no such route.

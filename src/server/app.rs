@@ -18,7 +18,7 @@ use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use super::{
     audit, docs, events, front, grants, health, holds, interrupts, journal, keys, messages, metrics, openapi, resume,
-    sessions, sign_in, ui, unread,
+    sessions, sign_in, ui, unread, webhooks,
 };
 use crate::engine::Engine;
 
@@ -127,6 +127,7 @@ fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
         .merge(audit::routes())
         .merge(keys::routes())
         .merge(sign_in::routes())
+        .merge(webhooks::routes())
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())

@@ -83,6 +83,9 @@ causes! {
     UNKNOWN_KEY NOT_FOUND "unknown_key", "Unknown key",
         "Unknown key_id: <id>",
         "List the keys (`GET /keys`, `hitl keys list`); it may have been revoked before.";
+    UNKNOWN_NOTICE NOT_FOUND "unknown_notice", "Unknown notice",
+        "Unknown notice_id: <id>",
+        "List what webhooks are told (`GET /webhooks`); a notice is forgotten seven days after it was delivered or given up.";
     METHOD_NOT_ALLOWED METHOD_NOT_ALLOWED "method_not_allowed", "Method not allowed",
         "Method <method> is not allowed here",
         "Use one of the methods in the `Allow` header.";
@@ -110,6 +113,9 @@ causes! {
     KEY_EXISTS CONFLICT "key_exists", "Key name taken",
         "There is a key named <name> already",
         "Choose another name, or revoke that key first.";
+    NOTICE_NOT_FAILED CONFLICT "notice_not_failed", "Notice was not given up",
+        "Notice is <status>, not failed",
+        "Only a notice that was given up can be retried; a pending one is tried again by itself.";
     ALREADY_RESOLVED CONFLICT "already_resolved", "Interrupt already resolved",
         "Interrupt already resolved",
         "Somebody else was first, with another answer; `resolved_by` and `resolved_at` say who and when.";
@@ -245,6 +251,8 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::InvalidPayload(_) => &INVALID_PAYLOAD,
         Error::InvalidSchema(_) => &INVALID_SCHEMA,
         Error::WebhookRefused(_) => &WEBHOOK_REFUSED,
+        Error::UnknownNotice(_) => &UNKNOWN_NOTICE,
+        Error::NoticeNotFailed(_) => &NOTICE_NOT_FAILED,
         Error::NothingPending => &NOTHING_PENDING,
         Error::RunInterrupted => &RUN_INTERRUPTED,
         Error::AlreadyResumed => &ALREADY_RESUMED,

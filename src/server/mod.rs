@@ -38,6 +38,7 @@ mod telemetry;
 mod tests;
 mod ui;
 mod unread;
+mod webhooks;
 
 use std::future::Future;
 use std::io;

@@ -5,12 +5,14 @@ use utoipa::ToSchema;
 
 use crate::domain::access::{Key, Scope, Scopes};
 use crate::domain::audit::Head;
+use crate::domain::event::EventName;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
+use crate::domain::notice::{Notice, NoticeId, NoticeStatus};
 use crate::domain::policy::Rule;
 use crate::domain::session::{Phase, Session, Status};
 use crate::domain::webhook::Webhook;
-use crate::domain::{SessionId, Timestamp};
+use crate::domain::{InterruptId, SessionId, Timestamp};
 use crate::engine::policy_file::PolicyStatus;
 use crate::engine::view::{ReplayNotes, Resumed, SessionView};
 
@@ -187,6 +189,60 @@ pub struct SessionStatus {
     pub status: Status,
 }
 
+/// What one webhook is told of one event.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Notice)]
+pub struct NoticeResponse {
+    /// What the receiver sees as `webhook-id`, the same in all tries.
+    #[schema(value_type = String)]
+    pub notice_id: NoticeId,
+    /// Whose event it is; the session may be gone.
+    pub session_id: SessionId,
+    /// The interrupt that it is about; null for an event of the session.
+    #[schema(required)]
+    pub interrupt_id: Option<InterruptId>,
+    /// Which event.
+    pub event: EventName,
+    /// Which reminder of the event it is; 0 for none.
+    pub reminder: u32,
+    /// The webhook's URL without user and query, which may be secret.
+    pub url: String,
+    /// Where it stands.
+    pub status: NoticeStatus,
+    /// How many tries were begun since it was written, or retried.
+    pub attempts: u32,
+    /// What came of the last one that failed.
+    #[schema(required)]
+    pub last_error: Option<String>,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// When it is tried next; null while one of the same session and URL comes before it, and once it is settled.
+    #[schema(required)]
+    pub next_try_at: Option<Timestamp>,
+    /// When it was delivered or given up.
+    #[schema(required)]
+    pub settled_at: Option<Timestamp>,
+}
+
+impl From<Notice> for NoticeResponse {
+    fn from(notice: Notice) -> Self {
+        Self {
+            notice_id: notice.id,
+            session_id: notice.session_id,
+            interrupt_id: notice.interrupt_id,
+            event: notice.event,
+            reminder: notice.id.reminder,
+            url: notice.shown_url(),
+            status: notice.status,
+            attempts: notice.attempts,
+            last_error: notice.last_error,
+            created_at: notice.created_at,
+            next_try_at: notice.due_at,
+            settled_at: notice.settled_at,
+        }
+    }
+}
+
 /// What answering came to.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ResumeResponse {
@@ -215,6 +271,8 @@ pub struct NewSessionBody {
     pub state: Option<Vec<ChatMessage>>,
     /// Rules of its own, which come before those of the server. The first one that matches a tool call decides.
     pub rules: Option<Vec<Rule>>,
+    /// Whom to tell of what happens to it.
+    pub webhook: Option<Webhook>,
     /// Instead: the state of a run, to go on with it here.
     #[schema(value_type = Option<Object>)]
     pub run_state: Option<serde_json::Value>,

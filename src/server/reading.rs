@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::error::ServerError;
 use crate::domain::error::Place;
+use crate::domain::event::EventName;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::policy::{Effect, Rule};
-use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, JsonObject};
 
@@ -246,12 +246,12 @@ impl Reading {
                 false
             }
         };
-        let known = "idle, running, interrupted, error";
+        let known = EventName::known();
         let events = present(&mut members, "events").map(|events| {
-            let statuses = self.array(At::Member(&at, "events"), events, |reading, at, event| {
-                reading.one_of(at, &event, Status::parse, known)
+            let names = self.array(At::Member(&at, "events"), events, |reading, at, event| {
+                reading.one_of(at, &event, EventName::parse, &known)
             });
-            statuses.into_iter().flatten().collect()
+            names.into_iter().flatten().collect()
         });
         Webhook { url, token, include_messages, events }
     }

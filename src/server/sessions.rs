@@ -41,10 +41,10 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 problems!(CreateProblems: IMPORT_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
-    INVALID_REQUEST, RUN_STATE_NEWER, RUN_STATE_INVALID, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
+    INVALID_REQUEST, WEBHOOK_REFUSED, RUN_STATE_NEWER, RUN_STATE_INVALID, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(ExportProblems: SESSION_NOT_FOUND, NOTHING_TO_EXPORT, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(CreateWithIdProblems: INVALID_SESSION_ID, CUSTOM_IDS_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS, BODY_TOO_LARGE,
-    UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
+    UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, WEBHOOK_REFUSED, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(GetProblems: SESSION_NOT_FOUND, SESSION_DELETED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(DeleteProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
@@ -53,8 +53,8 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
 
 /// Create a session
 ///
-/// The body is optional: none, null, `{}`, or what the session begins with: messages that it remembers, and rules of its
-/// own, which come before those of the server. With `run_state`, and where the server was started with `--allow-import`,
+/// The body is optional: none, null, `{}`, or what the session begins with: messages that it remembers, rules of its
+/// own, which come before those of the server, and a webhook that is told of what happens to it. With `run_state`, and where the server was started with `--allow-import`,
 /// it goes on with a run from elsewhere: under its own id, and with the decisions in it where its signature verifies; else
 /// what was decided and done is asked and done again. Rules and `run_state` need a key with the scope `admin`.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
@@ -250,6 +250,7 @@ async fn read_new(
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
     let (state, rules) = (present(&mut members, "state"), present(&mut members, "rules"));
+    let webhook = present(&mut members, "webhook");
     let run = present(&mut members, "run_state");
     // Rules of a session come before the server's, and a run brings its decisions along: either could let through what
     // the operator has people asked about.
@@ -260,7 +261,7 @@ async fn read_new(
     let at_run = At::Member(&At::Body, "run_state");
     match &run {
         Some(_) if !may_import => reading.wrong(at_run, "not_allowed", "a run keeps its own id; use POST /sessions"),
-        Some(_) if state.is_some() || rules.is_some() => {
+        Some(_) if state.is_some() || rules.is_some() || webhook.is_some() => {
             reading.wrong(at_run, "not_allowed", "a run state comes alone, with its own messages");
         }
         Some(Value::Object(_)) | None => {}
@@ -268,7 +269,8 @@ async fn read_new(
     }
     let state = state.map(|state| reading.array(at_state, state, Reading::message)).unwrap_or_default();
     let rules = rules.map(|rules| reading.array(at_rules, rules, Reading::rule)).unwrap_or_default();
-    let (new, run) = reading.finish((NewSession { state, rules }, run))?;
+    let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, "webhook"), webhook));
+    let (new, run) = reading.finish((NewSession { state, rules, webhook }, run))?;
     app.engine.compile_rules(&new.rules).await.map_err(|errors| {
         let place = at_rules.loc();
         ServerError::invalid(errors.into_iter().map(|error| error.under(&place)).collect())

@@ -9,6 +9,7 @@
 pub(crate) mod contract;
 pub mod memory;
 pub mod open;
+pub mod outbox;
 pub mod query;
 pub mod record;
 pub mod sqlite;
@@ -28,6 +29,7 @@ use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
+use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{Due, PendingCount, StoredReply, Turn};
 
@@ -119,7 +121,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 }
 
 /// What can be read.
-pub trait Reader {
+pub trait Reader: OutboxReader {
     /// A session without its messages.
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error>;
 
@@ -195,7 +197,7 @@ pub trait Reader {
 }
 
 /// What can be written. Reads see what the transaction has written so far.
-pub trait Transaction: Reader {
+pub trait Transaction: Reader + OutboxWriter {
     /// Adds a session with its messages.
     ///
     /// # Errors

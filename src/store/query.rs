@@ -2,6 +2,7 @@
 
 use crate::domain::audit::Action;
 use crate::domain::interrupt::InterruptStatus;
+use crate::domain::notice::NoticeStatus;
 use crate::domain::search::Needle;
 use crate::domain::session::Status;
 use crate::domain::{InterruptId, SessionId, Timestamp};
@@ -39,6 +40,19 @@ pub struct AuditQuery {
     pub action: Option<Action>,
     /// Only what was done after this time.
     pub after: Option<Timestamp>,
+    /// At most so many; 1 or more.
+    pub limit: usize,
+    /// Where the page begins: a [`Page::next`].
+    pub cursor: Option<u64>,
+}
+
+/// Which notices.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NoticeQuery {
+    /// Only those with this status.
+    pub status: Option<NoticeStatus>,
+    /// Only those of this session.
+    pub session_id: Option<SessionId>,
     /// At most so many; 1 or more.
     pub limit: usize,
     /// Where the page begins: a [`Page::next`].

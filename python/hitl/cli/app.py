@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-from hitl.cli import audit, chat, exit_codes, health, interrupts, keys, policy, replay_check, serve, sessions
+from hitl.cli import (
+    audit,
+    chat,
+    exit_codes,
+    health,
+    interrupts,
+    keys,
+    policy,
+    replay_check,
+    serve,
+    sessions,
+    webhooks,
+)
 from hitl.cli.output import Failure, print_failure
 from hitl.errors import AgentLoadError, HitlError
 
@@ -30,6 +42,7 @@ app.add_typer(interrupts.app, name="interrupts")
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
+app.add_typer(webhooks.app, name="webhooks")
 replay_check.add_to(app)
 health.add_to(app)
 

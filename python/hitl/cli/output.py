@@ -92,6 +92,9 @@ STATUS_STYLES = {
     "resolved": "green",
     "expired": "red",
     "cancelled": "dim",
+    "scheduled": "dim",
+    "delivered": "green",
+    "failed": "red",
 }
 
 

@@ -29,6 +29,7 @@ def _option(*names: str, help: str, panel: str | None = None, **more: Any) -> An
 
 
 LIMITS, SECURITY, LIFETIMES, LOGS = "Limits", "Security", "Lifetimes, in seconds", "Logs and development"
+WEBHOOKS = "Webhooks"
 
 
 def serve(
@@ -111,11 +112,26 @@ def serve(
         float, _option("--rate-limit", help="Requests a second, of a key or an address; 0 is no limit.", panel=SECURITY)
     ] = 0.0,
     webhook_secret: Annotated[
-        str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=SECURITY)
+        str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=WEBHOOKS)
     ] = None,
     webhook_allow_private: Annotated[
-        bool, _option("--webhook-allow-private", help="Allow webhooks to private addresses.", panel=SECURITY)
+        bool, _option("--webhook-allow-private", help="Allow webhooks to private addresses.", panel=WEBHOOKS)
     ] = False,
+    webhook: Annotated[
+        list[str] | None,
+        _option("--webhook", help="URL[,event...] told of every session; repeat it.", panel=WEBHOOKS),
+    ] = None,
+    webhook_retries: Annotated[
+        int, _option("--webhook-retries", help="How often a webhook is tried again.", panel=WEBHOOKS)
+    ] = 9,
+    remind_after: Annotated[
+        float,
+        _option(
+            "--remind-after",
+            help="Seconds; tell webhooks again of what still waits, doubled each time; 0 is never.",
+            panel=WEBHOOKS,
+        ),
+    ] = 0.0,
     allow_import: Annotated[
         bool, _option("--allow-import", help="Take in runs from elsewhere (POST /sessions, run_state).", panel=SECURITY)
     ] = False,
@@ -167,6 +183,9 @@ def serve(
             log_format=log_format,
             webhook_secret=webhook_secret,
             webhook_allow_private=webhook_allow_private,
+            webhooks=tuple(webhook or ()),
+            webhook_retries=webhook_retries,
+            remind_after=remind_after,
             allow_import=allow_import,
             state_key=None if state_key is None else read_secret_file("--state-key", state_key),
         )

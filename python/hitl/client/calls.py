@@ -15,7 +15,18 @@ from urllib.parse import quote
 
 import httpx2
 
-from hitl.client.models import Accepted, Grant, Health, Interrupt, JournalEntry, Key, Page, Session, SessionSummary
+from hitl.client.models import (
+    Accepted,
+    Grant,
+    Health,
+    Interrupt,
+    JournalEntry,
+    Key,
+    Notice,
+    Page,
+    Session,
+    SessionSummary,
+)
 from hitl.messages import ChatMessage
 
 Result = TypeVar("Result")
@@ -94,15 +105,19 @@ def create_session(
     *,
     session_id: str | None = None,
     rules: Sequence[Mapping[str, Any]] | None = None,
+    webhook: Mapping[str, Any] | None = None,
 ) -> Call[Session]:
     """A new session, idle, which starts with the messages of `state`.
 
     session_id: a UUID of one's own; the server takes it only with `--allow-custom-ids` (`MethodNotAllowed` else).
     rules: its own, before those of the server: `{"name", "effect", "tool", "agent"?, "when"?, "reason"?}`.
+    webhook: told of what happens to the session: `{"url", "token"?, "include_messages"?, "events"?}`.
     """
     body: dict[str, Any] = {} if state is None else {"state": [_message(message) for message in state]}
     if rules is not None:
         body["rules"] = [dict(rule) for rule in rules]
+    if webhook is not None:
+        body["webhook"] = dict(webhook)
     method, path = ("POST", "/sessions") if session_id is None else ("PUT", session_path(session_id))
     return Call(method, path, _read_session, body=body)
 
@@ -340,6 +355,27 @@ def list_audit(
     }
     read: Callable[[Any], Mapping[str, Any]] = dict
     return Call("GET", "/audit", _page_of(read), query=query)
+
+
+# --- webhooks ---
+
+
+def list_webhooks(
+    *,
+    status: str | None = None,
+    session_id: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page[Notice]]:
+    """What webhooks are told, newest first: one notice for each event and webhook."""
+    query = {"status": status, "session_id": session_id, "limit": limit, "cursor": cursor}
+    return Call("GET", "/webhooks", _page_of(Notice.from_json), query=query)
+
+
+def retry_webhook(notice_id: str) -> Call[Notice]:
+    """Try a notice again that was given up. `Conflict` where it was not."""
+    path = f"/webhooks/{quote(notice_id, safe='')}/retry"
+    return Call("POST", path, lambda data, _: Notice.from_json(data))
 
 
 # --- what takes several calls ---

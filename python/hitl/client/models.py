@@ -11,6 +11,7 @@ from hitl.messages import ChatMessage
 
 SessionStatus = Literal["idle", "running", "interrupted", "error"]
 InterruptStatus = Literal["pending", "resolved", "expired", "cancelled"]
+NoticeStatus = Literal["scheduled", "pending", "delivered", "failed"]
 Json = Mapping[str, Any]
 Item = TypeVar("Item")
 
@@ -281,6 +282,48 @@ class Key:
             created_by=data["created_by"],
             revoked_at=_time(data["revoked_at"]),
             secret=data.get("key"),
+            raw=data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What one webhook is told of one event.
+
+    notice_id: what the receiver sees as `webhook-id`, the same in all tries.
+    url: without user and query, which may be secret.
+    next_try_at: None while one of the same session and URL comes before it, and once it is settled.
+    """
+
+    notice_id: str
+    session_id: str
+    interrupt_id: str | None
+    event: str
+    reminder: int
+    url: str
+    status: NoticeStatus
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+    next_try_at: datetime | None
+    settled_at: datetime | None
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Notice:
+        return cls(
+            notice_id=data["notice_id"],
+            session_id=data["session_id"],
+            interrupt_id=data.get("interrupt_id"),
+            event=data["event"],
+            reminder=data.get("reminder", 0),
+            url=data["url"],
+            status=data["status"],
+            attempts=data["attempts"],
+            last_error=data.get("last_error"),
+            created_at=datetime.fromisoformat(data["created_at"]),
+            next_try_at=_time(data.get("next_try_at")),
+            settled_at=_time(data.get("settled_at")),
             raw=data,
         )
 

@@ -81,6 +81,8 @@ class Client:
     list_keys = _method(calls.list_keys)
     create_key = _method(calls.create_key)
     revoke_key = _method(calls.revoke_key)
+    list_webhooks = _method(calls.list_webhooks)
+    retry_webhook = _method(calls.retry_webhook)
     wait = _method(calls.wait)
     ask = _method(calls.ask)
 

@@ -114,15 +114,51 @@ fn private_addresses_are_called_where_the_operator_allows_it() {
     }
 }
 
+fn told(webhook: &Webhook) -> Vec<&'static str> {
+    EventName::ALL.into_iter().filter(|event| webhook.wants(*event)).map(EventName::as_str).collect()
+}
+
+fn webhook(url: &str, events: Option<&[&str]>) -> Webhook {
+    let events = events.map(|events| events.iter().map(|event| EventName::parse(event).unwrap()).collect());
+    Webhook { url: url.to_owned(), token: None, include_messages: false, events }
+}
+
 #[test]
 fn it_is_told_of_idle_and_error_unless_it_says_otherwise() {
-    let quiet = Webhook { url: String::new(), token: None, include_messages: false, events: None };
-    let told = |webhook: &Webhook| {
-        [Status::Idle, Status::Running, Status::Interrupted, Status::Error].map(|status| webhook.wants(status))
-    };
-    assert_eq!(told(&quiet), [true, false, false, true]);
-    let picky = Webhook { events: Some(vec![Status::Interrupted]), ..quiet.clone() };
-    assert_eq!(told(&picky), [false, false, true, false]);
-    let silent = Webhook { events: Some(vec![]), ..quiet };
-    assert_eq!(told(&silent), [false; 4]);
+    assert_eq!(told(&webhook("", None)), ["session.idle", "session.error"]);
+    assert_eq!(
+        told(&webhook("", Some(&["interrupted", "interrupt.created"]))),
+        ["interrupt.created", "session.interrupted"]
+    );
+    assert!(told(&webhook("", Some(&[]))).is_empty());
+}
+
+#[test]
+fn that_of_a_server_is_told_of_whatever_somebody_has_to_act_on_unless_it_says_otherwise() {
+    let url = "https://example.com/hook";
+    let all = Webhook::of_server(url, false).unwrap();
+    assert_eq!((all.url.as_str(), told(&all).len()), (url, 6));
+    assert!(!all.wants(EventName::Session(Status::Running)) && !all.wants(EventName::Session(Status::Interrupted)));
+    let some = Webhook::of_server("https://example.com/hook,interrupt.created, error", false).unwrap();
+    assert_eq!((some.url.as_str(), told(&some)), (url, vec!["interrupt.created", "session.error"]));
+}
+
+#[test]
+fn that_of_a_server_is_refused_where_it_is_misspelt() {
+    for text in ["", "example.com", "https://example.com/,interrupt.creatd", "https://example.com/,", ",idle"] {
+        assert!(matches!(Webhook::of_server(text, false), Err(Error::WebhookRefused(_))), "{text}");
+    }
+    assert!(Webhook::of_server("http://127.0.0.1/", false).is_err());
+    assert!(Webhook::of_server("http://127.0.0.1/", true).is_ok());
+}
+
+#[test]
+fn an_address_is_told_once_as_the_first_that_wants_it_says() {
+    let of_message = Webhook { token: Some("t".to_owned()), ..webhook("a", Some(&["idle"])) };
+    let of_session = webhook("a", Some(&["idle", "error"]));
+    let of_server = webhook("b", Some(&["idle"]));
+    let all = [&of_message, &of_session, &of_server];
+    assert_eq!(Webhook::told_of(EventName::Session(Status::Idle), all), [&of_message, &of_server]);
+    assert_eq!(Webhook::told_of(EventName::Session(Status::Error), all), [&of_session]);
+    assert!(Webhook::told_of(EventName::CREATED, all).is_empty());
 }

@@ -53,6 +53,7 @@ async fn every_route_is_documented() {
         "get /sessions/{session_id}/journal",
         "get /sessions/{session_id}/messages",
         "get /sessions/{session_id}/run-state",
+        "get /webhooks",
         "post /interrupts/{interrupt_id}/claim",
         "post /interrupts/{interrupt_id}/resume",
         "post /interrupts/{interrupt_id}/snooze",
@@ -64,6 +65,7 @@ async fn every_route_is_documented() {
         "post /sessions/{session_id}/retry",
         "post /sign-in",
         "post /sign-out",
+        "post /webhooks/{notice_id}/retry",
         "put /sessions/{session_id}",
     ];
     assert_eq!(documented.iter().map(String::as_str).collect::<Vec<_>>(), wanted);

@@ -8,6 +8,7 @@ pub(crate) mod fixture;
 mod interrupts;
 mod jobs;
 mod model;
+mod outbox;
 mod parking;
 mod sessions;
 mod turns;

@@ -4,12 +4,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::*;
+use super::outbox::notice;
 use crate::domain::event::Event;
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::Entry;
+use crate::domain::notice::{Notice, NoticeStatus};
 use crate::domain::session::{Session, Status};
 use crate::domain::{Error, SessionId};
-use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::query::{InterruptQuery, NoticeQuery, Page, SessionQuery};
 use crate::store::record::StoredReply;
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -41,6 +43,11 @@ enum Operation {
     AppendEvent(u128, i64),
     AppendInterruptEvent(u128, u128, InterruptStatus),
     SweepEvents(i64),
+    InsertNotice(u128, NoticeStatus, Option<i64>),
+    UpdateNotice(u128, NoticeStatus, Option<i64>, bool),
+    DeleteNotice(u128),
+    ReleaseNotices(i64),
+    SweepNotices(i64),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -52,6 +59,14 @@ fn operation() -> impl Strategy<Value = Operation> {
             InterruptStatus::Resolved,
             InterruptStatus::Expired,
             InterruptStatus::Cancelled,
+        ])
+    };
+    let standing = || {
+        prop::sample::select(vec![
+            NoticeStatus::Scheduled,
+            NoticeStatus::Pending,
+            NoticeStatus::Delivered,
+            NoticeStatus::Failed,
         ])
     };
     let texts = || prop::collection::vec("[ab]", 0..4);
@@ -82,6 +97,13 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (IDS, time()).prop_map(|(id, time)| AppendEvent(id, time)),
         1 => (IDS, IDS, settled()).prop_map(|(session, id, status)| AppendInterruptEvent(session, id, status)),
         1 => time().prop_map(SweepEvents),
+        3 => (IDS, standing(), prop::option::of(time()))
+            .prop_map(|(id, status, time)| InsertNotice(id, status, time)),
+        2 => (IDS, standing(), prop::option::of(time()), any::<bool>())
+            .prop_map(|(id, status, time, leased)| UpdateNotice(id, status, time, leased)),
+        1 => IDS.prop_map(DeleteNotice),
+        1 => time().prop_map(ReleaseNotices),
+        1 => time().prop_map(SweepNotices),
     ]
 }
 
@@ -164,6 +186,19 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             say(&transaction.append_event(&Event::interrupt(&interrupt), at(0))?)
         }
         Operation::SweepEvents(before) => say(&transaction.sweep_events(at(before))?),
+        Operation::InsertNotice(id, status, time) => {
+            // Of few sessions, so that several are in one lane.
+            let notice = Notice { status, due_at: time.map(at), ..notice(id, id % 2) };
+            say(&transaction.insert_notice(&notice)?)
+        }
+        Operation::UpdateNotice(id, status, time, leased) => {
+            let settled_at = if leased { None } else { time.map(at) };
+            let notice = Notice { status, due_at: time.map(at), leased, settled_at, ..notice(id, id % 2) };
+            say(&transaction.update_notice(&notice)?)
+        }
+        Operation::DeleteNotice(id) => say(&transaction.delete_notice(notice(id, 0).id)?),
+        Operation::ReleaseNotices(time) => say(&transaction.release_notices(at(time))?),
+        Operation::SweepNotices(before) => say(&transaction.sweep_notices(at(before))?),
     }
 }
 
@@ -179,6 +214,10 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         format!("{:?}", reader.retriable_turns("", 2)?),
         format!("{:?}", reader.last_event()?),
         format!("{:?}", reader.events_after(0, None, 1000)?),
+        format!("{:?}", reader.next_notice_at()?),
+        format!("{:?}", reader.due_notices(at(10), 100)?),
+        format!("{:?}", reader.due_notices(at(100), 2)?),
+        format!("{:?}", reader.outbox_figures()?),
     ];
     for id in IDS {
         seen.push(format!("{:?}", reader.session(session_id(id))?));
@@ -188,12 +227,18 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.journal(turn_id(id))?));
         seen.push(format!("{:?}", reader.journal_after(turn_id(id), Some(0))?));
         seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
+        seen.push(format!("{:?}", reader.notice(notice(id, 0).id)?));
+        seen.push(format!("{:?}", reader.first_pending_notice(session_id(id), &notice(id, 0).url)?));
+        seen.push(format!("{:?}", reader.webhook_of_turn(turn_id(id))?));
         seen.push(format!("{:?}", reader.reply("scope", &id.to_string())?));
         seen.push(format!("{:?}", reader.events_after(1, Some(session_id(id)), 3)?));
         seen.extend(all_interrupts(reader, Some(session_id(id)), None)?);
     }
     seen.extend(all_interrupts(reader, None, Some(InterruptStatus::Pending))?);
     seen.extend(all_interrupts(reader, None, Some(InterruptStatus::Resolved))?);
+    for status in [None, Some(NoticeStatus::Pending)] {
+        seen.extend(pages(|cursor| reader.notices(&NoticeQuery { status, session_id: None, limit: 2, cursor }))?);
+    }
     for status in [None, Some(Status::Idle), Some(Status::Interrupted)] {
         seen.extend(pages(|cursor| reader.sessions(&SessionQuery { status, limit: 2, cursor }))?);
     }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
+use crate::domain::event::EventName;
 use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
 use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
@@ -29,7 +30,7 @@ async fn a_turn_reads_back_with_its_webhook(it: Fixture) {
         url: "https://example.com/hook".to_owned(),
         token: Some("secret".to_owned()),
         include_messages: true,
-        events: Some(vec![Status::Idle, Status::Interrupted]),
+        events: Some(vec![EventName::Session(Status::Idle), EventName::CREATED]),
     };
     let stored = Turn { webhook: Some(webhook), ..turn(session_id(1), 1) };
     let expected = stored.clone();

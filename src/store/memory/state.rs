@@ -9,6 +9,7 @@ use crate::domain::event::{Event, EventView, NumberedEvent, What};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
+use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
@@ -29,6 +30,7 @@ pub(super) struct State {
     /// Oldest first.
     pub(super) keys: Vec<Key>,
     pub(super) sign_ins: Vec<SignIn>,
+    pub(super) notices: Ordered<NoticeId, Notice>,
     /// By number.
     pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
 }
@@ -112,13 +114,13 @@ impl<K: Copy + Eq + std::hash::Hash, V> Ordered<K, V> {
         self.rows.range(first..).map(|(seq, (_, row))| (*seq, row))
     }
 
-    fn before(&self, cursor: Option<u64>) -> impl Iterator<Item = (u64, &V)> {
+    pub(super) fn before(&self, cursor: Option<u64>) -> impl Iterator<Item = (u64, &V)> {
         self.rows.range(..cursor.unwrap_or(u64::MAX)).rev().map(|(seq, (_, row))| (*seq, row))
     }
 }
 
 /// The first `limit` rows, and where the next page begins.
-fn page<T: Clone>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
+pub(super) fn page<T: Clone>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
     let limit = limit.max(1);
     let mut rows: Vec<(u64, T)> = rows.take(limit.saturating_add(1)).collect();
     let more = rows.len() > limit;

@@ -21,7 +21,7 @@ type Undo = Box<dyn FnOnce(&mut State)>;
 
 /// A job's view of the state.
 pub(super) struct MemoryTransaction<'s> {
-    state: &'s mut State,
+    pub(super) state: &'s mut State,
     /// How to take back what was done, in the order it was done.
     undo: Vec<Undo>,
 }
@@ -38,7 +38,7 @@ impl<'s> MemoryTransaction<'s> {
         }
     }
 
-    fn on_undo(&mut self, undo: impl FnOnce(&mut State) + 'static) {
+    pub(super) fn on_undo(&mut self, undo: impl FnOnce(&mut State) + 'static) {
         self.undo.push(Box::new(undo));
     }
 

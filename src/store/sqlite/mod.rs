@@ -11,6 +11,7 @@ mod file;
 mod lock;
 mod log;
 mod migrations;
+mod outbox;
 mod readers;
 mod reading;
 mod rows;

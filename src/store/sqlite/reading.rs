@@ -58,7 +58,7 @@ impl Handle<'_> {
         self.one("sessions", sql!("sessions/seq"), [id.0.as_bytes()], |cells| cells.number())
     }
 
-    fn page<T>(
+    pub(super) fn page<T>(
         &self,
         table: &'static str,
         filter: &Filter,
@@ -325,7 +325,7 @@ pub(super) fn approved_tool(interrupt: &Interrupt) -> Option<&str> {
 }
 
 /// A list's statement: only the conditions that are asked for, so that each can use its index.
-struct Filter {
+pub(super) struct Filter {
     select: &'static str,
     order: &'static str,
     conditions: Vec<&'static str>,
@@ -333,11 +333,11 @@ struct Filter {
 }
 
 impl Filter {
-    fn new(select: &'static str, order: &'static str) -> Self {
+    pub(super) fn new(select: &'static str, order: &'static str) -> Self {
         Self { select, order, conditions: Vec::new(), params: Vec::new() }
     }
 
-    fn add(&mut self, condition: &'static str, param: SqlValue) {
+    pub(super) fn add(&mut self, condition: &'static str, param: SqlValue) {
         self.conditions.push(condition);
         self.params.push(param);
     }
@@ -346,7 +346,7 @@ impl Filter {
         self.conditions.push(condition);
     }
 
-    fn sql(&self, limit: usize) -> String {
+    pub(super) fn sql(&self, limit: usize) -> String {
         let conditions = if self.conditions.is_empty() { "true".to_owned() } else { self.conditions.join(" AND ") };
         format!("{}WHERE {conditions} {} LIMIT {limit}", self.select, self.order)
     }

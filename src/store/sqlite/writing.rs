@@ -20,7 +20,7 @@ use crate::store::{Reader, Transaction};
 
 impl Handle<'_> {
     /// Runs `sql`: how many rows it changed.
-    fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
+    pub(super) fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         statement.execute(params).map_err(|error| self.error(&error))
     }
@@ -142,6 +142,7 @@ impl Handle<'_> {
                 phase.failure_message,
                 rows::list_or_none(&session.rules)?,
                 rows::list_or_none(&session.grants)?,
+                rows::json_or_none(session.webhook.as_ref())?,
             ],
         )
     }

@@ -24,6 +24,7 @@ PAGES = (
     "security",
     "testing",
     "tools-and-approvals",
+    "webhooks",
 )
 DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in PAGES)]
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.python.support.api import Api, problem
+from tests.python.support.api import Api, ok, problem
 from tests.python.support.receiver import Delivery, Receiver
-from tests.python.support.served import Served
+from tests.python.support.served import ROOT, Served, clean_environment
+from tests.python.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.python.http.conftest import Serve
@@ -166,3 +170,131 @@ def test_a_turn_is_told_of_once(serve: Serve, receiver: Receiver) -> None:
     other = api.create()
     api.run(other, "echo", 3, webhook={"url": receiver.url})
     assert receiver.next().body["session_id"] == other
+
+
+def webhook_of(receiver: Receiver, *events: str) -> dict[str, Any]:
+    return {"url": receiver.url, "events": list(events)}
+
+
+def test_a_session_is_told_of_for_as_long_as_it_lives(server: Served, receiver: Receiver) -> None:
+    api = server.api
+    created = api.post("/sessions", {"webhook": webhook_of(receiver, "interrupt.created", "idle")}).json()
+    session_id = created["session_id"]
+    session = api.run(session_id, "ask", {"type": "question"})
+    record = session["interrupts"][0]
+    delivery = receiver.next()
+    verify(delivery)
+    body = delivery.body
+    assert (body["type"], body["data"]) == ("interrupt.created", record)
+    assert body["timestamp"] == record["created_at"]
+    api.resume(session_id, record["interrupt_id"], 1)
+    assert receiver.next().body["status"] == "idle"
+    api.run(session_id, "echo", 2)
+    assert receiver.next().body["response"]["content"] == "2"
+
+
+def test_a_session_with_a_webhook_that_must_not_be_called_is_not_made(api: Api) -> None:
+    before = len(ok(api.get("/sessions", limit=1000)))
+    refusal = problem(api.post("/sessions", {"webhook": {"url": "http://127.0.0.1/"}}), 422)
+    assert (refusal["code"], refusal["errors"][0]["loc"]) == ("webhook_refused", ["body", "webhook", "url"])
+    problem(api.post("/sessions", {"webhook": {"url": "https://example.com", "events": ["interrupt.creatd"]}}), 422)
+    assert len(ok(api.get("/sessions", limit=1000))) == before
+
+
+def test_a_server_tells_of_every_session(serve: Serve, receiver: Receiver) -> None:
+    api = serve(webhook_allow_private=True, webhook=f"{receiver.url},interrupt.created,interrupt.resolved").api
+    for _ in range(2):
+        session_id = api.create()
+        record = api.run(session_id, "ask", {"type": "question"})["interrupts"][0]
+        api.resume(session_id, record["interrupt_id"], 1)
+        told = [receiver.next().body for _ in range(2)]
+        assert [body["type"] for body in told] == ["interrupt.created", "interrupt.resolved"]
+        assert {body["data"]["interrupt_id"] for body in told} == {record["interrupt_id"]}
+
+
+@pytest.mark.parametrize("webhook", ["", ",idle", "example.com", "http://127.0.0.1/", "https://example.com,creatd"])
+def test_a_server_does_not_start_with_a_webhook_that_is_none(webhook: str) -> None:
+    command = Served.command("playbook", {"port": 0, "store": "memory", "webhook": webhook})
+    ended = subprocess.run(
+        command, check=False, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=100
+    )
+    assert ended.returncode == 2
+    assert "--webhook" in ended.stderr
+    assert "hint:" in ended.stderr
+
+
+def test_what_still_waits_is_told_again(serve: Serve, receiver: Receiver) -> None:
+    url = f"{receiver.url},interrupt.created,interrupt.resolved"
+    api = serve(webhook_allow_private=True, webhook=url, remind_after=0.2).api
+    session_id = api.create()
+    record = api.run(session_id, "ask", {"type": "question"})["interrupts"][0]
+    first, again, third = (receiver.next() for _ in range(3))
+    assert "reminder" not in first.body
+    assert (again.body["reminder"], third.body["reminder"]) == (1, 2)
+    assert first.body["data"] == again.body["data"] == record
+    ids = [delivery.headers["webhook-id"] for delivery in (first, again, third)]
+    assert ids[1:] == [f"{ids[0]}_r1", f"{ids[0]}_r2"]
+    api.resume(session_id, record["interrupt_id"], 1)
+    while (delivery := receiver.next()).body["type"] != "interrupt.resolved":
+        assert delivery.body["reminder"] > 2
+
+
+def test_what_was_given_up_is_listed_and_told_on_request(serve: Serve) -> None:
+    api = serve(webhook_allow_private=True, webhook_retries=0).api
+    session_id = api.create()
+    with Receiver(500) as receiver:
+        api.run(session_id, "echo", 1, webhook={"url": f"{receiver.url}?key=secret", "token": "t0k"})
+        lost = receiver.next()
+        eventually(lambda: len(ok(api.get("/webhooks", status="failed", session_id=session_id))), 1)
+        (notice,) = ok(api.get("/webhooks", status="failed"))
+        assert notice["notice_id"] == lost.headers["webhook-id"]
+        assert (notice["event"], notice["attempts"], notice["reminder"]) == ("session.idle", 1, 0)
+        assert notice["last_error"] == "it answered 500 Internal Server Error"
+        assert notice["url"] == receiver.url
+        assert not re.search("secret|t0k", str(notice))
+        retried = api.post(f"/webhooks/{notice['notice_id']}/retry")
+        assert (retried.status_code, retried.json()["status"]) == (202, "pending")
+        again = receiver.next()
+    assert (again.headers["webhook-id"], again.content) == (lost.headers["webhook-id"], lost.content)
+    eventually(lambda: ok(api.get("/webhooks"))[0]["status"], "delivered")
+    assert problem(api.post(f"/webhooks/{notice['notice_id']}/retry"), 409)["code"] == "notice_not_failed"
+    assert problem(api.post("/webhooks/msg_1/retry"), 404)["code"] == "unknown_notice"
+    for query in ({"status": "lost"}, {"stauts": "failed"}, {"session_id": "1"}, {"limit": "0"}):
+        problem(api.get("/webhooks", **query), 422)
+
+
+def test_what_was_not_told_is_told_by_the_next_server(serve: Serve, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'hitl.db'}"
+    with Receiver() as receiver:
+        url = receiver.url
+    first = serve(webhook_allow_private=True, store=store)
+    session_id = first.api.create()
+    first.api.run(session_id, "echo", 1, webhook={"url": url})
+    first.kill()
+    with Receiver(port=int(url.split(":")[2].partition("/")[0])) as receiver:
+        serve(webhook_allow_private=True, store=store)
+        assert receiver.next().body["session_id"] == session_id
+
+
+@pytest.mark.parametrize("name", ["localhost.", "LOCALHOST", "foo.localhost"])
+def test_a_name_that_leads_to_this_machine_is_refused(api: Api, name: str) -> None:
+    problem(api.send(api.create(), "echo 1", webhook={"url": f"http://{name}:9/"}), 422)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::]/",
+        "http://[::127.0.0.1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://[fec0::1]/",
+        "http://example.com@127.0.0.1/",
+        "http://user:password@[::1]/",
+        "http://127.0.0.1#@example.com/",
+        "http://127.0.0.1\\@example.com/",
+        "http://0177.0.0.1/",
+    ],
+)
+def test_an_address_in_disguise_is_refused(api: Api, url: str) -> None:
+    assert problem(api.send(api.create(), "echo 1", webhook={"url": url}), 422)["code"] == "webhook_refused"

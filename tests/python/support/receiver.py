@@ -25,9 +25,12 @@ class Delivery:
 
 
 class Receiver:
-    """An HTTP server on loopback that keeps what is sent to it, and answers with `statuses` in turn, then with 200."""
+    """An HTTP server on loopback that keeps what is sent to it, and answers with `statuses` in turn, then with 200.
 
-    def __init__(self, *statuses: int, location: str | None = None) -> None:
+    port: 0 takes a free one.
+    """
+
+    def __init__(self, *statuses: int, location: str | None = None, port: int = 0) -> None:
         self._statuses = list(statuses)
         self._location = location
         self._deliveries: queue.Queue[Delivery] = queue.Queue()
@@ -47,7 +50,7 @@ class Receiver:
             def log_message(self, format: str, *args: Any) -> None:
                 """Silent."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 

@@ -30,6 +30,8 @@ def flags(options: Mapping[str, Any]) -> list[str]:
         flag = f"--{name.replace('_', '-')}"
         if value is True:
             arguments.append(flag)
+        elif isinstance(value, (list, tuple)):
+            arguments += [part for one in value for part in (flag, str(one))]
         elif value is not False and value is not None:
             arguments += [flag, str(value)]
     return arguments

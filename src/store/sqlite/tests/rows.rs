@@ -105,6 +105,9 @@ fn plan(connection: &Connection, sql: &str) -> String {
 
 #[tokio::test]
 async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
+    use crate::domain::notice::NoticeStatus;
+    use crate::store::query::NoticeQuery;
+    use crate::store::sqlite::outbox::notices_sql;
     use crate::store::sqlite::reading::{audit_sql, interrupts_sql, sessions_sql};
     let (_directory, path) = place();
     open(&path).close().await.unwrap();
@@ -122,6 +125,9 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         AuditQuery { session_id: Some(session_id(1)), cursor: Some(3), limit: 10, ..AuditQuery::default() };
     let of_interrupt = AuditQuery { interrupt_id: Some(interrupt_id(1)), limit: 10, ..AuditQuery::default() };
     let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
+    let outbox = include_str!("../sql/outbox/select.sql");
+    let failed = NoticeQuery { status: Some(NoticeStatus::Failed), limit: 10, ..NoticeQuery::default() };
+    let told = NoticeQuery { session_id: Some(session_id(1)), limit: 10, ..NoticeQuery::default() };
     for (sql, index) in [
         (interrupts_sql(&pending), "interrupts_pending"),
         (interrupts_sql(&of_session), "interrupts_of_session"),
@@ -141,6 +147,14 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (include_str!("../sql/interrupts/hold.sql").to_owned(), "interrupts_of_session"),
         (include_str!("../sql/interrupts/release.sql").to_owned(), "interrupts_of_session"),
         (include_str!("../sql/replies/sweep.sql").to_owned(), "replies_by_age"),
+        (format!("{outbox}{}", include_str!("../sql/outbox/lane.sql")), "outbox_lane"),
+        (format!("{outbox}{}", include_str!("../sql/outbox/due.sql")), "outbox_due"),
+        (include_str!("../sql/outbox/next_due.sql").to_owned(), "outbox_due"),
+        (include_str!("../sql/outbox/figures.sql").to_owned(), "outbox_by_status"),
+        (include_str!("../sql/outbox/release.sql").to_owned(), "outbox_by_status"),
+        (include_str!("../sql/outbox/sweep.sql").to_owned(), "outbox_settled"),
+        (notices_sql(&failed), "outbox_by_status"),
+        (notices_sql(&told), "outbox_of_session"),
         (
             format!("{}{}", include_str!("../sql/turns/select.sql"), include_str!("../sql/turns/unparked.sql")),
             "turns_todo",

@@ -1,0 +1,336 @@
+//! Notices: what is told to a webhook, from the moment that it is owed until it is delivered or given up.
+//!
+//! A notice is written in the transaction of its event. Those of one session to one address form a lane: only the first
+//! that is not settled is due, so that they arrive in order. A reminder is a notice that waits beside its lane until its
+//! time comes, and joins it then if the interrupt still waits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::Value;
+use url::Url;
+use uuid::Uuid;
+
+use super::error::Error;
+use super::event::EventName;
+use super::id::{InterruptId, SessionId};
+use super::interrupt::Interrupt;
+use super::time::Timestamp;
+use super::webhook::Webhook;
+
+/// How long one try is nobody else's, in seconds; longer than a try can take.
+pub const LEASE: f64 = 60.0;
+/// The longest pause between two reminders.
+const LONGEST_REMINDER: f64 = 24.0 * 3600.0;
+/// Pauses between tries in seconds, the last of which repeats: about ten minutes for as many tries.
+const PAUSES: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0];
+/// The most of an error that is kept, in characters.
+const LONGEST_ERROR: usize = 300;
+
+/// The `webhook-id` of a notice: `msg_<uuid>`, and `msg_<uuid>_r<n>` for the n-th reminder of it. The same in all tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NoticeId {
+    /// Drawn when the event happened.
+    pub event: Uuid,
+    /// Which reminder; 0 for the notice itself.
+    pub reminder: u32,
+}
+
+impl fmt::Display for NoticeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "msg_{}", self.event.simple())?;
+        if self.reminder > 0 { write!(f, "_r{}", self.reminder) } else { Ok(()) }
+    }
+}
+
+/// A text that is no [`NoticeId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotANoticeId;
+
+impl FromStr for NoticeId {
+    type Err = NotANoticeId;
+
+    fn from_str(text: &str) -> Result<Self, NotANoticeId> {
+        let rest = text.strip_prefix("msg_").ok_or(NotANoticeId)?;
+        let (event, reminder) = match rest.split_once("_r") {
+            Some((event, reminder)) => (event, reminder.parse().map_err(|_| NotANoticeId)?),
+            None => (rest, 0),
+        };
+        let id = Self { event: Uuid::try_parse(event).map_err(|_| NotANoticeId)?, reminder };
+        // One way to write it.
+        if id.to_string() == text { Ok(id) } else { Err(NotANoticeId) }
+    }
+}
+
+impl Serialize for NoticeId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Where a notice stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NoticeStatus {
+    /// A reminder whose time has not come.
+    Scheduled,
+    /// To be delivered: for the first time, again, or after those before it.
+    Pending,
+    /// The receiver took it.
+    Delivered,
+    /// Given up after the last try.
+    Failed,
+}
+
+impl NoticeStatus {
+    /// The wire form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Reads the wire form.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Scheduled, Self::Pending, Self::Delivered, Self::Failed]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+    }
+}
+
+impl fmt::Display for NoticeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing to tell one webhook.
+#[derive(Clone, PartialEq)]
+pub struct Notice {
+    /// See [`NoticeId`].
+    pub id: NoticeId,
+    /// Whose event it was; the session may be gone since.
+    pub session_id: SessionId,
+    /// The interrupt that it is about.
+    pub interrupt_id: Option<InterruptId>,
+    /// Which event.
+    pub event: EventName,
+    /// Where to.
+    pub url: String,
+    /// Sent as `Authorization: Bearer <token>`.
+    pub token: Option<String>,
+    /// The exact body, the same in all tries; `None` once it is delivered.
+    pub body: Option<String>,
+    /// Where it stands.
+    pub status: NoticeStatus,
+    /// When the event happened; of a reminder, when it was scheduled.
+    pub created_at: Timestamp,
+    /// When it is to be tried, or how long the try at work is nobody else's; `None` while one before it is not settled, and
+    /// once it is settled itself.
+    pub due_at: Option<Timestamp>,
+    /// Whether a try is at work.
+    pub leased: bool,
+    /// How many tries were begun.
+    pub attempts: u32,
+    /// What came of the last one that failed.
+    pub last_error: Option<String>,
+    /// When it was delivered or given up.
+    pub settled_at: Option<Timestamp>,
+}
+
+impl fmt::Debug for Notice {
+    // The token, the messages, and what a URL may hold stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notice")
+            .field("id", &self.id.to_string())
+            .field("event", &self.event.as_str())
+            .field("status", &self.status)
+            .field("due_at", &self.due_at)
+            .field("leased", &self.leased)
+            .field("attempts", &self.attempts)
+            .field("last_error", &self.last_error)
+            .field("settled_at", &self.settled_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How often a notice is tried again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tries {
+    /// How often after the first try.
+    pub retries: u32,
+    /// What the pauses are multiplied by: 1 but in tests.
+    pub pace: f64,
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Self { retries: PAUSES.len() as u32, pace: 1.0 }
+    }
+}
+
+impl Tries {
+    /// How long to wait after so many tries, in seconds; `None` when that was the last.
+    pub fn pause_after(&self, attempts: u32) -> Option<f64> {
+        if attempts > self.retries {
+            return None;
+        }
+        let place = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX).min(PAUSES.len() - 1);
+        Some(PAUSES[place] * self.pace)
+    }
+}
+
+/// The body of an interrupt's event, after Standard Webhooks; a reminder says which one it is.
+pub fn interrupt_body(event: EventName, interrupt: &Interrupt, reminder: u32, now: Timestamp) -> Value {
+    let mut body = serde_json::json!({"type": event, "timestamp": now, "data": interrupt.clone().as_of(now)});
+    if reminder > 0 {
+        body["reminder"] = Value::from(reminder);
+    }
+    body
+}
+
+impl Notice {
+    /// What `webhook` is told of an event that has just happened. Not due before [`Notice::first_in_lane`] says so.
+    pub fn new(
+        event_id: Uuid,
+        session_id: SessionId,
+        interrupt_id: Option<InterruptId>,
+        event: EventName,
+        webhook: &Webhook,
+        body: &Value,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            id: NoticeId { event: event_id, reminder: 0 },
+            session_id,
+            interrupt_id,
+            event,
+            url: webhook.url.clone(),
+            token: webhook.token.clone(),
+            body: Some(body.to_string()),
+            status: NoticeStatus::Pending,
+            created_at: now,
+            due_at: None,
+            leased: false,
+            attempts: 0,
+            last_error: None,
+            settled_at: None,
+        }
+    }
+
+    /// The same, due: nothing before it in its lane is left.
+    pub fn first_in_lane(self, now: Timestamp) -> Self {
+        Self { due_at: Some(now), ..self }
+    }
+
+    /// A try begins: until the lease is over nobody else makes one.
+    pub fn leased(self, now: Timestamp) -> Self {
+        Self { leased: true, attempts: self.attempts + 1, due_at: Some(now.plus_seconds(LEASE)), ..self }
+    }
+
+    /// Whether a try that was the `attempt`-th is still the one at work.
+    pub fn is_leased_for(&self, attempt: u32) -> bool {
+        self.status == NoticeStatus::Pending && self.leased && self.attempts == attempt
+    }
+
+    /// The receiver took it.
+    pub fn delivered(self, now: Timestamp) -> Self {
+        Self { body: None, last_error: None, ..self.settled(NoticeStatus::Delivered, now) }
+    }
+
+    /// A try failed: it is tried again later, or given up.
+    pub fn failed(self, error: &str, tries: &Tries, now: Timestamp) -> Self {
+        let last_error = Some(error.chars().take(LONGEST_ERROR).collect());
+        match tries.pause_after(self.attempts) {
+            Some(pause) => Self { leased: false, due_at: Some(now.plus_seconds(pause)), last_error, ..self },
+            None => Self { last_error, ..self.settled(NoticeStatus::Failed, now) },
+        }
+    }
+
+    /// One that was given up is to be tried again, as often as a new one, in its old place.
+    ///
+    /// # Errors
+    /// [`Error::NoticeNotFailed`].
+    pub fn retried(self) -> Result<Self, Error> {
+        match self.status {
+            NoticeStatus::Failed => {
+                Ok(Self { status: NoticeStatus::Pending, attempts: 0, settled_at: None, due_at: None, ..self })
+            }
+            other => Err(Error::NoticeNotFailed(other)),
+        }
+    }
+
+    /// Whether it is delivered or given up.
+    pub fn is_settled(&self) -> bool {
+        self.settled_at.is_some()
+    }
+
+    /// The reminder that comes after this notice of an interrupt that was opened, or after this reminder: the first after
+    /// `remind_after` seconds, and then after twice as long each time, up to a day.
+    pub fn reminder(&self, remind_after: f64, now: Timestamp) -> Self {
+        let reminder = self.id.reminder.saturating_add(1);
+        let pause = remind_after * f64::from(reminder - 1).exp2();
+        Self {
+            id: NoticeId { reminder, ..self.id },
+            status: NoticeStatus::Scheduled,
+            body: None,
+            created_at: now,
+            due_at: Some(now.plus_seconds(pause.min(LONGEST_REMINDER.max(remind_after)))),
+            leased: false,
+            attempts: 0,
+            last_error: None,
+            settled_at: None,
+            ..self.clone()
+        }
+    }
+
+    /// What becomes of a scheduled reminder whose time has come.
+    pub fn remind(self, interrupt: Option<&Interrupt>, now: Timestamp) -> Reminded {
+        match interrupt.filter(|interrupt| interrupt.is_pending() && !interrupt.is_due(now)) {
+            None => Reminded::Nothing,
+            Some(Interrupt { snoozed_until: Some(until), .. }) if *until > now => {
+                Reminded::Later(Box::new(Self { due_at: Some(*until), ..self }))
+            }
+            Some(interrupt) => {
+                let body = interrupt_body(self.event, interrupt, self.id.reminder, now).to_string();
+                Reminded::Told(Box::new(Self {
+                    status: NoticeStatus::Pending,
+                    body: Some(body),
+                    created_at: now,
+                    due_at: None,
+                    ..self
+                }))
+            }
+        }
+    }
+
+    /// The URL without what may be secret in it: no user, no query.
+    pub fn shown_url(&self) -> String {
+        match Url::parse(&self.url) {
+            Ok(url) => format!("{}{}", url.origin().ascii_serialization(), url.path()),
+            Err(_) => "?".to_owned(),
+        }
+    }
+
+    fn settled(self, status: NoticeStatus, now: Timestamp) -> Self {
+        Self { status, due_at: None, leased: false, settled_at: Some(now), ..self }
+    }
+}
+
+/// See [`Notice::remind`].
+#[derive(Debug, PartialEq)]
+pub enum Reminded {
+    /// Nobody waits any more.
+    Nothing,
+    /// Somebody put the interrupt off: so is the reminder.
+    Later(Box<Notice>),
+    /// It joins its lane.
+    Told(Box<Notice>),
+}
+
+#[cfg(test)]
+mod tests;

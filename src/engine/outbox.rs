@@ -1,0 +1,236 @@
+//! The outbox: what webhooks are owed, sent until it is taken or given up.
+//!
+//! A notice is in the store before anybody acts on its event, so that none is lost and none is invented. One task leases
+//! what is due and sends it; what came of a try counts only while its lease does. A server that dies leaves leases
+//! behind, which the next one releases: a receiver may then get a notice twice, under the same id.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::claims::STORE_PAUSE;
+use super::due::Alarm;
+use super::owed::in_lane;
+use super::webhooks::Webhooks;
+use super::{Engine, clock};
+use crate::domain::notice::{Notice, NoticeId, NoticeStatus, Reminded, Tries};
+use crate::domain::{Error, Timestamp};
+use crate::faults::{self, Point};
+use crate::store::query::{NoticeQuery, Page};
+use crate::store::{StoreExt, Transaction};
+
+/// How many notices are sent at once.
+const AT_ONCE: u32 = 64;
+/// How long tries at work may take to finish when the server stops; what comes of the others is unknown.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// When there is something to send, and how much is being sent.
+#[derive(Debug)]
+pub struct Outbox {
+    alarm: Alarm,
+    places: Arc<Semaphore>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { alarm: Alarm::default(), places: Arc::new(Semaphore::new(AT_ONCE as usize)) }
+    }
+}
+
+impl Outbox {
+    /// There is something new in the outbox, and it is on disk.
+    pub fn ring(&self) {
+        self.alarm.set(Timestamp::from_millis(0));
+    }
+
+    /// Waits for the tries at work, but not for long.
+    pub async fn finish(&self, patience: Duration) {
+        // What does not finish stays leased, and is sent again by the next server.
+        drop(tokio::time::timeout(patience.min(GRACE), self.places.acquire_many(AT_ONCE)).await);
+    }
+}
+
+impl Engine {
+    /// Notices over all sessions, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn notices(&self, query: NoticeQuery) -> Result<Page<Notice>, Error> {
+        self.store.query(move |reader| reader.notices(&query)).await
+    }
+
+    /// Tries a notice again that was given up, as often as a new one. `id` is as the client wrote it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownNotice`], [`Error::NoticeNotFailed`].
+    pub async fn retry_notice(&self, id: &str) -> Result<Notice, Error> {
+        let unknown = Error::UnknownNotice(id.to_owned());
+        let id: NoticeId = id.parse().map_err(|_| unknown.clone())?;
+        let retried = self.store.transact(move |tx| {
+            let notice = tx.notice(id)?.ok_or(unknown)?.retried()?;
+            let notice = in_lane(tx, notice, clock::now())?;
+            tx.update_notice(&notice)?;
+            faults::at(Point::OutboxRetryWritten);
+            Ok(notice)
+        });
+        let notice = retried.await?;
+        faults::at(Point::OutboxRetryCommitted);
+        self.outbox.ring();
+        Ok(notice)
+    }
+
+    /// Sends what is due until the server stops.
+    pub(super) fn spawn_outbox(self: &Arc<Self>) {
+        let Some(webhooks) = self.webhooks.clone() else { return };
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let (stopping, stopped) = (engine.stopping.clone(), engine.stopped.clone());
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                () = stopped.cancelled() => {}
+                () = engine.send_for_ever(&webhooks) => {}
+            }
+        });
+    }
+
+    async fn send_for_ever(self: &Arc<Self>, webhooks: &Arc<Webhooks>) {
+        while let Err(error) = self.release().await {
+            tracing::error!(%error, "what the last server was sending could not be taken up; it is tried again");
+            tokio::time::sleep(STORE_PAUSE).await;
+        }
+        loop {
+            self.outbox.alarm.awake();
+            match self.send_due(webhooks).await {
+                Ok(next) => self.outbox.alarm.sleep(next).await,
+                Err(error) => {
+                    tracing::error!(%error, "what webhooks are owed could not be read; it is tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Takes over what the last server was sending.
+    async fn release(&self) -> Result<(), Error> {
+        match self.store.query(|reader| reader.next_notice_at()).await? {
+            Some(_) => self.store.transact(|tx| tx.release_notices(clock::now())).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Begins to send what is due, and tells when the next notice is.
+    async fn send_due(self: &Arc<Self>, webhooks: &Arc<Webhooks>) -> Result<Option<Timestamp>, Error> {
+        loop {
+            let next = self.store.query(|reader| reader.next_notice_at()).await?;
+            if next.is_none_or(|next| next > clock::now()) {
+                return Ok(next);
+            }
+            let mut places = vec![self.place().await?];
+            // Nobody else takes any.
+            places.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
+            let (limit, remind_after) = (places.len(), self.settings.remind_after);
+            let leased = self.store.transact(move |tx| lease(tx, limit, remind_after, clock::now())).await?;
+            faults::at(Point::OutboxLeaseCommitted);
+            for (notice, place) in leased.into_iter().zip(places) {
+                tokio::spawn(Arc::clone(self).deliver(Arc::clone(webhooks), notice, place));
+            }
+        }
+    }
+
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let place = Arc::clone(&self.outbox.places).acquire_owned().await;
+        place.map_err(|error| Error::Internal(error.to_string()))
+    }
+
+    async fn deliver(self: Arc<Self>, webhooks: Arc<Webhooks>, notice: Notice, place: OwnedSemaphorePermit) {
+        let outcome = tokio::select! {
+            outcome = webhooks.attempt(&notice) => outcome,
+            () = self.stopped.cancelled() => return,
+        };
+        faults::at(Point::OutboxSent);
+        let (id, attempt, tries) = (notice.id, notice.attempts, self.settings.tries);
+        let reason = outcome.clone().err();
+        let settled = self.store.transact(move |tx| settle(tx, id, attempt, outcome, &tries, clock::now())).await;
+        drop(place);
+        let reason = reason.unwrap_or_default();
+        match settled {
+            Ok(Some(NoticeStatus::Delivered)) => self.counters.notice_delivered(),
+            Ok(Some(NoticeStatus::Failed)) => {
+                tracing::warn!(%id, attempt, reason, "webhook given up; `hitl webhooks retry` tries it again");
+                self.counters.notice_failed();
+            }
+            Ok(Some(_)) => {
+                tracing::info!(%id, attempt, reason, "webhook failed, it is tried again");
+                self.counters.notice_retried();
+            }
+            Ok(None) => tracing::warn!(%id, attempt, "a webhook's try came to an end after its time"),
+            // Its lease runs out, then it is tried again.
+            Err(error) => tracing::error!(%id, %error, "what came of a webhook could not be stored"),
+        }
+        faults::at(Point::OutboxSettleCommitted);
+        self.outbox.ring();
+    }
+}
+
+/// Takes up to `limit` of what is due: notices to be sent, which are leased. Reminders whose time has come join their
+/// lanes, or are dropped.
+fn lease(tx: &mut dyn Transaction, limit: usize, remind_after: f64, now: Timestamp) -> Result<Vec<Notice>, Error> {
+    let mut leased = Vec::new();
+    for notice in tx.due_notices(now, limit)? {
+        if notice.status == NoticeStatus::Scheduled {
+            remind(tx, notice, remind_after, now)?;
+            continue;
+        }
+        let notice = notice.leased(now);
+        tx.update_notice(&notice)?;
+        leased.push(notice);
+    }
+    faults::at(Point::OutboxLeaseWritten);
+    Ok(leased)
+}
+
+fn remind(tx: &mut dyn Transaction, scheduled: Notice, remind_after: f64, now: Timestamp) -> Result<(), Error> {
+    // It goes behind everything that has been written since it was scheduled.
+    tx.delete_notice(scheduled.id)?;
+    let interrupt = match scheduled.interrupt_id {
+        Some(id) => tx.interrupt(id)?,
+        None => None,
+    };
+    match scheduled.remind(interrupt.as_ref(), now) {
+        Reminded::Told(told) if remind_after > 0.0 => {
+            let told = in_lane(tx, *told, now)?;
+            tx.insert_notice(&told)?;
+            tx.insert_notice(&told.reminder(remind_after, now))?;
+        }
+        Reminded::Later(later) if remind_after > 0.0 => tx.insert_notice(&later)?,
+        Reminded::Told(_) | Reminded::Later(_) | Reminded::Nothing => {}
+    }
+    faults::at(Point::OutboxRemindWritten);
+    Ok(())
+}
+
+/// Writes what came of a try, unless the lease for it is over; the next of the lane is due once this one is settled.
+fn settle(
+    tx: &mut dyn Transaction,
+    id: NoticeId,
+    attempt: u32,
+    outcome: Result<(), String>,
+    tries: &Tries,
+    now: Timestamp,
+) -> Result<Option<NoticeStatus>, Error> {
+    let Some(stored) = tx.notice(id)?.filter(|stored| stored.is_leased_for(attempt)) else { return Ok(None) };
+    let settled = match outcome {
+        Ok(()) => stored.delivered(now),
+        Err(reason) => stored.failed(&reason, tries, now),
+    };
+    tx.update_notice(&settled)?;
+    if settled.is_settled()
+        && let Some(next) = tx.first_pending_notice(settled.session_id, &settled.url)?
+        && next.due_at.is_none()
+    {
+        tx.update_notice(&next.first_in_lane(now))?;
+    }
+    faults::at(Point::OutboxSettleWritten);
+    Ok(Some(settled.status))
+}

@@ -1,0 +1,63 @@
+//! What stores know of notices. Which of them is due, and when, is for the engine and the domain to say.
+
+use super::query::{NoticeQuery, Page};
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::webhook::Webhook;
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
+
+/// How much there is to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutboxFigures {
+    /// How many notices are pending.
+    pub pending: usize,
+    /// When the first of them was written.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What can be read of notices.
+pub trait OutboxReader {
+    /// The webhook of the message that started a turn.
+    fn webhook_of_turn(&self, id: TurnId) -> Result<Option<Webhook>, Error>;
+
+    /// One notice.
+    fn notice(&self, id: NoticeId) -> Result<Option<Notice>, Error>;
+
+    /// Notices over all sessions, newest first.
+    fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error>;
+
+    /// The first pending notice of a session to an address: the head of their lane.
+    fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error>;
+
+    /// Up to `limit` notices whose time has come at `now`, earliest first.
+    fn due_notices(&self, now: Timestamp, limit: usize) -> Result<Vec<Notice>, Error>;
+
+    /// When the next notice is due.
+    fn next_notice_at(&self) -> Result<Option<Timestamp>, Error>;
+
+    /// What is pending.
+    fn outbox_figures(&self) -> Result<OutboxFigures, Error>;
+}
+
+/// What can be written of notices.
+pub trait OutboxWriter {
+    /// Adds a notice after all others.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when its id is taken.
+    fn insert_notice(&mut self, notice: &Notice) -> Result<(), Error>;
+
+    /// Replaces a notice in its place.
+    ///
+    /// # Errors
+    /// [`Error::UnknownNotice`].
+    fn update_notice(&mut self, notice: &Notice) -> Result<(), Error>;
+
+    /// Removes a notice. Whether it was there.
+    fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error>;
+
+    /// Whoever held leases is gone: those notices are due at `now`.
+    fn release_notices(&mut self, now: Timestamp) -> Result<(), Error>;
+
+    /// Forgets the notices that were settled before `before`.
+    fn sweep_notices(&mut self, before: Timestamp) -> Result<(), Error>;
+}

@@ -1,0 +1,1 @@
+DELETE FROM outbox WHERE id = ?1 AND reminder = ?2

@@ -1,0 +1,1 @@
+SELECT min(due_at) FROM outbox WHERE due_at IS NOT NULL

@@ -1,0 +1,1 @@
+DELETE FROM outbox WHERE settled_at < ?1

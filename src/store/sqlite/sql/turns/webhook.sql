@@ -1,0 +1,1 @@
+SELECT webhook FROM turns WHERE id = ?1
