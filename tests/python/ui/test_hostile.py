@@ -141,7 +141,7 @@ def test_the_policy_forbids_what_slips_through(open_inbox: Open) -> None:
     )
     assert refused
     inbox.page.evaluate(
-        """() => { const it = document.createElement('button'); 
+        """() => { const it = document.createElement('button');
             try { it.setAttribute('onclick', 'window.ran = true') } catch { /* refused already */ }
             document.body.append(it); it.click(); }"""
     )
