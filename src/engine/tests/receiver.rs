@@ -1,14 +1,15 @@
 //! Where webhooks arrive in a test: it answers as the test says, and keeps what it was sent.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -63,8 +64,7 @@ impl Receiver {
             Arc::new(Heard { calls: Mutex::default(), changed: watch::channel(()).0, answers: Box::new(answers) });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook?key=secret", listener.local_addr().unwrap());
-        let router = Router::new().route("/hook", post(take)).with_state(Arc::clone(&heard));
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        tokio::spawn(listen(listener, Arc::clone(&heard)));
         Self { url, heard }
     }
 
@@ -101,9 +101,20 @@ impl Receiver {
     }
 }
 
-async fn take(State(heard): State<Arc<Heard>>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    let id = headers["webhook-id"].to_str().unwrap().to_owned();
-    let mut call = Call { id, body: serde_json::from_slice(&body).unwrap(), status: 0 };
+async fn listen(listener: TcpListener, heard: Arc<Heard>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let heard = Arc::clone(&heard);
+        let service = service_fn(move |request| take(Arc::clone(&heard), request));
+        // A sender that hangs up is what some tests are about.
+        tokio::spawn(async move { drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await) });
+    }
+}
+
+async fn take(heard: Arc<Heard>, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let id = request.headers()["webhook-id"].to_str().unwrap().to_owned();
+    let Ok(body) = request.into_body().collect().await else { return Ok(Response::default()) };
+    let mut call = Call { id, body: serde_json::from_slice(&body.to_bytes()).unwrap(), status: 0 };
     let status = {
         let mut calls = heard.calls.lock().unwrap();
         let status = (heard.answers)(&call, calls.len());
@@ -113,10 +124,7 @@ async fn take(State(heard): State<Arc<Heard>>, headers: HeaderMap, body: Bytes) 
     };
     heard.changed.send_replace(());
     match status {
-        Some(status) => StatusCode::from_u16(status).unwrap(),
-        None => {
-            tokio::time::sleep(Duration::from_secs(100_000)).await;
-            StatusCode::OK
-        }
+        Some(status) => Ok(Response::builder().status(status).body(Empty::new()).unwrap()),
+        None => std::future::pending().await,
     }
 }
