@@ -50,7 +50,7 @@ def main() -> None:
         else:
             store = hitl.Store(f"sqlite:{Path(folder) / 'runs.db'}")
             time_jobs(lambda number: runner.run(in_a_store(agent, store)), int(sys.argv[1]))
-            store.close()
+            runner.run(store.close())
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ def test_j_and_k_move_and_escape_leaves(inbox: Inbox) -> None:
 
 def test_a_approves_and_goes_on_to_the_next_and_u_takes_it_back(inbox: Inbox) -> None:
     third = inbox.api.get("/interrupts", status="pending").json()[0]
-    inbox.press("j", "a")
+    inbox.press("j")
+    expect(inbox.request).to_contain_text("reason 3")
+    inbox.press("a")
     expect(inbox.undo).to_contain_text("Approved refund")
     expect(inbox.request).to_contain_text("reason 2")
     inbox.press("u")
@@ -57,7 +59,9 @@ def test_a_key_that_is_held_down_approves_once(inbox: Inbox) -> None:
 
 def test_r_rejects_with_a_reason_and_e_edits(inbox: Inbox) -> None:
     newest, second, _ = inbox.api.get("/interrupts", status="pending").json()
-    inbox.press("j", "r")
+    inbox.press("j")
+    expect(inbox.request).to_contain_text("reason 3")
+    inbox.press("r")
     expect(inbox.page.get_by_label("Why not?")).to_be_focused()
     inbox.page.keyboard.type("a and e are letters here")
     inbox.press("Enter")
