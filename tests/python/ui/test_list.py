@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.python.ui.desk import call
 
@@ -29,6 +29,24 @@ def test_a_request_appears_by_itself_and_leaves_when_it_is_settled_elsewhere(inb
     expect(inbox.rows).to_have_count(0)
     inbox.go("Done")
     expect(inbox.row("refund")).to_contain_text("approved")
+
+
+def test_what_is_asked_while_the_list_is_on_its_way_stays(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    held: list[tuple[Route, APIResponse]] = []
+    inbox.page.route("**/interrupts?*status=pending*", lambda route: held.append((route, route.fetch())))
+    inbox.page.get_by_label("Search requests").fill("late")
+    while not held:
+        inbox.page.wait_for_timeout(10)
+    inbox.asked(REFUND)
+    expect(inbox.page.locator("[aria-live=polite]")).to_have_text("New request: refund")
+    for route, response in held:
+        assert response.json() == []
+        route.fulfill(response=response)
+    inbox.page.unroute_all()
+    expect(inbox.row("refund")).to_be_visible()
+    expect(inbox.page.get_by_text("Loading")).to_have_count(0)
+    expect(inbox.row("refund")).to_be_visible()
 
 
 def test_the_number_of_requests_is_in_the_title(inbox: Inbox) -> None:

@@ -86,9 +86,12 @@ function matches(record: Interrupt, filters: Filters): boolean {
 type Which = "pending" | "done";
 // A later load of the same list makes an earlier one moot.
 const rounds: Record<Which, number> = { pending: 0, done: 0 };
+// What was heard while a page was on its way is newer than that page, which must not undo it.
+const heard: Record<Which, Set<string>> = { pending: new Set(), done: new Set() };
 
 async function load(which: Which, fetchPage: () => Promise<Page<Interrupt>>, more: boolean): Promise<void> {
   const round = ++rounds[which];
+  const since = (heard[which] = new Set<string>());
   store.set((state) => ({ [which]: { ...state[which], loading: true, failed: null } }));
   try {
     const page = await fetchPage();
@@ -97,8 +100,11 @@ async function load(which: Which, fetchPage: () => Promise<Page<Interrupt>>, mor
       const ids = page.items.map((record) => record.interrupt_id);
       const before = more ? state[which].ids : [];
       const known = new Set(before);
-      const loaded: Loaded = { ids: [...before, ...ids.filter((id) => !known.has(id))], next: page.next, loading: false, failed: null };
-      return { records: store.changed(state.records, page.items.map((one) => [one.interrupt_id, one])), [which]: loaded };
+      const listed = [...before, ...ids.filter((id) => !known.has(id))];
+      const kept = state[which].ids.filter((id) => since.has(id));
+      const loaded: Loaded = { ids: kept.reduce(inserted, listed), next: page.next, loading: false, failed: null };
+      const news = page.items.filter((one) => !since.has(one.interrupt_id));
+      return { records: store.changed(state.records, news.map((one) => [one.interrupt_id, one])), [which]: loaded };
     });
   } catch (error) {
     if (round !== rounds[which]) return;
@@ -134,6 +140,7 @@ export function setOutcome(outcome: State["outcome"]): void {
 
 /** Takes in a record, from an event or an answer. */
 export function takeIn(record: Interrupt): void {
+  for (const since of Object.values(heard)) since.add(record.interrupt_id);
   store.set((state) => {
     const records = store.changed(state.records, [[record.interrupt_id, record]]);
     const change: Partial<State> = { records };
