@@ -1,13 +1,16 @@
 """The agent behind the inbox in tests and pictures: a support desk whose model follows plans.
 
 A message that is a plan's name begins it; a message that is JSON is a plan itself: `[[{"name", "args"}, ...], ...]`,
-one list of tool calls for each reply of the model, and at its end what it says.
+one list of tool calls for each reply of the model, and at its end what it says. A message that begins with `pause until
+PATH: ` is answered in two halves, the second once there is a file at PATH.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -17,6 +20,8 @@ from hitl.models.chat_client import ModelReply, ModelRequest
 
 Call = dict[str, Any]
 Plan = list[list[Call]]
+
+PAUSE = re.compile(r"pause until (?P<path>[^:]+): ")
 
 
 def call(name: str, **args: Any) -> Call:
@@ -102,7 +107,11 @@ class DeskModel:
         results = [message.content or "" for message in since if message.role == "tool"]
         text = self._reply(said, plan, results)
         if request.on_delta is not None:
-            for word in text.split(" "):
+            words = text.split(" ")
+            gate = PAUSE.match(said)
+            for index, word in enumerate(words):
+                while gate and index == len(words) // 2 and not Path(gate["path"]).exists():
+                    await asyncio.sleep(0.01)
                 request.on_delta({"content": f"{word} "})
                 await asyncio.sleep(0)
         return ModelReply(ChatMessage.assistant_message(content=text), finish_reason="stop")

@@ -70,7 +70,7 @@ export function Chat({ session }: { session: Session }) {
         {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">Say something to begin.</p>}
         <ol class="thread">
           {sent !== null && !isShown && <Said message={{ role: "user", content: sent }} />}
-          {isBusy && spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
+          {spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
         </ol>
         {session.status === "running" && spoken === "" && <p class="working" role="status">The agent works…</p>}
         {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}

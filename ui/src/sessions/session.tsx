@@ -1,6 +1,6 @@
 // One session: the conversation, its journal, its grants.
 
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { shortId } from "../format";
 import { onSession } from "../live";
@@ -20,13 +20,18 @@ const names: Record<SessionTab, string> = { chat: "Conversation", journal: "Jour
 export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
   const [session, setSession] = useState<Session | null>(null);
   const [missing, setMissing] = useState<string | null>(null);
+  const looks = useRef(0);
   const look = useCallback(async () => {
+    const mine = ++looks.current;
     try {
-      setSession(await api.session(id));
+      const now = await api.session(id);
+      // Replies may overtake each other; only the last request saw all that happened.
+      if (mine !== looks.current) return;
+      setSession(now);
       setMissing(null);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      setMissing(error.message);
+      if (mine === looks.current) setMissing(error.message);
     }
   }, [id]);
   useEffect(() => {
