@@ -278,7 +278,7 @@ impl Writing<'_> {
         // A run that only waits for its own timers is waited for.
         let at_once = if settings.one_run { asks } else { settings.park_after <= 0.0 };
         if pause.can_be_parked && at_once {
-            self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms)?;
+            self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms())?;
             self.written.is_parked = true;
             faults::at(Point::EngineParkedAtOnce);
         }

@@ -26,6 +26,8 @@ use crate::faults::{self, Point, Rule};
 struct LiveTurn {
     session: SessionId,
     epoch: u64,
+    /// When its worker got it.
+    started: Instant,
     /// How many entries its worker was given with the order.
     known: u64,
     /// The rules of its session.
@@ -69,10 +71,24 @@ pub struct Standing {
     pub known: u64,
     /// The rules of its session.
     pub rules: Arc<Rules>,
-    /// Milliseconds at work so far.
-    pub worked_ms: u64,
+    /// Time at work so far.
+    pub worked: Duration,
+    /// How long its worker has had it.
+    pub at_worker: Duration,
     /// Where its pause stands, while it is paused.
     pub pause: Option<Pause>,
+}
+
+impl Standing {
+    /// Milliseconds at work so far, as the store keeps them.
+    pub fn worked_ms(&self) -> u64 {
+        millis(self.worked)
+    }
+
+    /// Whether its worker was given more than the message, and so has to replay.
+    pub fn is_replay(&self) -> bool {
+        self.known > 1
+    }
 }
 
 /// A paused turn that may be parked.
@@ -156,6 +172,7 @@ impl LiveTurns {
         let mut live = LiveTurn {
             session: order.session,
             epoch,
+            started: Instant::now(),
             known: order.journal.len() as u64,
             rules,
             worked,
@@ -228,7 +245,8 @@ impl LiveTurns {
             session: live.session,
             known: live.known,
             rules: Arc::clone(&live.rules),
-            worked_ms: live.worked_ms(),
+            worked: live.worked(),
+            at_worker: live.started.elapsed(),
             pause: live.paused.as_ref().map(|paused| paused.pause),
         })
     }
@@ -252,7 +270,7 @@ impl LiveTurns {
                     epoch: live.epoch,
                     session: live.session,
                     pause: *pause,
-                    worked_ms: live.worked_ms(),
+                    worked_ms: millis(live.worked()),
                 };
                 Some((*number, at.elapsed(), candidate))
             })
@@ -439,10 +457,13 @@ impl LiveTurn {
         }
     }
 
-    fn worked_ms(&self) -> u64 {
-        let worked = self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed());
-        u64::try_from(worked.as_millis()).unwrap_or(u64::MAX)
+    fn worked(&self) -> Duration {
+        self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Engine {

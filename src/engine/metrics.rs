@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::histogram::Histogram;
 use super::{Engine, clock};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
@@ -13,7 +14,11 @@ use crate::store::StoreExt;
 use crate::store::record::PendingCount;
 
 /// Where the times to a decision part, in seconds: from those of a rule of thumb to those of a holiday.
-const TIMES: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
+const DECISION_TIMES: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
+/// Where the times at work part, in seconds: from a turn that only returns to one that does research.
+const WORK_TIMES: &[f64] = &[0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0, 1800.0];
+/// Where the times of replays part, in seconds.
+const REPLAY_TIMES: &[f64] = &[0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0];
 /// The names of the ages of [`PendingCount`].
 const AGES: [&str; 4] = ["under_1m", "under_1h", "under_1d", "over_1d"];
 /// How many types are told apart; an author may make up any number of them.
@@ -39,31 +44,22 @@ impl Outcome {
     }
 }
 
-/// How often, and how long it took.
-#[derive(Debug, Default)]
+/// How long things took.
+#[derive(Debug)]
 struct Times {
-    /// For each of [`TIMES`], those that took no longer and longer than the one before.
-    counts: [u64; TIMES.len()],
-    total: u64,
-    sum: Duration,
+    decisions: Histogram,
+    work: Histogram,
+    replays: Histogram,
 }
 
-impl Times {
-    fn add(&mut self, took: Duration) {
-        let place = TIMES.iter().position(|bound| took.as_secs_f64() <= *bound);
-        if let Some(count) = place.and_then(|place| self.counts.get_mut(place)) {
-            *count += 1;
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            decisions: Histogram::new(DECISION_TIMES),
+            work: Histogram::new(WORK_TIMES),
+            replays: Histogram::new(REPLAY_TIMES),
         }
-        self.total += 1;
-        self.sum += took;
     }
-}
-
-/// What people decided, and what was decided without them.
-#[derive(Debug, Default)]
-struct Decisions {
-    by_outcome: BTreeMap<(&'static str, &'static str), u64>,
-    times: Times,
 }
 
 /// What is pending, as it was counted last.
@@ -86,7 +82,9 @@ pub struct Counters {
     parked: AtomicU64,
     recovered: AtomicU64,
     retried: AtomicU64,
-    decisions: Mutex<Decisions>,
+    /// By outcome, and by whom.
+    decisions: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+    times: Times,
     notices_delivered: AtomicU64,
     notices_retried: AtomicU64,
     notices_failed: AtomicU64,
@@ -95,15 +93,18 @@ pub struct Counters {
 impl Counters {
     /// A person decided.
     pub fn decided_by_person(&self, outcome: Outcome) {
-        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        *decisions.by_outcome.entry((outcome.word, "person")).or_default() += 1;
-        decisions.times.add(outcome.took);
+        self.count_decision(outcome, "person");
+        self.times.decisions.add(outcome.took);
     }
 
     /// A rule, a grant or the tool's own code decided.
     pub fn decided_by_rule(&self, outcome: Outcome) {
+        self.count_decision(outcome, "rule");
+    }
+
+    fn count_decision(&self, outcome: Outcome, by: &'static str) {
         let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        *decisions.by_outcome.entry((outcome.word, "rule")).or_default() += 1;
+        *decisions.entry((outcome.word, by)).or_default() += 1;
     }
 
     /// A turn began.
@@ -115,6 +116,16 @@ impl Counters {
     pub fn turn_ended(&self, done: bool) {
         let counter = if done { &self.turns_done } else { &self.turns_failed };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How long a turn that is over was at work, by all its workers; what it waited for people does not count.
+    pub fn turn_worked(&self, time: Duration) {
+        self.times.work.add(time);
+    }
+
+    /// A worker has taken up a turn where it stood, `time` after it got it.
+    pub fn replayed(&self, time: Duration) {
+        self.times.replays.add(time);
     }
 
     /// Steps were journaled.
@@ -232,6 +243,13 @@ impl Engine {
         );
         self.write_pending(&mut text).await?;
         self.write_decisions(&mut text);
+        for (name, help, histogram) in [
+            ("hitl_decision_seconds", "From the question to a person's decision.", &counters.times.decisions),
+            ("hitl_turn_work_seconds", "Time at work of turns that are over, without waits.", &counters.times.work),
+            ("hitl_replay_seconds", "From a worker's getting a turn to its going on.", &counters.times.replays),
+        ] {
+            histogram.write(&mut text, name, help);
+        }
         metric(
             &mut text,
             "hitl_webhook_deliveries_total",
@@ -273,22 +291,13 @@ impl Engine {
 
     fn write_decisions(&self, text: &mut String) {
         let decisions = self.counters.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        let labelled = decisions.by_outcome.iter();
-        let samples: Vec<(String, u64)> =
-            labelled.map(|((word, by), count)| (format!("{{outcome=\"{word}\",by=\"{by}\"}}"), *count)).collect();
+        let samples: Vec<(String, u64)> = decisions
+            .iter()
+            .map(|((word, by), count)| (format!("{{outcome=\"{word}\",by=\"{by}\"}}"), *count))
+            .collect();
         let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
         let help = "Interrupts decided, by outcome, and by whom: a person, or a rule, a grant or the tool's own code.";
         metric(text, "hitl_decisions_total", help, "counter", &samples);
-        let name = "hitl_decision_seconds";
-        let Times { counts, total, sum } = &decisions.times;
-        let _ = writeln!(text, "# HELP {name} From the question to a person's decision.\n# TYPE {name} histogram");
-        let mut so_far = 0;
-        for (bound, count) in TIMES.iter().zip(counts) {
-            so_far += count;
-            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {so_far}");
-        }
-        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {total}");
-        let _ = writeln!(text, "{name}_sum {}\n{name}_count {total}", sum.as_secs_f64());
     }
 }
 

@@ -20,6 +20,7 @@ pub mod dispatch;
 mod due;
 mod feed;
 pub mod grants;
+mod histogram;
 pub mod holds;
 mod inbox;
 mod live;
@@ -84,7 +85,7 @@ pub struct Engine {
     /// `None` for a run.
     webhooks: Option<Arc<Webhooks>>,
     telling: Arc<Telling>,
-    outbox: Outbox,
+    outbox: Arc<Outbox>,
     counters: Counters,
     pending: Pending,
     policies: Policies,
@@ -138,7 +139,7 @@ impl Engine {
             alarm: Alarm::default(),
             webhooks,
             telling: Arc::new(telling),
-            outbox: Outbox::default(),
+            outbox: Arc::default(),
             counters: Counters::default(),
             pending: Pending::default(),
             policies: Policies::default(),

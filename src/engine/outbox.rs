@@ -4,7 +4,8 @@
 //! what is due and sends it; what came of a try counts only while its lease does. A server that dies leaves leases
 //! behind, which the next one releases: a receiver may then get a notice twice, under the same id.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,6 +23,8 @@ use crate::store::{StoreExt, Transaction};
 
 /// How many notices are sent at once.
 const AT_ONCE: u32 = 64;
+/// How many of them to one address: a receiver that hangs takes no more places from the others than these.
+const AT_ONE_ADDRESS: usize = 16;
 /// How long tries at work may take to finish when the server stops; what comes of the others is unknown.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -30,11 +33,14 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Outbox {
     alarm: Alarm,
     places: Arc<Semaphore>,
+    /// How many notices are being sent to an address.
+    under_way: Mutex<HashMap<String, usize>>,
 }
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { alarm: Alarm::default(), places: Arc::new(Semaphore::new(AT_ONCE as usize)) }
+        let places = Arc::new(Semaphore::new(AT_ONCE as usize));
+        Self { alarm: Alarm::default(), places, under_way: Mutex::default() }
     }
 }
 
@@ -44,10 +50,45 @@ impl Outbox {
         self.alarm.set(Timestamp::from_millis(0));
     }
 
+    /// The addresses that get nothing more for now.
+    fn busy(&self) -> Vec<String> {
+        busy(&self.under_way())
+    }
+
     /// Waits for the tries at work, but not for long.
     pub async fn finish(&self, patience: Duration) {
         // What does not finish stays leased, and is sent again by the next server.
         drop(tokio::time::timeout(patience.min(GRACE), self.places.acquire_many(AT_ONCE)).await);
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room to send one notice: one of all places, and one of those to its address.
+struct Place {
+    outbox: Arc<Outbox>,
+    url: String,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn new(outbox: &Arc<Outbox>, url: &str, permit: OwnedSemaphorePermit) -> Self {
+        *outbox.under_way().entry(url.to_owned()).or_default() += 1;
+        Self { outbox: Arc::clone(outbox), url: url.to_owned(), _permit: permit }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = self.outbox.under_way();
+        if let Some(count) = under_way.get_mut(&self.url) {
+            *count -= 1;
+            if *count == 0 {
+                under_way.remove(&self.url);
+            }
+        }
     }
 }
 
@@ -113,7 +154,7 @@ impl Engine {
 
     /// Takes over what the last server was sending.
     async fn release(&self) -> Result<(), Error> {
-        match self.store.query(|reader| reader.next_notice_at()).await? {
+        match self.store.query(|reader| reader.next_notice_at(&[])).await? {
             Some(_) => self.store.transact(|tx| tx.release_notices(clock::now())).await,
             None => Ok(()),
         }
@@ -122,28 +163,32 @@ impl Engine {
     /// Begins to send what is due, and tells when the next notice is.
     async fn send_due(self: &Arc<Self>, webhooks: &Arc<Webhooks>) -> Result<Option<Timestamp>, Error> {
         loop {
-            let next = self.store.query(|reader| reader.next_notice_at()).await?;
+            // An address that becomes free rings.
+            let busy = self.outbox.busy();
+            let next = self.store.query(move |reader| reader.next_notice_at(&busy)).await?;
             if next.is_none_or(|next| next > clock::now()) {
                 return Ok(next);
             }
-            let mut places = vec![self.place().await?];
+            let mut permits = vec![self.permit().await?];
             // Nobody else takes any.
-            places.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
-            let (limit, remind_after) = (places.len(), self.settings.remind_after);
-            let leased = self.store.transact(move |tx| lease(tx, limit, remind_after, clock::now())).await?;
+            permits.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
+            let room = Room { places: permits.len(), under_way: self.outbox.under_way().clone() };
+            let remind_after = self.settings.remind_after;
+            let leased = self.store.transact(move |tx| lease(tx, room, remind_after, clock::now())).await?;
             faults::at(Point::OutboxLeaseCommitted);
-            for (notice, place) in leased.into_iter().zip(places) {
+            for (notice, permit) in leased.into_iter().zip(permits) {
+                let place = Place::new(&self.outbox, &notice.url, permit);
                 tokio::spawn(Arc::clone(self).deliver(Arc::clone(webhooks), notice, place));
             }
         }
     }
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let place = Arc::clone(&self.outbox.places).acquire_owned().await;
-        place.map_err(|error| Error::Internal(error.to_string()))
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let permit = Arc::clone(&self.outbox.places).acquire_owned().await;
+        permit.map_err(|error| Error::Internal(error.to_string()))
     }
 
-    async fn deliver(self: Arc<Self>, webhooks: Arc<Webhooks>, notice: Notice, place: OwnedSemaphorePermit) {
+    async fn deliver(self: Arc<Self>, webhooks: Arc<Webhooks>, notice: Notice, place: Place) {
         let outcome = tokio::select! {
             outcome = webhooks.attempt(&notice) => outcome,
             () = self.stopped.cancelled() => return,
@@ -173,13 +218,40 @@ impl Engine {
     }
 }
 
-/// Takes up to `limit` of what is due: notices to be sent, which are leased. Reminders whose time has come join their
-/// lanes, or are dropped.
-fn lease(tx: &mut dyn Transaction, limit: usize, remind_after: f64, now: Timestamp) -> Result<Vec<Notice>, Error> {
+fn busy(under_way: &HashMap<String, usize>) -> Vec<String> {
+    under_way.iter().filter(|(_, count)| **count >= AT_ONE_ADDRESS).map(|(url, _)| url.clone()).collect()
+}
+
+/// How much can be sent, and what is being sent to each address.
+struct Room {
+    places: usize,
+    under_way: HashMap<String, usize>,
+}
+
+impl Room {
+    fn busy(&self) -> Vec<String> {
+        busy(&self.under_way)
+    }
+
+    /// Takes a place, where there is one for this address.
+    fn take(&mut self, url: &str) -> bool {
+        let count = self.under_way.entry(url.to_owned()).or_default();
+        let is_free = *count < AT_ONE_ADDRESS;
+        *count += usize::from(is_free);
+        is_free
+    }
+}
+
+/// Takes what is due, as far as there is room: notices to be sent, which are leased. Reminders whose time has come join
+/// their lanes, or are dropped.
+fn lease(tx: &mut dyn Transaction, mut room: Room, remind_after: f64, now: Timestamp) -> Result<Vec<Notice>, Error> {
     let mut leased = Vec::new();
-    for notice in tx.due_notices(now, limit)? {
+    for notice in tx.due_notices(now, &room.busy(), room.places)? {
         if notice.status == NoticeStatus::Scheduled {
             remind(tx, notice, remind_after, now)?;
+            continue;
+        }
+        if !room.take(&notice.url) {
             continue;
         }
         let notice = notice.leased(now);

@@ -166,7 +166,7 @@ impl Engine {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
         }
         if let Some(wake_at) = paused(tx, turn, &session)? {
-            let worked_ms = self.live.standing(turn, epoch).map_or(row.worked_ms, |standing| standing.worked_ms);
+            let worked_ms = self.live.standing(turn, epoch).map_or(row.worked_ms, |standing| standing.worked_ms());
             tx.park_turn(turn, epoch, wake_at, worked_ms)?;
             return Ok(Fate::Parked(wake_at));
         }

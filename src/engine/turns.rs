@@ -24,6 +24,9 @@ impl Engine {
     pub async fn turn_replayed(&self, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         faults::at(Point::EngineReplayed);
+        if standing.is_replay() {
+            self.counters.replayed(standing.at_worker);
+        }
         if warnings.is_empty() {
             return Ok(());
         }
@@ -56,7 +59,8 @@ impl Engine {
         response: ChatMessage,
         state: Vec<ChatMessage>,
     ) -> Result<(), Error> {
-        let session_id = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?.session;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let session_id = standing.session;
         let owed = self.owed();
         faults::at(Point::EngineEnd);
         let owed = self
@@ -72,6 +76,7 @@ impl Engine {
             .await?;
         faults::at(Point::EngineEndCommitted);
         self.counters.turn_ended(true);
+        self.counters.turn_worked(standing.worked);
         self.run_is_over(RunOver::Settled);
         self.leave(turn, epoch);
         self.settle(owed);
@@ -84,7 +89,8 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_failed(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
-        let session_id = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?.session;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let session_id = standing.session;
         let engine = Arc::clone(self);
         let owed = self
             .store
@@ -96,6 +102,7 @@ impl Engine {
             })
             .await?;
         self.counters.turn_ended(false);
+        self.counters.turn_worked(standing.worked);
         self.run_is_over(RunOver::Settled);
         self.leave(turn, epoch);
         self.settle(owed);

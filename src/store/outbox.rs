@@ -28,11 +28,11 @@ pub trait OutboxReader {
     /// The first pending notice of a session to an address: the head of their lane.
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error>;
 
-    /// Up to `limit` notices whose time has come at `now`, earliest first.
-    fn due_notices(&self, now: Timestamp, limit: usize) -> Result<Vec<Notice>, Error>;
+    /// Up to `limit` notices whose time has come at `now`, earliest first, without those to the addresses `except`.
+    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error>;
 
-    /// When the next notice is due.
-    fn next_notice_at(&self) -> Result<Option<Timestamp>, Error>;
+    /// When the next notice is due, without those to the addresses `except`.
+    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error>;
 
     /// What is pending.
     fn outbox_figures(&self) -> Result<OutboxFigures, Error>;

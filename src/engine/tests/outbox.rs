@@ -29,6 +29,7 @@ super::for_each_store!(
     what_fails_is_tried_again_under_its_id_before_what_comes_after_it,
     a_receiver_that_fails_one_session_does_not_hold_up_another,
     a_receiver_that_hangs_is_given_up_for_this_time,
+    a_receiver_that_hangs_does_not_hold_up_the_others,
     what_is_given_up_is_kept_and_lets_the_next_one_through,
     what_was_given_up_is_told_on_request,
     what_waits_for_its_next_try_waits_over_a_restart,
@@ -198,6 +199,20 @@ async fn a_receiver_that_hangs_is_given_up_for_this_time(fixture: Fixture) {
     assert_eq!(receiver.events(6).await, CONVERSATION);
     let calls = receiver.calls();
     assert_eq!(calls[0].id, calls[1].id);
+}
+
+async fn a_receiver_that_hangs_does_not_hold_up_the_others(fixture: Fixture) {
+    let (hanging, well) = (Receiver::answering(|_, _| None).await, Receiver::new().await);
+    let webhooks = vec![webhook(&hanging, all()), webhook(&well, all())];
+    let settings = Settings { webhook_timeout: 600.0, webhooks, ..telling(&well) };
+    let world = World::new(fixture, settings).await;
+    // More sessions than are told at once.
+    for _ in 0..70 {
+        let session = world.engine.create_session(NewSession::default()).await.unwrap().session.id;
+        world.send(session).await.unwrap();
+    }
+    assert_eq!(well.events(70).await, ["session.running"; 70]);
+    assert_eq!(hanging.calls().len(), 16);
 }
 
 async fn what_is_given_up_is_kept_and_lets_the_next_one_through(fixture: Fixture) {

@@ -184,7 +184,7 @@ async fn the_time_at_work_is_counted_over_parkings(fixture: Fixture) {
     world.answer(first.session, interrupt, json!(1)).await.unwrap();
     let order = world.order().await;
     let standing = world.engine.live.standing(order.turn, order.epoch).unwrap();
-    assert!(standing.worked_ms >= worked, "{standing:?}");
+    assert!(standing.worked_ms() >= worked, "{standing:?}");
 }
 
 async fn a_turn_whose_time_is_over_ends_soon_after_it_is_woken(fixture: Fixture) {

@@ -214,9 +214,9 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         format!("{:?}", reader.retriable_turns("", 2)?),
         format!("{:?}", reader.last_event()?),
         format!("{:?}", reader.events_after(0, None, 1000)?),
-        format!("{:?}", reader.next_notice_at()?),
-        format!("{:?}", reader.due_notices(at(10), 100)?),
-        format!("{:?}", reader.due_notices(at(100), 2)?),
+        format!("{:?}", reader.next_notice_at(&[])?),
+        format!("{:?}", reader.due_notices(at(10), &[], 100)?),
+        format!("{:?}", reader.due_notices(at(100), &[], 2)?),
         format!("{:?}", reader.outbox_figures()?),
     ];
     for id in IDS {

@@ -20,6 +20,7 @@ super::for_each_store!(
     notices_come_newest_first_in_pages_and_by_filter,
     the_first_pending_of_a_session_and_address_is_the_head_of_their_lane,
     what_is_due_comes_earliest_first,
+    what_is_due_is_found_past_an_address,
     leases_are_released_and_nothing_else_is,
     the_figures_are_of_what_is_pending,
     what_was_settled_long_ago_is_swept,
@@ -129,17 +130,40 @@ async fn the_first_pending_of_a_session_and_address_is_the_head_of_their_lane(it
 }
 
 async fn what_is_due_comes_earliest_first(it: Fixture) {
-    assert_eq!(it.read(|reader| reader.next_notice_at()).await, None);
+    assert_eq!(it.read(|reader| reader.next_notice_at(&[])).await, None);
     let due = |number, millis| Notice { due_at: Some(at(millis)), ..notice(number, number) };
     insert(&it, [due(1, 30), notice(2, 2), due(3, 10), due(4, 20), due(5, 20), due(6, 31)]).await;
-    assert_eq!(it.read(|reader| reader.next_notice_at()).await, Some(at(10)));
+    assert_eq!(it.read(|reader| reader.next_notice_at(&[])).await, Some(at(10)));
     let numbers = async |millis, limit| {
-        let found = it.read(move |reader| reader.due_notices(at(millis), limit)).await;
+        let found = it.read(move |reader| reader.due_notices(at(millis), &[], limit)).await;
         found.into_iter().map(|notice| notice.id.event.as_u128()).collect::<Vec<_>>()
     };
     assert_eq!(numbers(30, 10).await, [3, 4, 5, 1]);
     assert_eq!(numbers(30, 2).await, [3, 4]);
     assert_eq!(numbers(9, 2).await, [0_u128; 0]);
+}
+
+async fn what_is_due_is_found_past_an_address(it: Fixture) {
+    let due =
+        |number, millis, url: &str| Notice { due_at: Some(at(millis)), url: url.to_owned(), ..notice(number, number) };
+    insert(
+        &it,
+        [due(1, 10, "http://a/"), due(2, 20, "http://b/\"'"), due(3, 30, "http://c/"), due(4, 40, "http://a/")],
+    )
+    .await;
+    let found = async |except: &[&str]| {
+        let except: Vec<String> = except.iter().map(ToString::to_string).collect();
+        it.read(move |reader| {
+            let notices = reader.due_notices(at(35), &except, 10)?;
+            let numbers: Vec<u128> = notices.iter().map(|notice| notice.id.event.as_u128()).collect();
+            Ok((numbers, reader.next_notice_at(&except)?))
+        })
+        .await
+    };
+    assert_eq!(found(&["http://a/"]).await, (vec![2, 3], Some(at(20))));
+    assert_eq!(found(&["http://a/", "http://b/\"'"]).await, (vec![3], Some(at(30))));
+    assert_eq!(found(&["http://b/\"'", "http://c/", "http://d/"]).await, (vec![1], Some(at(10))));
+    assert_eq!(found(&["http://a/", "http://b/\"'", "http://c/"]).await, (vec![], None));
 }
 
 async fn leases_are_released_and_nothing_else_is(it: Fixture) {

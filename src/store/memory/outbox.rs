@@ -36,15 +36,16 @@ impl OutboxReader for State {
         Ok(self.pending_notices().find(|notice| notice.session_id == session && notice.url == url).cloned())
     }
 
-    fn due_notices(&self, now: Timestamp, limit: usize) -> Result<Vec<Notice>, Error> {
-        let mut due: Vec<&Notice> =
-            self.notices.values().filter(|notice| notice.due_at.is_some_and(|at| at <= now)).collect();
+    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
+        let is_due = |notice: &&Notice| notice.due_at.is_some_and(|at| at <= now) && !except.contains(&notice.url);
+        let mut due: Vec<&Notice> = self.notices.values().filter(is_due).collect();
         due.sort_by_key(|notice| notice.due_at);
         Ok(due.into_iter().take(limit).cloned().collect())
     }
 
-    fn next_notice_at(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.notices.values().filter_map(|notice| notice.due_at).min())
+    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
+        let others = self.notices.values().filter(|notice| !except.contains(&notice.url));
+        Ok(others.filter_map(|notice| notice.due_at).min())
     }
 
     fn outbox_figures(&self) -> Result<OutboxFigures, Error> {
@@ -126,12 +127,12 @@ impl OutboxReader for MemoryTransaction<'_> {
         self.state.first_pending_notice(session, url)
     }
 
-    fn due_notices(&self, now: Timestamp, limit: usize) -> Result<Vec<Notice>, Error> {
-        self.state.due_notices(now, limit)
+    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
+        self.state.due_notices(now, except, limit)
     }
 
-    fn next_notice_at(&self) -> Result<Option<Timestamp>, Error> {
-        self.state.next_notice_at()
+    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
+        self.state.next_notice_at(except)
     }
 
     fn outbox_figures(&self) -> Result<OutboxFigures, Error> {

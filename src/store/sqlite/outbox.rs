@@ -2,6 +2,7 @@
 
 use rusqlite::params;
 use rusqlite::types::Value as SqlValue;
+use serde_json::json;
 
 use super::connection::Handle;
 use super::reading::Filter;
@@ -59,13 +60,16 @@ impl OutboxReader for Handle<'_> {
         Ok(self.one("outbox", sql, params![session.0.as_bytes(), url], notice)?.map(|(_, notice)| notice))
     }
 
-    fn due_notices(&self, now: Timestamp, limit: usize) -> Result<Vec<Notice>, Error> {
+    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
         let sql = concat!(sql!("outbox/select"), sql!("outbox/due"));
-        self.all("outbox", sql, params![now.millis(), rows::count(limit)], |cells| Ok(notice(cells)?.1))
+        let params = params![now.millis(), rows::count(limit), json!(except).to_string()];
+        self.all("outbox", sql, params, |cells| Ok(notice(cells)?.1))
     }
 
-    fn next_notice_at(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.one("outbox", sql!("outbox/next_due"), [], |cells| cells.time_or_none())?.flatten())
+    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
+        Ok(self
+            .one("outbox", sql!("outbox/next_due"), [json!(except).to_string()], |cells| cells.time_or_none())?
+            .flatten())
     }
 
     fn outbox_figures(&self) -> Result<OutboxFigures, Error> {

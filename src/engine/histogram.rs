@@ -1,0 +1,73 @@
+//! Times, counted into buckets as Prometheus wants them.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Histogram {
+    /// Upper ends of the buckets, in seconds, ascending; there is one more without an end.
+    bounds: &'static [f64],
+    times: Mutex<Times>,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// For each bound, those that took no longer, and longer than the one before.
+    counts: Vec<u64>,
+    total: u64,
+    sum: Duration,
+}
+
+impl Histogram {
+    /// An empty one.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        let times = Times { counts: vec![0; bounds.len()], total: 0, sum: Duration::ZERO };
+        Self { bounds, times: Mutex::new(times) }
+    }
+
+    /// One more.
+    pub fn add(&self, took: Duration) {
+        let place = self.bounds.iter().position(|bound| took.as_secs_f64() <= *bound);
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = place.and_then(|place| times.counts.get_mut(place)) {
+            *count += 1;
+        }
+        times.total += 1;
+        times.sum += took;
+    }
+
+    /// As Prometheus text. Writing to a String cannot fail.
+    pub fn write(&self, text: &mut String, name: &str, help: &str) {
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let Times { counts, total, sum } = &*times;
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+        let mut so_far = 0;
+        for (bound, count) in self.bounds.iter().zip(counts) {
+            so_far += count;
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {so_far}");
+        }
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {total}");
+        let _ = writeln!(text, "{name}_sum {}\n{name}_count {total}", sum.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_counted_up_and_the_last_has_all() {
+        let histogram = Histogram::new(&[0.1, 1.0]);
+        for millis in [50, 100, 500, 5_000] {
+            histogram.add(Duration::from_millis(millis));
+        }
+        let mut text = String::new();
+        histogram.write(&mut text, "t_seconds", "Times.");
+        let expected = "# HELP t_seconds Times.\n# TYPE t_seconds histogram\n\
+            t_seconds_bucket{le=\"0.1\"} 2\nt_seconds_bucket{le=\"1\"} 3\nt_seconds_bucket{le=\"+Inf\"} 4\n\
+            t_seconds_sum 5.65\nt_seconds_count 4\n";
+        assert_eq!(text, expected);
+    }
+}
