@@ -3,7 +3,8 @@
     python -m benchmarks.bench_inbox                                   # 100,000 interrupts, 1,000 listeners
     python -m benchmarks.bench_inbox --interrupts 2000 --listeners 50  # a quick look
 
-The interrupts are made by a server and then multiplied in SQL (see bench_scale). Listeners are plain sockets on
+The interrupts are made by a server and then multiplied in SQL (see bench_scale). The page is opened by a fresh context
+of Debian's chromium (or the one that Playwright fetched), each time with nothing cached. Listeners are plain sockets on
 `GET /events`, read by one thread with epoll, so that what is measured is the server. Linux only.
 """
 
@@ -13,6 +14,7 @@ import argparse
 import random
 import resource
 import selectors
+import shutil
 import socket
 import statistics
 import tempfile
@@ -20,6 +22,8 @@ import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from playwright.sync_api import sync_playwright
 
 from benchmarks.bench_scale import MEBIBYTE, SAMPLES, Report, multiply, p50_ms
 from benchmarks.bench_server import timed
@@ -33,6 +37,8 @@ PAGES = [
     ("claimed by somebody", "status=pending&claimed_by=ada", None),
     ("that say something all of them say", "status=pending&q=question", None),
 ]
+OPENINGS = 10
+"""How often the page is opened."""
 RARE = "status=pending&q=nobody+says+this"
 """No row says it, so all of them are looked at."""
 
@@ -65,6 +71,30 @@ def part_pages(report: Report, server: Served) -> None:
     report("a search that nothing answers: p50", 1000 * rare, "ms")
     report("one interrupt: p50", p50_ms(lambda: client.call("GET", f"/interrupts/{first}"), SAMPLES), "ms")
     report("server resident after that", server.own_memory() / MEBIBYTE, "MiB")
+
+
+def part_browser(report: Report, server: Served) -> None:
+    took, opened = [], []
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        for _ in range(OPENINGS):
+            context = browser.new_context(viewport={"width": 1280, "height": 820})
+            page = context.new_page()
+            started = time.perf_counter()
+            page.goto(server.url, wait_until="commit")
+            page.locator(".rows .row").nth(5).wait_for()
+            took.append(time.perf_counter() - started)
+            row = page.locator(".rows .row").nth(3)
+            started = time.perf_counter()
+            row.click()
+            page.get_by_role("region", name="Answer").wait_for()
+            opened.append(time.perf_counter() - started)
+            context.close()
+        browser.close()
+    report("the page in a browser, address entered -> requests shown: median", statistics.median(took), "s", 1)
+    report(f"  worst of {OPENINGS}", max(took), "s", 1)
+    report("a click on a request -> it can be answered: median", statistics.median(opened), "s", 1)
 
 
 class Listeners:
@@ -143,6 +173,7 @@ def main() -> None:
         store = make_store(Path(directory), options.interrupts)
         with Served(AGENT, store, "task") as server:
             part_pages(report, server)
+            part_browser(report, server)
             part_listeners(report, server, options.listeners)
 
 
