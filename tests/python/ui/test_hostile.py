@@ -116,10 +116,12 @@ def test_a_link_says_where_it_leads(open_inbox: Open) -> None:
     message = "Look at [your bank](https://evil.example/login) and **decide**."
     inbox.asked(call("ask_anything", payload={"type": "look"}, message=f"First line\n\n{message}"))
     inbox.show("First line")
-    link = inbox.request.locator(".prose").first.get_by_role("link", name="your bank")
+    # The conversation below quotes it too, once it is loaded.
+    message_shown = inbox.request.locator(".prose").first
+    link = message_shown.get_by_role("link", name="your bank")
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
-    expect(inbox.request.locator(".prose")).to_contain_text("your bank (evil.example)")
-    expect(inbox.request.locator(".prose strong")).to_have_text("decide")
+    expect(message_shown).to_contain_text("your bank (evil.example)")
+    expect(message_shown.locator("strong")).to_have_text("decide")
 
 
 def test_a_long_argument_is_never_cut_without_saying_so(open_inbox: Open) -> None:
