@@ -84,6 +84,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Allow an address that others can reach without any key.
     pub insecure: bool,
+    /// See [`Settings::prevent_self_approval`].
+    pub prevent_self_approval: bool,
     /// See [`HttpSettings::rate_limit`]; 0 for no limit.
     pub rate_limit: f64,
     /// See [`HttpSettings::ui`].
@@ -134,6 +136,9 @@ pub enum StartError {
         "--host: {0} can be reached from other machines, and anybody there could answer for you: the store has no key"
     )]
     Exposed(IpAddr),
+    /// Nobody could tell who sends and who answers.
+    #[error("--prevent-self-approval: without keys nobody can tell who sends and who answers")]
+    Nameless,
     /// There are no workers.
     #[error(transparent)]
     Workers(#[from] settings::StartError),
@@ -153,9 +158,11 @@ impl StartError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Workers(error) if error.is_agents() => "agent",
-            Self::Exposed(_) | Self::Store(_) | Self::Policy(_) | Self::Engine(engine::StartError::Webhooks(_)) => {
-                "usage"
-            }
+            Self::Exposed(_)
+            | Self::Nameless
+            | Self::Store(_)
+            | Self::Policy(_)
+            | Self::Engine(engine::StartError::Webhooks(_)) => "usage",
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
             _ => "runtime",
         }
@@ -167,6 +174,7 @@ impl StartError {
             Self::Listen { port, source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some(format!("another program listens on port {port}; choose another with --port, or 0 for a free one"))
             }
+            Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
             Self::Exposed(_) => Some(
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
                     .to_owned(),
@@ -220,6 +228,9 @@ impl Running {
         let started = async {
             let store = open::open(&config.store)?;
             let engine = Engine::start(settings, store).await?;
+            if config.prevent_self_approval && config.api_key.is_none() && !engine.known().has_any() {
+                return Err(StartError::Nameless);
+            }
             let is_guarded = config.insecure || config.api_key.is_some() || engine.known().has_any();
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(StartError::Exposed(address.ip()));
@@ -356,6 +367,7 @@ fn engine_settings(config: &Config) -> Result<Settings, StartError> {
         remind_after: config.remind_after,
         allow_import: config.allow_import,
         state_key: config.state_key.clone(),
+        prevent_self_approval: config.prevent_self_approval,
         one_run: false,
         ..Settings::default()
     })

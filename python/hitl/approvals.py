@@ -227,6 +227,7 @@ async def _ask_until_clear(
             args_schema=schema,
             tool_call_id=tool_call_id,
             source=tool.source,
+            approvers=tool.approvers,
             required=required,
             proposed=None if proposed is None else proposed.to_json(),
         )

@@ -43,6 +43,9 @@ class Question:
     source: str | None = None
     """Where the tool is from, when it is not this program's own: decisions that hold for longer stay within it."""
 
+    approvers: tuple[str, ...] = ()
+    """Who alone may answer."""
+
     required: bool = True
     """Whether the call needs approval by itself; else only the rules are asked."""
 
@@ -75,6 +78,8 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
         "args_schema": question.args_schema if "edit" in allowed else None,
         "tool_source": question.source,
     }
+    if question.approvers:
+        members["approvers"] = list(question.approvers)
     answer = await turn.ask(
         INTERRUPT_TYPE,
         checked,

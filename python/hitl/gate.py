@@ -23,7 +23,7 @@ from hitl.decisions import Approval, DecisionKind
 from hitl.errors import InvalidAnswer
 from hitl.interrupts import seconds
 from hitl.runtime import Turn, current_turn, location_of
-from hitl.tool_options import SETTERS, ToolOptions, read_allowed_decisions
+from hitl.tool_options import SETTERS, ToolOptions, read_allowed_decisions, read_approvers
 from hitl.tools import TOOL_ATTRIBUTE, Tool, make_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,6 +41,7 @@ class _Approval:
         *,
         description: str | None = None,
         allowed_decisions: Iterable[DecisionKind] = _DEFAULT_DECISIONS,
+        approvers: Iterable[str] | None = None,
         args_schema: Mapping[str, Any] | None = None,
         tool_call_id: str | None = None,
         key: str | None = None,
@@ -51,6 +52,7 @@ class _Approval:
 
         - ``args``: what would run, a dict of JSON values; the person sees them and approves exactly them.
         - ``description``: one line beside them.
+        - ``approvers``: who alone may answer on a server: names of keys, and ``group:<name>``.
         - ``args_schema``: JSON Schema of the arguments; edited ones that do not fit are refused before they get here.
           Without it any object of arguments may be the edit.
         - ``tool_call_id``: the id the model gave the call. An id that comes back with other arguments is an
@@ -64,7 +66,17 @@ class _Approval:
         turn = current_turn("approval()")
         frame = sys._getframe(1)
         return _ask(
-            turn, tool_name, args, description, allowed_decisions, args_schema, tool_call_id, key, expires_in, frame
+            turn,
+            tool_name,
+            args,
+            description,
+            allowed_decisions,
+            approvers,
+            args_schema,
+            tool_call_id,
+            key,
+            expires_in,
+            frame,
         )
 
     def sync(
@@ -74,6 +86,7 @@ class _Approval:
         *,
         description: str | None = None,
         allowed_decisions: Iterable[DecisionKind] = _DEFAULT_DECISIONS,
+        approvers: Iterable[str] | None = None,
         args_schema: Mapping[str, Any] | None = None,
         tool_call_id: str | None = None,
         key: str | None = None,
@@ -85,7 +98,17 @@ class _Approval:
         return turn.run_sync(
             "approval",
             lambda: _ask(
-                turn, tool_name, args, description, allowed_decisions, args_schema, tool_call_id, key, expires_in, frame
+                turn,
+                tool_name,
+                args,
+                description,
+                allowed_decisions,
+                approvers,
+                args_schema,
+                tool_call_id,
+                key,
+                expires_in,
+                frame,
             ),
         )
 
@@ -99,6 +122,7 @@ async def _ask(
     args: Mapping[str, Any],
     description: str | None,
     allowed_decisions: Iterable[DecisionKind],
+    approvers: Iterable[str] | None,
     args_schema: Mapping[str, Any] | None,
     tool_call_id: str | None,
     key: str | None,
@@ -117,6 +141,7 @@ async def _ask(
         tool_name=tool_name,
         arguments=_plain(args),
         allowed=read_allowed_decisions(allowed_decisions),
+        approvers=read_approvers(approvers),
         description=description,
         args_schema=_checked_schema(args_schema),
         tool_call_id=tool_call_id,

@@ -23,6 +23,7 @@ class ApprovalMembers(TypedDict):
     proposed: dict[str, Any] | None
     args_schema: dict[str, Any] | None
     tool_source: str | None
+    approvers: NotRequired[list[str]]
 
 
 class InterruptRequest(TypedDict):
@@ -43,6 +44,7 @@ class InterruptRequest(TypedDict):
     proposed: NotRequired[dict[str, Any] | None]
     args_schema: NotRequired[dict[str, Any] | None]
     tool_source: NotRequired[str | None]
+    approvers: NotRequired[list[str]]
 
 
 class PendingTimer(TypedDict):

@@ -69,6 +69,8 @@ class ServeOptions:
     api_key: str | None = None
     insecure: bool = False
     """Allow an address that others can reach without an API key."""
+    prevent_self_approval: bool = False
+    """Whoever sent a message cannot let its tools run; needs keys."""
     rate_limit: float = 0.0
     """Requests a second of one key, or of one address where there is no key; 0 is no limit."""
     allowed_hosts: Sequence[str] = ()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hitl.guardrails import Guardrail
     from hitl.tools import ApprovalCallback, ApprovalDescription, ApprovalPolicy, Tool
 
+_HOLDER: Final = re.compile(r"(group:)?[a-z0-9._-]{1,64}")
+_MAX_APPROVERS: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -27,6 +29,7 @@ class ToolOptions(TypedDict, total=False):
     schema: Mapping[str, Any] | type[BaseModel] | None
     requires_approval: bool | ApprovalPolicy
     allowed_decisions: Iterable[DecisionKind]
+    approvers: Iterable[str] | None
     approval_description: str | ApprovalDescription | None
     on_approval: ApprovalCallback | None
     input_guardrails: Iterable[Guardrail] | None
@@ -47,6 +50,25 @@ def read_allowed_decisions(value: Any) -> tuple[DecisionKind, ...]:
     if unknown or not kinds:
         raise ValueError(f"allowed_decisions takes {', '.join(DECISIONS)}; got {unknown or 'nothing'}")
     return tuple(dict.fromkeys(kinds))
+
+
+def read_approvers(value: Any) -> tuple[str, ...]:
+    """Names of keys and `group:<name>`, each once; `ValueError` for what no key and no group can be named."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        raise TypeError(f"approvers takes a list of names, got the str {value!r}")
+    names = tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"approvers takes names of keys, or group:<name>, got {name!r}")
+        if _HOLDER.fullmatch(name) is None:
+            raise ValueError(
+                f"approvers takes names of keys, or group:<name>, of a-z, 0-9, '.', '-' and '_'; got {name!r}"
+            )
+    if len(names) > _MAX_APPROVERS:
+        raise ValueError(f"approvers takes at most {_MAX_APPROVERS} names, got {len(names)}")
+    return tuple(dict.fromkeys(names))
 
 
 def set_name(made: Tool[..., Any], value: Any) -> None:
@@ -82,6 +104,10 @@ def _set_requires_approval(made: Tool[..., Any], value: Any) -> None:
 
 def _set_allowed_decisions(made: Tool[..., Any], value: Any) -> None:
     made.allowed_decisions = read_allowed_decisions(value)
+
+
+def _set_approvers(made: Tool[..., Any], value: Any) -> None:
+    made.approvers = read_approvers(value)
 
 
 def _set_approval_description(made: Tool[..., Any], value: Any) -> None:
@@ -123,6 +149,7 @@ SETTERS: Final[Mapping[str, Callable[[Tool[..., Any], Any], None]]] = {
     "schema": _set_schema,
     "requires_approval": _set_requires_approval,
     "allowed_decisions": _set_allowed_decisions,
+    "approvers": _set_approvers,
     "approval_description": _set_approval_description,
     "on_approval": _set_on_approval,
     "once": _set_once,

@@ -95,6 +95,7 @@ class Tool(Generic[P, R]):
         """What the model calls it."""
         self.requires_approval: bool | ApprovalPolicy = False
         self.allowed_decisions: tuple[DecisionKind, ...] = ("approve", "edit", "reject")
+        self.approvers: tuple[str, ...] = ()
         self.approval_description: str | ApprovalDescription | None = None
         self.on_approval: ApprovalCallback | None = None
         self.input_guardrails: tuple[InputGuardrail, ...] = ()
@@ -298,6 +299,7 @@ def tool(
     schema: Mapping[str, Any] | type[BaseModel] | None = ...,
     requires_approval: bool | ApprovalPolicy = ...,
     allowed_decisions: Iterable[DecisionKind] = ...,
+    approvers: Iterable[str] | None = ...,
     approval_description: str | ApprovalDescription | None = ...,
     on_approval: ApprovalCallback | None = ...,
     input_guardrails: Iterable[Guardrail] | None = ...,
@@ -316,6 +318,7 @@ def tool(
     schema: Mapping[str, Any] | type[BaseModel] | None = ...,
     requires_approval: bool | ApprovalPolicy = ...,
     allowed_decisions: Iterable[DecisionKind] = ...,
+    approvers: Iterable[str] | None = ...,
     approval_description: str | ApprovalDescription | None = ...,
     on_approval: ApprovalCallback | None = ...,
     input_guardrails: Iterable[Guardrail] | None = ...,
@@ -333,6 +336,7 @@ def tool(
     schema: Mapping[str, Any] | type[BaseModel] | None = _UNSET,
     requires_approval: bool | ApprovalPolicy = _UNSET,
     allowed_decisions: Iterable[DecisionKind] = _UNSET,
+    approvers: Iterable[str] | None = _UNSET,
     approval_description: str | ApprovalDescription | None = _UNSET,
     on_approval: ApprovalCallback | None = _UNSET,
     input_guardrails: Iterable[Guardrail] | None = _UNSET,
@@ -351,6 +355,8 @@ def tool(
         requires_approval: Whether a person approves each call first: True, False, or a plain or async callable
             `(ctx, args) -> bool`. It is asked once per call; raising, or returning no bool, means yes.
         allowed_decisions: What a person may answer: "approve", "edit", "reject", "respond" (in the tool's place).
+        approvers: Who alone may answer: names of keys, and `group:<name>`. On a server; in `hitl.run` whoever holds the
+            run decides.
         approval_description: Said to the person beside the arguments: a str, or a plain or async callable
             `(ctx, args) -> str`.
         on_approval: A plain or async callable `(ApprovalRequest) -> Decision | None` that decides in code, without a
@@ -373,6 +379,7 @@ def tool(
             "schema": schema,
             "requires_approval": requires_approval,
             "allowed_decisions": allowed_decisions,
+            "approvers": approvers,
             "approval_description": approval_description,
             "on_approval": on_approval,
             "input_guardrails": input_guardrails,

@@ -154,6 +154,12 @@ pub enum Error {
     /// The caller's key may not do this.
     #[error("This needs a key with the scope {0}")]
     MissingScope(Scope),
+    /// The caller's key sent the message whose tools it would let run.
+    #[error("Whoever sent the message cannot approve its tools")]
+    SelfApproval,
+    /// The caller is none of those who may answer.
+    #[error("Only these may answer, with a key of theirs: {}", .0.join(", "))]
+    NotAnApprover(Vec<String>),
     /// Somebody answered before, with another value.
     #[error("Interrupt already resolved")]
     AlreadyResolved {
@@ -289,6 +295,8 @@ impl Error {
             Self::UnknownKey(_) => "unknown_key",
             Self::KeyExists(_) => "key_exists",
             Self::MissingScope(_) => "missing_scope",
+            Self::SelfApproval => "self_approval",
+            Self::NotAnApprover(_) => "not_an_approver",
             Self::AlreadyResolved { .. } => "already_resolved",
             Self::InterruptClaimed { .. } => "interrupt_claimed",
             Self::InterruptCancelled => "interrupt_cancelled",

@@ -36,6 +36,10 @@ pub struct Grant {
     /// Who decided, where authentication told; `on_approval` where the tool's own code did.
     #[schema(required)]
     pub created_by: Option<String>,
+    /// Who alone could decide when it was made; left out where whoever may answer at all could.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub approvers: Vec<String>,
 }
 
 /// What can be decided for the rest of a session.
@@ -74,12 +78,13 @@ impl<'a> Scope<'a> {
 
 impl Grant {
     /// What `decision` makes of the calls in `scope` from now on; `None` for one that is not for always, or not
-    /// about calls.
+    /// about calls. `approvers` alone could make it.
     pub fn new(
         id: GrantId,
         scope: Option<Scope<'_>>,
         decision: &Decision,
         by: Option<&str>,
+        approvers: &[String],
         now: Timestamp,
     ) -> Option<Self> {
         let scope = scope?;
@@ -100,7 +105,13 @@ impl Grant {
             message,
             created_at: now,
             created_by: by.map(str::to_owned),
+            approvers: approvers.to_vec(),
         })
+    }
+
+    /// Whether it may decide what `approvers` alone may: those who could make it were the same ones.
+    pub fn is_open_to(&self, approvers: &[String]) -> bool {
+        approvers.is_empty() || self.approvers == approvers
     }
 
     /// The calls that it is for.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::access;
 use super::answer;
 use super::decision::{Decision, DecisionKind};
 use super::error::Error;
@@ -95,6 +96,14 @@ pub struct Interrupt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tool_source: Option<String>,
+    /// The name of the key that sent the message of its turn; left out where nobody was asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub sent_by: Option<String>,
+    /// Who alone may answer: names of keys, and `group:<name>`; left out where whoever may answer at all may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub approvers: Vec<String>,
     /// For a tool approval that can be edited: the JSON Schema of the tool's arguments. Shown as a part of
     /// `response_schema`.
     #[serde(default, skip_serializing)]
@@ -160,6 +169,9 @@ pub struct Ask {
     /// edits are refused.
     #[serde(default)]
     pub args_schema: Option<Value>,
+    /// See [`Interrupt::approvers`]; those of the tool.
+    #[serde(default)]
+    pub approvers: Vec<String>,
     /// For a tool approval: whether somebody has to decide. Where not, it only asks what the rules say.
     #[serde(default = "yes")]
     pub required: bool,
@@ -215,6 +227,7 @@ impl Interrupt {
         if let Some(author) = &ask.response_schema {
             schema::compile(author)?;
         }
+        access::check_approvers(&ask.approvers).map_err(Error::InvalidPayload)?;
         if ask.allowed_decisions.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::InvalidPayload("allowed_decisions must allow something".to_owned()));
         }
@@ -255,6 +268,8 @@ impl Interrupt {
             claimed_until: None,
             snoozed_by: None,
             snoozed_until: None,
+            sent_by: None,
+            approvers: ask.approvers,
         })
     }
 
@@ -273,6 +288,12 @@ impl Interrupt {
     /// The calls that a decision about it can be for; `None` for what is no tool approval.
     pub fn scope(&self) -> Option<Scope<'_>> {
         Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
+    }
+
+    /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about.
+    pub fn is_about_the_tool_of(&self, ask: &Ask) -> bool {
+        let tool = ask.payload.get("tool_name").and_then(Value::as_str);
+        self.scope().is_some_and(|scope| Some(scope.tool) == tool && scope.agent == ask.agent.as_deref())
     }
 
     /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one.

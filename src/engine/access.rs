@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
+use tokio::sync::watch;
 
 use super::{Engine, clock, detached};
 use crate::domain::access::{self, Actor, Digest, Key, NewKey, PREFIX, Scope, SignIn};
@@ -23,6 +25,8 @@ pub struct Keyring {
     known: RwLock<Arc<Known>>,
     /// One change at a time, so that they come into memory in the order in which they were written.
     changing: tokio::sync::Mutex<()>,
+    /// Told of each change once it holds.
+    changed: watch::Sender<()>,
 }
 
 /// What a [`Keyring`] holds.
@@ -54,10 +58,10 @@ impl Known {
         Some(Actor::named(&key.name, key.scopes, &key.groups))
     }
 
-    /// The digest of the key that somebody signed in with, if the sign-in has not ended. Looked up by the digest of a token:
-    /// how long that takes tells nothing about tokens.
-    pub fn signed_in(&self, token: &Digest, now: Timestamp) -> Option<Digest> {
-        self.sign_ins.get(token).filter(|sign_in| sign_in.ends_at > now).map(|sign_in| sign_in.key)
+    /// The sign-in with this token, if it has not ended. Looked up by the digest of a token: how long that takes tells
+    /// nothing about tokens.
+    pub fn signed_in(&self, token: &Digest, now: Timestamp) -> Option<&SignIn> {
+        self.sign_ins.get(token).filter(|sign_in| sign_in.ends_at > now)
     }
 }
 
@@ -81,6 +85,8 @@ impl Keyring {
     fn change(&self, change: impl FnOnce(&mut Known)) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut known));
+        drop(known);
+        self.changed.send_replace(());
     }
 }
 
@@ -124,9 +130,17 @@ impl Engine {
         self.keyring.known()
     }
 
-    /// Whose sign-in this token is of: the digest of its key.
-    pub fn signed_in(&self, token: &Digest) -> Option<Digest> {
-        self.known().signed_in(token, clock::now())
+    /// Wakes up after each change of keys and sign-ins.
+    pub fn key_changes(&self) -> watch::Receiver<()> {
+        self.keyring.changed.subscribe()
+    }
+
+    /// The sign-in that this token is of, and for how long it still is.
+    pub fn signed_in(&self, token: &Digest) -> Option<(SignIn, Duration)> {
+        let now = clock::now();
+        let sign_in = *self.known().signed_in(token, now)?;
+        let left = u64::try_from(sign_in.ends_at.millis() - now.millis()).unwrap_or_default();
+        Some((sign_in, Duration::from_millis(left)))
     }
 
     /// Makes a key for `actor`: see [`create_key`].

@@ -15,7 +15,7 @@ use super::metrics::Outcome;
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached, grants};
-use crate::domain::access::Actor;
+use crate::domain::access::{Actor, check_standing};
 use crate::domain::error::Place;
 use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
 use crate::domain::journal::Entry;
@@ -50,7 +50,8 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`], [`Error::NotInterrupted`], [`Error::InvalidAnswer`],
     /// [`Error::AlreadyResolved`], [`Error::InterruptClaimed`], [`Error::InterruptExpired`],
-    /// [`Error::InterruptCancelled`], [`Error::DuplicateAnswer`], [`Error::ValueTooLarge`], [`Error::IdempotencyKeyReused`], [`Error::OtherAgent`].
+    /// [`Error::InterruptCancelled`], [`Error::SelfApproval`], [`Error::NotAnApprover`], [`Error::MissingScope`],
+    /// [`Error::DuplicateAnswer`], [`Error::ValueTooLarge`], [`Error::IdempotencyKeyReused`], [`Error::OtherAgent`].
     pub async fn resume(
         self: &Arc<Self>,
         id: SessionId,
@@ -134,13 +135,15 @@ impl Engine {
             if !seen.insert(interrupt.interrupt_id) {
                 return Err(Error::DuplicateAnswer(answer.interrupt_id));
             }
+            check_standing(&interrupt, actor, self.settings.prevent_self_approval)?;
             interrupt.check_claim(claimer(actor, answer.said.as_deref()), now)?;
             let outcome =
                 interrupt.answer(answer.value, actor.name(), now).map_err(|error| at(&answer.place, error))?;
             let Answered::Now(answered) = outcome else { continue };
             self.check_rules(&session, &answered).map_err(|error| at(&answer.place, error))?;
             let grant = grants::granted_by(&answered, actor.name(), now);
-            granted.extend(grant.map(|grant| (grant, claimer(actor, answer.said.as_deref()).map(str::to_owned))));
+            let who = claimer(actor, answer.said.as_deref()).map(str::to_owned);
+            granted.extend(grant.map(|grant| (grant, who)));
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
             outcomes.push(Outcome::of(&answered));
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };

@@ -9,6 +9,7 @@ use super::live::{Pause, Standing};
 use super::metrics::Outcome;
 use super::owed::Owed;
 use super::{Engine, clock};
+use crate::domain::access::{UNKNOWN_OUTCOME, grant_counts};
 use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
@@ -170,15 +171,42 @@ impl Writing<'_> {
     }
 
     fn ask(&mut self, step: StepIdentity, ask: Ask, ruling: Ruling) -> Result<Appended, Error> {
-        match policy::decide(&ask, ruling, &self.session.grants) {
-            Verdict::Person { rule, ignored } => {
+        let sent_by = self.sent_by()?;
+        let ask = Ask { approvers: self.approvers(&ask)?, ..ask };
+        let prevents = self.engine.settings.prevent_self_approval;
+        let counts = |grant: &&Grant| grant_counts(grant, sent_by.as_deref(), prevents);
+        let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
+        match policy::decide(&ask, ruling, &grants) {
+            Verdict::Person { rule, approvers, ignored } => {
                 for error in ignored {
                     tracing::warn!(session = %self.session.id, %error, "what on_approval decided is no decision");
                 }
-                self.ask_person(step, ask, rule)
+                let approvers = if approvers.is_empty() { ask.approvers.clone() } else { approvers };
+                self.ask_person(step, Ask { approvers, ..ask }, rule, sent_by)
             }
-            Verdict::Decided(decided) => self.ask_nobody(step, ask, decided),
+            Verdict::Decided(decided) => self.ask_nobody(step, ask, decided, sent_by),
         }
+    }
+
+    /// Who alone may answer, as far as no rule says otherwise. Whoever alone could let a step run is alone asked what came
+    /// of it: an answer may let it run again.
+    fn approvers(&self, ask: &Ask) -> Result<Vec<String>, Error> {
+        if ask.kind != UNKNOWN_OUTCOME || !ask.approvers.is_empty() {
+            return Ok(ask.approvers.clone());
+        }
+        for recorded in self.tx.journal(self.turn)?.iter().rev() {
+            let Entry::Ask { interrupt_id, .. } = recorded.entry else { continue };
+            let asked = self.tx.interrupt(interrupt_id)?.filter(|asked| asked.is_about_the_tool_of(ask));
+            if let Some(approvers) = asked.map(|asked| asked.approvers).filter(|approvers| !approvers.is_empty()) {
+                return Ok(approvers);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Who sent the message.
+    fn sent_by(&self) -> Result<Option<String>, Error> {
+        Ok(self.tx.turn(self.turn)?.and_then(|turn| turn.sent_by))
     }
 
     fn opening(&self, max_payload: usize) -> Opening {
@@ -192,11 +220,17 @@ impl Writing<'_> {
         }
     }
 
-    fn ask_person(&mut self, step: StepIdentity, ask: Ask, rule: Option<String>) -> Result<Appended, Error> {
+    fn ask_person(
+        &mut self,
+        step: StepIdentity,
+        ask: Ask,
+        rule: Option<String>,
+        sent_by: Option<String>,
+    ) -> Result<Appended, Error> {
         let opening = self.opening(self.engine.settings.max_payload);
         let id = opening.id;
         // Checked before anything is written: a refused ask leaves nothing behind.
-        let interrupt = Interrupt { rule, ..Interrupt::open(ask, opening)? };
+        let interrupt = Interrupt { rule, sent_by, ..Interrupt::open(ask, opening)? };
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
         self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
@@ -211,9 +245,15 @@ impl Writing<'_> {
 
     /// The question finds its answer there: both are written at once, and nobody is interrupted. What no person has to
     /// look at may be of any size.
-    fn ask_nobody(&mut self, step: StepIdentity, ask: Ask, decided: Decided) -> Result<Appended, Error> {
+    fn ask_nobody(
+        &mut self,
+        step: StepIdentity,
+        ask: Ask,
+        decided: Decided,
+        sent_by: Option<String>,
+    ) -> Result<Appended, Error> {
         let Decided { decision, rule, by } = decided;
-        let interrupt = Interrupt { expires_at: None, ..Interrupt::open(ask, self.opening(usize::MAX))? };
+        let interrupt = Interrupt { expires_at: None, sent_by, ..Interrupt::open(ask, self.opening(usize::MAX))? };
         let (id, value) = (interrupt.interrupt_id, decision.to_value());
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         let index = self.append(&Entry::Answer { interrupt_id: id, value: value.clone() })?.index;
@@ -221,7 +261,15 @@ impl Writing<'_> {
             let interrupt = interrupt.decided(&decision, rule, by.clone(), self.now);
             self.tx.insert_interrupt(&interrupt)?;
             self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
-            if let Some(grant) = Grant::new(clock::grant_id(), interrupt.scope(), &decision, by.as_deref(), self.now) {
+            let grant = Grant::new(
+                clock::grant_id(),
+                interrupt.scope(),
+                &decision,
+                by.as_deref(),
+                &interrupt.approvers,
+                self.now,
+            );
+            if let Some(grant) = grant {
                 self.written.owed.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
                 self.session = self.session.granted(grant, self.now);
                 self.tx.update_session(&self.session)?;

@@ -55,11 +55,12 @@ impl Engine {
 pub(super) fn granted_by(answered: &Interrupt, by: Option<&str>, now: Timestamp) -> Option<Grant> {
     let value = answered.value.as_ref()?;
     let decision = answer::decision(answered.into(), value).filter(Decision::is_sticky)?;
-    Grant::new(clock::grant_id(), answered.scope(), &decision, by, now)
+    Grant::new(clock::grant_id(), answered.scope(), &decision, by, &answered.approvers, now)
 }
 
-/// Stores a grant, and answers with it whatever else the session asks that it is for, unless somebody else than `who` works
-/// on that. What is stored in the same request with an answer of its own is not asked any more by then.
+/// Stores a grant of `who`, as claims know them, and answers with it whatever else the session asks that it is for, unless
+/// somebody else works on that, or only others may answer it. What is stored in the same request with an answer of its own
+/// is not asked any more by then.
 pub(super) fn store(
     tx: &mut dyn Transaction,
     id: SessionId,
@@ -76,7 +77,7 @@ pub(super) fn store(
     let mut deliveries = Vec::new();
     for asked in tx.pending(id)? {
         let is_free = !asked.is_due(now) && asked.check_claim(who, now).is_ok();
-        let is_for_it = is_free && asked.scope() == Some(grant.scope());
+        let is_for_it = is_free && grant.is_open_to(&asked.approvers) && asked.scope() == Some(grant.scope());
         if !is_for_it || !answer::terms((&asked).into()).allowed.contains(&decision.kind()) {
             continue;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, clock, detached};
-use crate::domain::access::{Actor, Scope};
+use crate::domain::access::{Actor, Scope, check_standing};
 use crate::domain::audit::Deed;
 use crate::domain::event::{Event, Hold};
 use crate::domain::interrupt::Interrupt;
@@ -21,11 +21,13 @@ fn unnamed() -> Error {
 }
 
 impl Engine {
-    /// Makes an interrupt `actor`'s for `seconds`; `said` is what he calls himself where there are no keys.
+    /// Makes an interrupt `actor`'s for `seconds`; `said` is what he calls himself where there are no keys. Only who may
+    /// answer it can: a claim keeps everybody else from answering.
     ///
     /// # Errors
     /// [`Error::UnknownInterrupt`], [`Error::InterruptClaimed`], [`Error::AlreadyResolved`],
-    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`], and [`Error::InvalidRequest`] where nobody says who.
+    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`], [`Error::SelfApproval`], [`Error::NotAnApprover`],
+    /// [`Error::MissingScope`], and [`Error::InvalidRequest`] where nobody says who.
     pub async fn claim_interrupt(
         self: &Arc<Self>,
         id: &str,
@@ -33,8 +35,10 @@ impl Engine {
         said: Option<String>,
         seconds: f64,
     ) -> Result<Interrupt, Error> {
+        let prevents = self.settings.prevent_self_approval;
         self.hold(id, actor, said, move |interrupt, actor, said, now| {
             let who = claimer(actor, said).ok_or_else(unnamed)?;
+            check_standing(interrupt, actor, prevents)?;
             Ok(Some((interrupt.claim(who, seconds, now)?, Hold::Claimed)))
         })
         .await
@@ -43,7 +47,8 @@ impl Engine {
     /// Makes an interrupt nobody's: by whoever has it, or by an admin. Nothing happens where it is that already.
     ///
     /// # Errors
-    /// Those of [`Engine::claim_interrupt`], except [`Error::InvalidRequest`].
+    /// [`Error::UnknownInterrupt`], [`Error::InterruptClaimed`], [`Error::AlreadyResolved`],
+    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`].
     pub async fn release_interrupt(
         self: &Arc<Self>,
         id: &str,
@@ -59,7 +64,8 @@ impl Engine {
         .await
     }
 
-    /// Puts an interrupt off for `seconds`. It is pending all the same.
+    /// Puts an interrupt off for `seconds`. It is pending all the same. Only who may answer it can: it leaves the list of
+    /// what waits, and is not reminded of.
     ///
     /// # Errors
     /// Those of [`Engine::claim_interrupt`], except [`Error::InterruptClaimed`] and [`Error::InvalidRequest`].
@@ -70,7 +76,9 @@ impl Engine {
         said: Option<String>,
         seconds: f64,
     ) -> Result<Interrupt, Error> {
+        let prevents = self.settings.prevent_self_approval;
         self.hold(id, actor, said, move |interrupt, actor, said, now| {
+            check_standing(interrupt, actor, prevents)?;
             Ok(Some((interrupt.snooze(claimer(actor, said), seconds, now)?, Hold::Snoozed)))
         })
         .await
@@ -79,7 +87,8 @@ impl Engine {
     /// Puts an interrupt off no longer. Nothing happens where it is not put off.
     ///
     /// # Errors
-    /// Those of [`Engine::snooze_interrupt`].
+    /// [`Error::UnknownInterrupt`], [`Error::AlreadyResolved`], [`Error::InterruptExpired`],
+    /// [`Error::InterruptCancelled`].
     pub async fn unsnooze_interrupt(self: &Arc<Self>, id: &str, actor: Actor) -> Result<Interrupt, Error> {
         let wake = move |interrupt: &Interrupt, _: &Actor, _: Option<&str>, now| {
             Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Hold::Unsnoozed)))

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::view::IdempotencyKey;
 use super::{Engine, clock, detached, slots};
+use crate::domain::access::Actor;
 use crate::domain::message::ChatMessage;
 use crate::domain::session;
 use crate::domain::webhook::Webhook;
@@ -15,7 +16,8 @@ use crate::store::record::{StoredReply, Turn};
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
-    /// Starts a turn with `message`. With a `key` that was used before for the same request, nothing happens again.
+    /// Starts a turn with `message` of `actor`. With a `key` that was used before for the same request, nothing happens
+    /// again.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::SessionBusy`], [`Error::OtherAgent`], [`Error::QueueFull`],
@@ -26,6 +28,7 @@ impl Engine {
         message: ChatMessage,
         webhook: Option<Webhook>,
         key: Option<IdempotencyKey>,
+        actor: &Actor,
     ) -> Result<(), Error> {
         if let Some(webhook) = &webhook {
             webhook.check(self.settings.webhook_allow_private)?;
@@ -34,6 +37,7 @@ impl Engine {
             return Err(Error::ShuttingDown);
         }
         let engine = Arc::clone(self);
+        let (by, sent_by) = (actor.clone(), actor.name().map(str::to_owned));
         let written = self.store.transact(move |tx| {
             let now = clock::now();
             let scope = format!("messages:{id}");
@@ -46,8 +50,8 @@ impl Engine {
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
             let reservation = slots::Reservation::take(&engine.slots)?;
-            let mut owed = engine.owed();
-            let row = Turn::new(turn, id, message, webhook, now);
+            let mut owed = engine.owed_by(&by);
+            let row = Turn { sent_by, ..Turn::new(turn, id, message, webhook, now) };
             tx.insert_turn(&row)?;
             owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let claim = engine.claim_new(tx, &session, &row, now)?;

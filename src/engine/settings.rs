@@ -51,6 +51,8 @@ pub struct Settings {
     pub allow_import: bool,
     /// What run states are signed with, going out and coming in.
     pub state_key: Option<String>,
+    /// Whether whoever sent a message may not let its tools run.
+    pub prevent_self_approval: bool,
     /// Whether this is the engine of one run (see [`super::runs`]), and not of a server.
     pub one_run: bool,
 }
@@ -80,6 +82,7 @@ impl Default for Settings {
             remind_after: 0.0,
             allow_import: false,
             state_key: None,
+            prevent_self_approval: false,
             one_run: false,
         }
     }

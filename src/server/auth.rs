@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
@@ -28,6 +28,8 @@ pub struct Gate {
     /// The keys of the settings, which may do everything.
     settings: Vec<(Actor, Digest)>,
     wrong: Buckets<Option<IpAddr>>,
+    /// Each sign-in is written, so that right ones are counted too.
+    sign_ins: Buckets<Option<IpAddr>>,
     /// Which keys have been right from which address. Whoever guesses keys from there does not shut these out.
     right: Mutex<HashSet<(Option<IpAddr>, Digest)>>,
 }
@@ -37,6 +39,7 @@ pub struct Gate {
 pub struct Peer(pub IpAddr);
 
 /// What a request shows of itself.
+#[derive(Clone, Copy)]
 enum Credentials {
     None,
     /// A key, by its digest.
@@ -45,12 +48,21 @@ enum Credentials {
     Cookie(Digest),
 }
 
+/// With what a request was let in, for what goes on after that. Put into requests; a handler takes it out.
+#[derive(Clone, Copy)]
+pub struct Pass(Credentials);
+
 impl Gate {
     /// Lets in the keys of the settings, and those of the store.
     pub fn new(settings: &HttpSettings) -> Self {
         let known = |key: &ApiKey| (Actor::named(&key.name, Scopes::ALL, &[]), digest(key.key.as_bytes()));
-        let wrong = Buckets::new(settings.wrong_keys, settings.wrong_keys_a_minute / 60.0);
-        Self { settings: settings.api_keys.iter().map(known).collect(), wrong, right: Mutex::default() }
+        let buckets = || Buckets::new(settings.wrong_keys, settings.wrong_keys_a_minute / 60.0);
+        Self {
+            settings: settings.api_keys.iter().map(known).collect(),
+            wrong: buckets(),
+            sign_ins: buckets(),
+            right: Mutex::default(),
+        }
     }
 
     /// Whether anybody has to show anything: not while there has never been a key.
@@ -58,7 +70,7 @@ impl Gate {
         !self.settings.is_empty() || engine.known().has_any()
     }
 
-    /// Who sent a request with these headers, and from where.
+    /// Who sent a request with these headers, and from where; and with what that was let in.
     ///
     /// # Errors
     /// [`ServerError::Unauthorized`] where there are keys and this is none of them, [`ServerError::RateLimited`],
@@ -69,22 +81,64 @@ impl Gate {
         method: &Method,
         headers: &HeaderMap,
         address: Option<IpAddr>,
-    ) -> Result<Actor, ServerError> {
+    ) -> Result<(Actor, Pass), ServerError> {
         if !self.is_shut(engine) {
-            return Ok(Actor::anyone().at(address));
+            return Ok((Actor::anyone().at(address), Pass(Credentials::None)));
         }
-        match credentials(headers)? {
-            Credentials::None => Err(ServerError::Unauthorized),
-            Credentials::Key(key) => self.holder(engine, key, address),
+        let shown = credentials(headers)?;
+        let actor = match shown {
+            Credentials::None => return Err(ServerError::Unauthorized),
+            Credentials::Key(key) => self.holder(engine, key, address)?,
             Credentials::Cookie(token) => {
-                let key = engine.signed_in(&token).ok_or(ServerError::Unauthorized)?;
-                let actor = self.find(engine, &key).ok_or(ServerError::Unauthorized)?;
+                let (sign_in, _) = engine.signed_in(&token).ok_or(ServerError::Unauthorized)?;
+                let actor = self.find(engine, &sign_in.key).ok_or(ServerError::Unauthorized)?;
                 if !matches!(*method, Method::GET | Method::HEAD) && !is_same_origin(headers) {
                     return Err(ServerError::CrossSiteRequest);
                 }
-                Ok(actor.at(address))
+                actor.at(address)
+            }
+        };
+        Ok((actor, Pass(shown)))
+    }
+
+    /// Whether what a request was let in with would still let it in; and for how long at most, where that is known.
+    fn admits(&self, engine: &Engine, Pass(shown): Pass) -> Option<Duration> {
+        match shown {
+            Credentials::None => (!self.is_shut(engine)).then_some(Duration::MAX),
+            Credentials::Key(key) => self.find(engine, &key).map(|_| Duration::MAX),
+            Credentials::Cookie(token) => {
+                let (sign_in, left) = engine.signed_in(&token)?;
+                self.find(engine, &sign_in.key).map(|_| left)
             }
         }
+    }
+
+    /// Returns when that is over: the key is revoked, the sign-in has ended, or there is a first key.
+    pub async fn until_over(&self, engine: &Engine, pass: Pass) {
+        let mut changes = engine.key_changes();
+        loop {
+            // Before it is looked at, so that a change in between is not missed.
+            changes.mark_unchanged();
+            let Some(left) = self.admits(engine, pass) else { return };
+            if let Ok(Err(_)) = tokio::time::timeout(left, changes.changed()).await {
+                return;
+            }
+        }
+    }
+
+    /// # Errors
+    /// [`ServerError::Unauthorized`] where that is over.
+    pub fn check(&self, engine: &Engine, pass: Pass) -> Result<(), ServerError> {
+        self.admits(engine, pass).map(drop).ok_or(ServerError::Unauthorized)
+    }
+
+    /// Whose key this is, with which somebody at `address` signs in.
+    ///
+    /// # Errors
+    /// Those of [`Gate::holder`]; [`ServerError::RateLimited`] after too many sign-ins.
+    pub fn sign_in(&self, engine: &Engine, key: Digest, address: Option<IpAddr>) -> Result<Actor, ServerError> {
+        self.sign_ins.take(address, Instant::now()).map_err(ServerError::RateLimited)?;
+        self.holder(engine, key, address)
     }
 
     /// Whose key this is, shown from `address`.
@@ -162,6 +216,15 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
             origin.zip(text(HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
         }
         None => headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin"),
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Pass {
+    type Rejection = ServerError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ServerError> {
+        let nobody = || Error::Internal("a route goes on for somebody and asks nobody who it is".to_owned());
+        parts.extensions.get::<Self>().copied().ok_or_else(|| nobody().into())
     }
 }
 

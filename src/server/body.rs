@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::error::ServerError;
+use super::pass::Over;
 
 /// How a body may be.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +29,8 @@ const DRAIN_FACTOR: usize = 16;
 /// Reads a JSON body; `None` where there is none.
 ///
 /// # Errors
-/// [`ServerError::BodyTooLarge`], [`ServerError::RequestTimeout`], [`ServerError::UnsupportedMediaType`], and
+/// [`ServerError::BodyTooLarge`], [`ServerError::RequestTimeout`], [`ServerError::UnsupportedMediaType`],
+/// [`ServerError::Unauthorized`] where its key was revoked while it came, and
 /// `invalid_request` with `loc` `["body"]` and type `invalid_json` for what is no JSON.
 pub async fn read_json(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Option<Value>, ServerError> {
     let bytes = match tokio::time::timeout(limits.time, collect(body, limits.size)).await {
@@ -47,7 +49,7 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, ServerError> {
     let mut collected = BytesMut::with_capacity(announced.min(limit));
     let mut size = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| invalid_at_body("incomplete", format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(broken)?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -59,6 +61,14 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, ServerError> {
         }
     }
     if size > limit { Err(ServerError::BodyTooLarge(limit)) } else { Ok(collected.freeze()) }
+}
+
+fn broken(error: axum::Error) -> ServerError {
+    let error = error.into_inner();
+    if error.is::<Over>() {
+        return ServerError::Unauthorized;
+    }
+    invalid_at_body("incomplete", format!("the body broke off: {error}"))
 }
 
 fn require_json(headers: &HeaderMap) -> Result<(), ServerError> {

@@ -56,6 +56,12 @@ causes! {
     MISSING_SCOPE FORBIDDEN "missing_scope", "Key lacks a scope",
         "This needs a key with the scope <scope>",
         "Use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one.";
+    SELF_APPROVAL FORBIDDEN "self_approval", "Own message",
+        "Whoever sent the message cannot approve its tools",
+        "Somebody with another key has to answer: the server was started with `--prevent-self-approval`.";
+    NOT_AN_APPROVER FORBIDDEN "not_an_approver", "Not an approver",
+        "Only these may answer, with a key of theirs: <approvers>",
+        "Leave it to one of the interrupt's `approvers`. A server without keys knows nobody's name: `hitl keys create` makes some.";
     CROSS_SITE_REQUEST FORBIDDEN "cross_site_request", "Request of another site",
         "A signed-in browser may only act from this server's own pages",
         "Programs send `Authorization: Bearer <key>`, and no cookie.";
@@ -238,6 +244,8 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::UnknownKey(_) => &UNKNOWN_KEY,
         Error::KeyExists(_) => &KEY_EXISTS,
         Error::MissingScope(_) => &MISSING_SCOPE,
+        Error::SelfApproval => &SELF_APPROVAL,
+        Error::NotAnApprover(_) => &NOT_AN_APPROVER,
         Error::AlreadyResolved { .. } => &ALREADY_RESOLVED,
         Error::InterruptClaimed { .. } => &INTERRUPT_CLAIMED,
         Error::InterruptCancelled => &INTERRUPT_CANCELLED,

@@ -14,6 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
+use super::auth::Pass;
 use super::error::ServerError;
 use super::params::{Query, SessionPath, last_event_id};
 use super::problems::problems;
@@ -42,13 +43,13 @@ const RECONNECT: Duration = Duration::from_secs(1);
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$",
         description = "The id of the last event seen: go on after it.")),
     responses(
-        (status = 200, description = "Events until one side hangs up.", body = String, content_type = "text/event-stream",
+        (status = 200, description = "Events until one side hangs up, or the key is revoked.", body = String, content_type = "text/event-stream",
             example = "id: 7\nevent: session.idle\ndata: {\"session_id\":\"550e8400-e29b-41d4-a716-446655440000\",\"status\":\"idle\"}\n\n"),
         AllProblems,
     )
 )]
-async fn all_events(State(app): Shared, headers: HeaderMap, query: Query) -> Result<Response, ServerError> {
-    listen(&app, None, &headers, query).await
+async fn all_events(State(app): Shared, pass: Pass, headers: HeaderMap, query: Query) -> Result<Response, ServerError> {
+    listen(&app, pass, None, &headers, query).await
 }
 
 /// Listen to one session
@@ -61,21 +62,23 @@ async fn all_events(State(app): Shared, headers: HeaderMap, query: Query) -> Res
             description = "The id of the last event seen: go on after it."),
     ),
     responses(
-        (status = 200, description = "Events until one side hangs up.", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Events until one side hangs up, or the key is revoked.", body = String, content_type = "text/event-stream"),
         SessionProblems,
     )
 )]
 async fn session_events(
     State(app): Shared,
     SessionPath(id): SessionPath,
+    pass: Pass,
     headers: HeaderMap,
     query: Query,
 ) -> Result<Response, ServerError> {
-    listen(&app, Some(id), &headers, query).await
+    listen(&app, pass, Some(id), &headers, query).await
 }
 
 async fn listen(
-    app: &App,
+    app: &Arc<App>,
+    pass: Pass,
     session: Option<SessionId>,
     headers: &HeaderMap,
     mut query: Query,
@@ -84,9 +87,11 @@ async fn listen(
     query.check()?;
     let after = last_event_id(headers)?;
     let subscription = app.engine.subscribe(session, after).await?;
-    // Ends with the subscription, or when the server stops.
+    // Ends with the subscription, when the server stops, or when whoever listens would not be let in any more.
     let stopping = app.stopping.clone().cancelled_owned();
-    let frames = first().chain(frames(subscription)).take_until(stopping).map(Ok::<_, Infallible>);
+    let asked = Arc::clone(app);
+    let over = async move { asked.gate.until_over(&asked.engine, pass).await };
+    let frames = first().chain(frames(subscription)).take_until(stopping).take_until(over).map(Ok::<_, Infallible>);
     let keep_alive = KeepAlive::new().interval(app.settings.event_keep_alive).text("still here");
     // Proxies that would collect the stream before passing it on are told not to.
     let headers = [(HeaderName::from_static("x-accel-buffering"), "no"), (CACHE_CONTROL, "no-store")];

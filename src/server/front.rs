@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue};
@@ -15,6 +16,7 @@ use super::access::{Need, need};
 use super::app::{App, Asking};
 use super::auth::Peer;
 use super::error::ServerError;
+use super::pass::Admitted;
 use super::telemetry::LongPoll;
 use crate::domain::Error;
 
@@ -46,7 +48,7 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
 }
 
 /// First whether the request is meant for us, then who sent it, and last whether that one may.
-fn check(app: &App, route: Option<&str>, request: &mut Request) -> Result<(), ServerError> {
+fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<(), ServerError> {
     app.hosts.check(request.version(), request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if length > app.settings.max_uri {
@@ -57,7 +59,7 @@ fn check(app: &App, route: Option<&str>, request: &mut Request) -> Result<(), Se
         return Ok(());
     }
     let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);
-    let actor = app.gate.actor(&app.engine, request.method(), request.headers(), address)?;
+    let (actor, pass) = app.gate.actor(&app.engine, request.method(), request.headers(), address)?;
     if let Some(rates) = &app.rates {
         let asking = actor.name.clone().map_or(Asking::Address(address), Asking::Key);
         rates.take(asking, Instant::now()).map_err(ServerError::RateLimited)?;
@@ -68,6 +70,11 @@ fn check(app: &App, route: Option<&str>, request: &mut Request) -> Result<(), Se
         return Err(Error::MissingScope(scope).into());
     }
     request.extensions_mut().insert(actor);
+    request.extensions_mut().insert(pass);
+    if !request.body().is_end_stream() {
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::new(Admitted { body, app: Arc::clone(app), pass });
+    }
     Ok(())
 }
 

@@ -27,12 +27,14 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(snooze_interrupt, unsnooze_interrupt))
 }
 
-problems!(ClaimProblems: UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, ALREADY_RESOLVED, INTERRUPT_CLAIMED, INTERRUPT_CANCELLED,
-    INTERRUPT_EXPIRED, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(ClaimProblems: UNKNOWN_INTERRUPT, SELF_APPROVAL, NOT_AN_APPROVER, REQUEST_TIMEOUT, ALREADY_RESOLVED,
+    INTERRUPT_CLAIMED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
+    SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(ReleaseProblems: UNKNOWN_INTERRUPT, ALREADY_RESOLVED, INTERRUPT_CLAIMED, INTERRUPT_CANCELLED,
     INTERRUPT_EXPIRED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(SnoozeProblems: UNKNOWN_INTERRUPT, REQUEST_TIMEOUT, ALREADY_RESOLVED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED,
-    BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(SnoozeProblems: UNKNOWN_INTERRUPT, SELF_APPROVAL, NOT_AN_APPROVER, REQUEST_TIMEOUT, ALREADY_RESOLVED,
+    INTERRUPT_CANCELLED, INTERRUPT_EXPIRED, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, SHUTTING_DOWN,
+    STORE_UNAVAILABLE);
 problems!(UnsnoozeProblems: UNKNOWN_INTERRUPT, ALREADY_RESOLVED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED,
     INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
@@ -45,7 +47,8 @@ const LONGEST_SNOOZE: f64 = 365.0 * 24.0 * 3600.0;
 
 /// Claim an interrupt
 ///
-/// Until then nobody else can answer or claim it. Claimed again by the same, it is theirs for longer.
+/// By who may answer it. Until then nobody else can answer or claim it. Claimed again by the same, it is theirs for
+/// longer.
 #[utoipa::path(post, path = "/interrupts/{interrupt_id}/claim", tag = "interrupts", operation_id = "claim_interrupt",
     params(("interrupt_id" = String, Path, description = "The interrupt.")),
     request_body = Option<NewClaim>,
@@ -92,7 +95,7 @@ async fn release_interrupt(
 
 /// Snooze an interrupt
 ///
-/// It stays pending, and anybody can answer it; lists tell it apart, and it is not reminded of.
+/// By who may answer it. It stays pending, and can be answered; lists tell it apart, and it is not reminded of.
 #[utoipa::path(post, path = "/interrupts/{interrupt_id}/snooze", tag = "interrupts", operation_id = "snooze_interrupt",
     params(("interrupt_id" = String, Path, description = "The interrupt.")),
     request_body = NewSnooze,

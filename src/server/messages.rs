@@ -20,6 +20,7 @@ use super::params::{SessionPath, idempotency_key};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use crate::domain::SessionId;
+use crate::domain::access::Actor;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Status;
 use crate::domain::webhook::Webhook;
@@ -65,13 +66,14 @@ async fn list_messages(State(app): Shared, SessionPath(id): SessionPath) -> Resu
 async fn send_message(
     State(app): Shared,
     SessionPath(id): SessionPath,
+    actor: Actor,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ServerError> {
     let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &body)?;
     let (message, webhook) = read_message(body)?;
-    app.engine.send_message(id, message, webhook, key).await?;
+    app.engine.send_message(id, message, webhook, key, &actor).await?;
     let taken = SessionStatus { session_id: id, status: Status::Running };
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())
 }

@@ -27,6 +27,7 @@ mod metrics;
 pub mod models;
 mod openapi;
 mod params;
+mod pass;
 mod problems;
 mod reading;
 mod resume;

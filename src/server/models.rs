@@ -103,6 +103,8 @@ pub struct MeResponse {
     pub groups: Vec<String>,
     /// Whether the server has keys.
     pub authentication: bool,
+    /// Whether whoever sent a message cannot approve its tools.
+    pub prevent_self_approval: bool,
 }
 
 /// What is to be said about replays of a turn.

@@ -222,9 +222,12 @@ impl Reading {
             agent: self.optional_text(at, &mut members, "agent"),
             when: self.optional_text(at, &mut members, "when"),
             reason: self.optional_text(at, &mut members, "reason"),
+            approvers: present(&mut members, "approvers")
+                .map(|approvers| self.array(At::Member(&at, "approvers"), approvers, Self::text))
+                .unwrap_or_default(),
         };
         for name in members.keys() {
-            let msg = "unknown member; known here: name, effect, tool, agent, when, reason";
+            let msg = "unknown member; known here: name, effect, tool, agent, when, reason, approvers";
             self.wrong(At::Member(&at, name), "unknown_member", msg);
         }
         rule

@@ -14,6 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
+use super::auth::Pass;
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{NewSessionBody, SessionResponse, SessionStatus, SessionSummary};
@@ -151,6 +152,7 @@ async fn list_sessions(State(app): Shared, mut query: Query) -> Result<Response,
 async fn get_session(
     State(app): Shared,
     SessionPath(id): SessionPath,
+    pass: Pass,
     mut query: Query,
 ) -> Result<Response, ServerError> {
     let wait = query.boolean("wait").unwrap_or(false);
@@ -159,17 +161,20 @@ async fn get_session(
     if !wait || timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Ok(Json(SessionResponse::from(app.engine.session(id).await?)).into_response());
     }
-    let view = poll(&app, id, timeout).await?;
+    let view = poll(&app, pass, id, timeout).await?;
     let mut response = Json(SessionResponse::from(view)).into_response();
     response.extensions_mut().insert(LongPoll);
     Ok(response)
 }
 
-/// Waits; a server that stops answers with the session as it is.
-async fn poll(app: &App, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+/// Waits; a server that stops answers with the session as it is. What happens after a key was revoked is told to nobody who
+/// has shown it.
+async fn poll(app: &App, pass: Pass, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, ServerError> {
     tokio::select! {
-        view = app.engine.wait(id, timeout) => view,
-        () = app.stopping.cancelled() => app.engine.session(id).await,
+        biased;
+        () = app.gate.until_over(&app.engine, pass) => Err(ServerError::Unauthorized),
+        view = app.engine.wait(id, timeout) => Ok(view?),
+        () = app.stopping.cancelled() => Ok(app.engine.session(id).await?),
     }
 }
 

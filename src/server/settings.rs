@@ -24,7 +24,7 @@ pub struct HttpSettings {
     pub api_keys: Vec<ApiKey>,
     /// How many requests a second a key may make, or an address where there is no key; `None` for any number.
     pub rate_limit: Option<f64>,
-    /// How many wrong keys an address may show at once.
+    /// How many wrong keys an address may show at once, and how often it may sign in.
     pub wrong_keys: f64,
     /// How many more in a minute.
     pub wrong_keys_a_minute: f64,

@@ -53,7 +53,7 @@ async fn sign_in(
     let address = peer.map(|axum::Extension(Peer(address))| address);
     let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
     let key = digest(read_key(body)?.trim().as_bytes());
-    let actor = app.gate.holder(&app.engine, key, address)?;
+    let actor = app.gate.sign_in(&app.engine, key, address)?;
     let token = app.engine.sign_in(key, actor).await?;
     set_cookie(&headers, &token, SIGN_IN_SECONDS)
 }
@@ -85,7 +85,9 @@ async fn me(State(app): Shared, actor: Actor) -> Json<MeResponse> {
     let authentication = app.gate.is_shut(&app.engine);
     // An admin's scopes are all of them, so that a page need not know what follows from which.
     let scopes = if actor.scopes.allow(crate::domain::access::Scope::Admin) { Scopes::ALL } else { actor.scopes };
-    Json(MeResponse { name: actor.name().map(str::to_owned), scopes, groups: actor.groups.to_vec(), authentication })
+    let (name, groups) = (actor.name().map(str::to_owned), actor.groups.to_vec());
+    let prevent_self_approval = app.engine.settings().prevent_self_approval;
+    Json(MeResponse { name, scopes, groups, authentication, prevent_self_approval })
 }
 
 fn read_key(body: Value) -> Result<String, ServerError> {

@@ -37,6 +37,8 @@ pub struct Turn {
     /// The code under which it failed in a way that other code, or a request, can mend. Such a turn is suspended:
     /// closed like one that has ended, but its journal is kept and it can be reopened.
     pub suspended_code: Option<CodeVersion>,
+    /// The name of the key that sent its message; `None` where nobody was asked for one.
+    pub sent_by: Option<String>,
 }
 
 impl Turn {
@@ -63,6 +65,7 @@ impl Turn {
             impure_at: None,
             warnings: Vec::new(),
             suspended_code: None,
+            sent_by: None,
         }
     }
 }

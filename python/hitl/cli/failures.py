@@ -72,6 +72,10 @@ def _hint(error: ClientError) -> str:
             return "give the server's key with --api-key, or in HITL_API_KEY"
         case Forbidden() if error.code == "missing_scope":
             return "use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one"
+        case Forbidden() if error.code == "self_approval":
+            return "somebody with another key has to answer"
+        case Forbidden() if error.code == "not_an_approver":
+            return "leave it to one of them; `hitl interrupts show ID` names them, `hitl keys list` their groups"
         case Forbidden():
             return "the server takes requests only under its own host name"
         case NotFound():
@@ -95,6 +99,11 @@ def _hint(error: ClientError) -> str:
 
 
 def _conflict_hint(error: Conflict) -> str:
+    if error.code == "interrupt_claimed":
+        return (
+            f"wait, or ask {who(error.claimed_by)}; an admin can give it up: hitl interrupts release ID"
+            "; on a server without keys say who you are with --as"
+        )
     if "interrupted" in error.detail:
         return "the session waits for a person: hitl interrupts list --session SESSION_ID"
     if "running" in error.detail:

@@ -108,6 +108,10 @@ def serve(
         _option("--allowed-host", help="A name by which requests may call the server; repeat it.", panel=SECURITY),
     ] = None,
     no_ui: Annotated[bool, _option("--no-ui", help="Serve no web inbox at /.", panel=SECURITY)] = False,
+    prevent_self_approval: Annotated[
+        bool,
+        _option("--prevent-self-approval", help="Whoever sent a message cannot approve its tools.", panel=SECURITY),
+    ] = False,
     rate_limit: Annotated[
         float, _option("--rate-limit", help="Requests a second, of a key or an address; 0 is no limit.", panel=SECURITY)
     ] = 0.0,
@@ -162,6 +166,7 @@ def serve(
             isolation=isolation,
             api_key=api_key,
             insecure=insecure,
+            prevent_self_approval=prevent_self_approval,
             rate_limit=rate_limit,
             allowed_hosts=tuple(allowed_host or ()),
             ui=not no_ui,

@@ -259,43 +259,55 @@ def answer(
     )
 
 
-def approve(interrupt_id: str, *, always: bool = False) -> Call[Accepted]:
+def approve(interrupt_id: str, *, always: bool = False, name: str | None = None) -> Call[Accepted]:
     """Let the tool run with exactly the arguments that were shown.
 
     always: also without asking, whatever its arguments, for the rest of the session; `list_grants` shows it.
+    name: who has claimed it, where the server has no keys.
     """
-    return answer(interrupt_id, {"approved": True, **_always(always)})
+    return answer(interrupt_id, {"approved": True, **_always(always)}, name=name)
 
 
-def edit(interrupt_id: str, args: Mapping[str, Any]) -> Call[Accepted]:
+def edit(interrupt_id: str, args: Mapping[str, Any], *, name: str | None = None) -> Call[Accepted]:
     """Let the tool run with these arguments, all of them, instead of those that were shown; the model is told.
 
     `Invalid` where they do not fit the tool, or a rule denies them: it still waits.
+    name: who has claimed it, where the server has no keys.
     """
-    return answer(interrupt_id, {"type": "edit", "args": dict(args)})
+    return answer(interrupt_id, {"type": "edit", "args": dict(args)}, name=name)
 
 
 def reject(
-    interrupt_id: str, reason: str | None = None, *, message: str | None = None, always: bool = False
+    interrupt_id: str,
+    reason: str | None = None,
+    *,
+    message: str | None = None,
+    always: bool = False,
+    name: str | None = None,
 ) -> Call[Accepted]:
     """Do not let the tool run; the model hears the reason.
 
     message: what the model hears instead of the built-in text.
     always: also without asking for the rest of the session.
+    name: who has claimed it, where the server has no keys.
     """
     value: dict[str, Any] = {"approved": False} if message is None else {"type": "reject", "message": message}
     if reason is not None:
         value["reason"] = reason
-    return answer(interrupt_id, {**value, **_always(always)})
+    return answer(interrupt_id, {**value, **_always(always)}, name=name)
 
 
-def respond(interrupt_id: str, message: Any) -> Call[Accepted]:
-    """Answer in the tool's place: it does not run, `message` (any JSON value) is its result."""
-    return answer(interrupt_id, {"type": "respond", "message": message})
+def respond(interrupt_id: str, message: Any, *, name: str | None = None) -> Call[Accepted]:
+    """Answer in the tool's place: it does not run, `message` (any JSON value) is its result.
+
+    name: who has claimed it, where the server has no keys.
+    """
+    return answer(interrupt_id, {"type": "respond", "message": message}, name=name)
 
 
 def claim(interrupt_id: str, *, seconds: float | None = None, name: str | None = None) -> Call[Interrupt]:
-    """Keep everybody else from answering for `seconds` (300). `Conflict` while somebody else has it.
+    """Keep everybody else from answering for `seconds` (300). `Conflict` while somebody else has it, `Forbidden` where
+    one may not answer it.
 
     name: who claims it, where the server has no keys; the same one answers it and releases it.
     """
@@ -308,7 +320,7 @@ def release(interrupt_id: str, *, name: str | None = None) -> Call[Interrupt]:
 
 
 def snooze(interrupt_id: str, seconds: float, *, name: str | None = None) -> Call[Interrupt]:
-    """Put it off: it is pending all the same, and anybody can answer it."""
+    """Put it off: it is pending all the same, and can be answered. `Forbidden` where one may not answer it."""
     return _hold("POST", interrupt_id, "snooze", body=_given(seconds=seconds, **{"as": name}))
 
 

@@ -77,17 +77,32 @@ class Conflict(ApiError):
     """409: the session or the interrupt is not in a state that allows this.
 
     resolved_by, resolved_at: who answered the interrupt first and when, where that is the conflict.
+    claimed_by, claimed_until: who works on the interrupt and until when, where that is the conflict.
     """
 
     @property
     def resolved_by(self) -> str | None:
-        who = self.problem.get("resolved_by")
-        return who if isinstance(who, str) else None
+        return self._text("resolved_by")
 
     @property
     def resolved_at(self) -> datetime | None:
-        text = self.problem.get("resolved_at")
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
+        return self._time("resolved_at")
+
+    @property
+    def claimed_by(self) -> str | None:
+        return self._text("claimed_by")
+
+    @property
+    def claimed_until(self) -> datetime | None:
+        return self._time("claimed_until")
+
+    def _text(self, member: str) -> str | None:
+        text = self.problem.get(member)
+        return text if isinstance(text, str) else None
+
+    def _time(self, member: str) -> datetime | None:
+        text = self._text(member)
+        return None if text is None else datetime.fromisoformat(text)
 
 
 class Gone(ApiError):

@@ -37,6 +37,8 @@ class Interrupt:
 
     claimed_by, claimed_until: who works on it; nobody else can answer it until then. None where nobody does.
     snoozed_by, snoozed_until: who put it off, and until when. It is pending all the same.
+    sent_by: the name of the key that sent the message; None where nobody was asked for one.
+    approvers: who alone may answer, names of keys and `group:<name>`; empty where whoever may answer at all may.
     """
 
     interrupt_id: str
@@ -62,6 +64,8 @@ class Interrupt:
     claimed_until: datetime | None = None
     snoozed_by: str | None = None
     snoozed_until: datetime | None = None
+    sent_by: str | None = None
+    approvers: tuple[str, ...] = ()
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -91,6 +95,8 @@ class Interrupt:
             claimed_until=_time(data.get("claimed_until")),
             snoozed_by=data.get("snoozed_by"),
             snoozed_until=_time(data.get("snoozed_until")),
+            sent_by=data.get("sent_by"),
+            approvers=tuple(data.get("approvers", ())),
             raw=data,
         )
 
@@ -186,6 +192,8 @@ class Grant:
     """A decision for the rest of a session, about one tool of one agent.
 
     created_by: who decided, where authentication told.
+    approvers: who alone could decide; empty where whoever may answer at all could. It does not hold for a call that
+        others alone may decide.
     """
 
     grant_id: str
@@ -197,6 +205,7 @@ class Grant:
     created_at: datetime
     created_by: str | None
     tool_source: str | None
+    approvers: tuple[str, ...]
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
@@ -211,6 +220,7 @@ class Grant:
             created_at=datetime.fromisoformat(data["created_at"]),
             created_by=data.get("created_by"),
             tool_source=data.get("tool_source"),
+            approvers=tuple(data.get("approvers", ())),
             raw=data,
         )
 

@@ -1,9 +1,13 @@
 //! Keys: what a caller proves itself with, as it is kept.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq};
 
 use super::Scopes;
 use crate::domain::error::Place;
@@ -20,12 +24,52 @@ const MAX_NAME: usize = 64;
 const MAX_GROUPS: usize = 32;
 
 /// SHA-256 of a secret. Secrets are 32 random bytes, which nobody can guess one after the other, so that a slow hash
-/// would protect nothing: it is for passwords.
-pub type Digest = [u8; 32];
+/// would protect nothing: it is for passwords. It can be compared in constant time only, and is never shown.
+#[derive(Clone, Copy)]
+pub struct Digest([u8; 32]);
 
 /// The digest of a secret.
 pub fn digest(secret: &[u8]) -> Digest {
-    Sha256::digest(secret).into()
+    Digest(Sha256::digest(secret).into())
+}
+
+impl Digest {
+    /// As the store holds it.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl ConstantTimeEq for Digest {
+    fn ct_eq(&self, other: &Self) -> Choice {
+        self.0.ct_eq(&other.0)
+    }
+}
+
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        self.ct_eq(other).into()
+    }
+}
+
+impl Eq for Digest {}
+
+impl Hash for Digest {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Digest(..)")
+    }
 }
 
 /// Random bytes as a secret: of a key with [`PREFIX`], of a sign-in without.
@@ -134,7 +178,8 @@ impl NewKey {
 
 const NAME: &str = "must be 1 to 64 of a-z, 0-9, dot, hyphen and underscore";
 
-fn is_name(text: &str) -> bool {
+/// Whether `text` can be the name of a key or group.
+pub(super) fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(fits)
 }

@@ -2,12 +2,14 @@
 
 mod key;
 mod scope;
+mod standing;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use key::{Digest, Key, NewKey, PREFIX, SignIn, digest, secret};
 pub use scope::{Scope, Scopes};
+pub use standing::{UNKNOWN_OUTCOME, check_approvers, check_standing, grant_counts};
 
 /// Who does something: what authentication told of a request. Never read from a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

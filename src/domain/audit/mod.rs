@@ -225,7 +225,9 @@ impl Deed {
             .with("type", interrupt.kind.as_str())
             .with("agent", interrupt.agent.as_deref())
             .with("rule", interrupt.rule.as_deref())
-            .with("asked_at", json!(interrupt.created_at));
+            .with("asked_at", json!(interrupt.created_at))
+            .with("sent_by", interrupt.sent_by.as_deref())
+            .with("approvers", named(&interrupt.approvers));
         match interrupt.payload.get("tool_name").filter(|_| interrupt.scope().is_some()) {
             Some(tool) => deed
                 .with("tool", tool.clone())
@@ -281,6 +283,7 @@ impl Deed {
             .with("decision", json!(grant.decision))
             .with("reason", grant.reason.as_deref())
             .with("created_by", grant.created_by.as_deref())
+            .with("approvers", named(&grant.approvers))
     }
 
     /// A person is asked.
@@ -301,6 +304,11 @@ impl Deed {
         };
         deed.with("decision", decision.kind().as_str()).with("value", value).with("final_args", args)
     }
+}
+
+/// Who alone may answer; `None` where anybody may who may answer at all.
+fn named(approvers: &[String]) -> Option<Vec<String>> {
+    (!approvers.is_empty()).then(|| approvers.to_vec())
 }
 
 /// The arguments that a tool approval shows.

@@ -10,7 +10,7 @@ mod verdict;
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use rule::{Effect, Rule};
 pub use rules::{Call, Look, Matched, Rules};
-pub use verdict::{DEFAULT, Decided, Ruling, Standing, Verdict, decide, denial};
+pub use verdict::{DEFAULT, Decided, ON_APPROVAL, Ruling, Standing, Verdict, decide, denial};
 
 #[cfg(test)]
 mod tests;

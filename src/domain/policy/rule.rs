@@ -54,4 +54,8 @@ pub struct Rule {
     /// Why, appended to what the model is told of a denied call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Who alone may answer where it asks: names of keys, and `group:<name>`. They take the place of the tool's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub approvers: Vec<String>,
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::glob;
 use super::predicate::{Predicate, Scope};
 use super::rule::{Effect, Rule};
-use crate::domain::FieldError;
+use crate::domain::{FieldError, access};
 
 /// The most rules of one list.
 const MAX_RULES: usize = 1000;
@@ -44,6 +44,8 @@ pub struct Matched {
     pub effect: Effect,
     /// Its reason.
     pub reason: Option<String>,
+    /// Who alone may answer where it asks.
+    pub approvers: Vec<String>,
     /// Why its expression could not tell; its effect is `ask` then, whatever it says itself.
     pub failed: Option<String>,
 }
@@ -95,6 +97,11 @@ impl Rules {
             if !names.insert(rule.name.clone()) {
                 wrong("name", "duplicate", format!("another rule has the name {:?}", rule.name));
             }
+            if rule.effect != Effect::Ask && !rule.approvers.is_empty() {
+                wrong("approvers", "contradiction", "only a rule that asks has approvers".to_owned());
+            } else if let Err(why) = access::check_approvers(&rule.approvers) {
+                wrong("approvers", "invalid_name", why);
+            }
             let when = rule.when.as_deref().map(Predicate::compile).transpose();
             match when {
                 Ok(when) => ready.push(Ready { rule, when }),
@@ -113,6 +120,7 @@ impl Rules {
             agent: None,
             when: None,
             reason: None,
+            approvers: Vec::new(),
         };
         Self(vec![Ready { rule, when: None }])
     }
@@ -175,6 +183,7 @@ impl Ready {
             Ok(true) => (rule.effect, None),
             Err(why) => (Effect::Ask, Some(why)),
         };
-        Look::Matched(Matched { name: rule.name.clone(), effect, reason: rule.reason.clone(), failed })
+        let approvers = if effect == Effect::Ask { rule.approvers.clone() } else { Vec::new() };
+        Look::Matched(Matched { name: rule.name.clone(), effect, reason: rule.reason.clone(), approvers, failed })
     }
 }

@@ -9,7 +9,15 @@ use crate::domain::interrupt::Ask;
 use crate::domain::{GrantId, Timestamp};
 
 fn rule(name: &str, effect: Effect, tool: &str) -> Rule {
-    Rule { name: name.to_owned(), effect, tool: tool.to_owned(), agent: None, when: None, reason: None }
+    Rule {
+        name: name.to_owned(),
+        effect,
+        tool: tool.to_owned(),
+        agent: None,
+        when: None,
+        reason: None,
+        approvers: Vec::new(),
+    }
 }
 
 fn when(effect: Effect, when: &str) -> Rule {
@@ -55,6 +63,7 @@ fn grant(number: u128, tool: &str, decision: GrantedDecision) -> Grant {
         message: None,
         created_at: Timestamp::from_millis(0),
         created_by: Some("alice".to_owned()),
+        approvers: Vec::new(),
     }
 }
 

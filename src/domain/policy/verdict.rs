@@ -38,6 +38,8 @@ pub enum Verdict {
     Person {
         /// The rule that wants it.
         rule: Option<String>,
+        /// Who alone may answer, where the rule says so.
+        approvers: Vec<String>,
         /// What is wrong with the decision of the tool's own code, which therefore does not count.
         ignored: Vec<FieldError>,
     },
@@ -57,7 +59,7 @@ pub struct Decided {
 /// The rule where nobody has to decide, and no rule says otherwise. Of such a call there is no record.
 pub const DEFAULT: &str = "default";
 /// The rule of what the tool's own code decides, and who it is.
-const ON_APPROVAL: &str = "on_approval";
+pub const ON_APPROVAL: &str = "on_approval";
 /// Who decides by a rule.
 const POLICY: &str = "policy";
 
@@ -87,8 +89,13 @@ impl Standing<'_> {
 }
 
 impl Verdict {
-    fn person(rule: Option<String>) -> Self {
-        Self::Person { rule, ignored: Vec::new() }
+    fn person(matched: Option<Matched>) -> Self {
+        let rule = matched.as_ref().map(Matched::rule);
+        Self::Person {
+            rule,
+            approvers: matched.map(|matched| matched.approvers).unwrap_or_default(),
+            ignored: Vec::new(),
+        }
     }
 
     fn denied(matched: Matched) -> Self {
@@ -111,7 +118,9 @@ pub fn decide(ask: &Ask, ruling: Ruling, grants: &[Grant]) -> Verdict {
         Some(matched) if matched.effect == Effect::Allow && allowed.contains(&Decision::APPROVE.kind()) => {
             Verdict::decided(Decision::PASSED, matched.rule(), Some(POLICY))
         }
-        Some(matched) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(Some(matched.rule()))),
+        // Whom the rule names has not decided: the grant may be anybody's.
+        Some(matched) if !matched.approvers.is_empty() => Verdict::person(Some(matched)),
+        Some(matched) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(Some(matched))),
         None if !ask.required => Verdict::decided(Decision::PASSED, DEFAULT.to_owned(), None),
         None => match &ask.proposed {
             Some(proposed) => decided_by_code(ask, proposed, ruling.edited),
@@ -138,9 +147,9 @@ pub fn denial(answered: &Interrupt, standing: Standing<'_>) -> Option<FieldError
     Some(FieldError::new(place, "denied", format!("rule {:?} denies this call{reason}", matched.name)))
 }
 
-/// What a grant for these calls says.
+/// What a grant for these calls says, made by those who may decide over this one.
 fn granted(ask: &Ask, scope: Scope<'_>, grants: &[Grant]) -> Option<Verdict> {
-    let grant = grants.iter().find(|grant| grant.scope() == scope)?;
+    let grant = grants.iter().find(|grant| grant.scope() == scope && grant.is_open_to(&ask.approvers))?;
     let decision = grant.decision();
     terms(ask.into())
         .allowed
@@ -156,9 +165,9 @@ fn proposed_decision(ask: &Ask, proposed: &Value) -> Result<Decision, Vec<FieldE
 /// Its effect; an edit is for the rules again, with what it would run.
 fn decided_by_code(ask: &Ask, proposed: &Value, edited: Option<Matched>) -> Verdict {
     match (proposed_decision(ask, proposed), edited) {
-        (Err(ignored), _) => Verdict::Person { rule: None, ignored },
+        (Err(ignored), _) => Verdict::Person { rule: None, approvers: Vec::new(), ignored },
         (Ok(_), Some(matched)) if matched.effect == Effect::Deny => Verdict::denied(matched),
-        (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(Some(matched.rule())),
+        (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(Some(matched)),
         (Ok(decision), _) => Verdict::decided(decision, ON_APPROVAL.to_owned(), Some(ON_APPROVAL)),
     }
 }

@@ -40,6 +40,8 @@ pub struct CompactInterrupt {
     expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resolved_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    approvers: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<JsonObject>,
 }
@@ -74,6 +76,9 @@ impl CompactInterrupt {
             claimed_until: _,
             snoozed_by: _,
             snoozed_until: _,
+            // Of this server's keys, which are nobody elsewhere.
+            sent_by: _,
+            approvers,
         } = interrupt.clone();
         let built_in = answer::built_in_schema(interrupt);
         Self {
@@ -91,6 +96,7 @@ impl CompactInterrupt {
             args_digest,
             expires_at,
             resolved_by,
+            approvers,
             metadata,
         }
     }
@@ -136,6 +142,8 @@ impl CompactInterrupt {
             claimed_until: None,
             snoozed_by: None,
             snoozed_until: None,
+            sent_by: None,
+            approvers: self.approvers,
         };
         if interrupt.response_schema.is_none() {
             interrupt.response_schema = answer::built_in_schema(&interrupt);

@@ -229,7 +229,9 @@ impl RunState {
             };
             self.journal.push(Recorded { at: now, entry });
             let decision = resolved.value.as_ref().and_then(|value| answer::decision((&resolved).into(), value));
-            let granted = decision.and_then(|decision| Grant::new(new_grant(), resolved.scope(), &decision, by, now));
+            let granted = decision.and_then(|decision| {
+                Grant::new(new_grant(), resolved.scope(), &decision, by, &resolved.approvers, now)
+            });
             if let Some(grant) = granted {
                 self.grants.retain(|earlier| earlier.scope() != grant.scope());
                 self.grants.push(grant);

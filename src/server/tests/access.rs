@@ -1,10 +1,14 @@
 //! Who may do what: each scope against each route, keys, sign-ins, and how often.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::stream;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -13,9 +17,8 @@ use super::support::{Client, HOST, Reply};
 use crate::domain::access::{Actor, NewKey, Scope, Scopes};
 use crate::engine::settings::Settings;
 use crate::server::access::{Need, ROUTES};
-use crate::server::auth::Peer;
 use crate::server::document;
-use crate::server::settings::{ApiKey, HttpSettings};
+use crate::server::settings::HttpSettings;
 
 /// Adds a key to the client's server: its secret.
 async fn key(client: &Client, name: &str, scopes: &[Scope]) -> String {
@@ -23,11 +26,11 @@ async fn key(client: &Client, name: &str, scopes: &[Scope]) -> String {
     client.engine.create_key(new, Actor::anyone()).await.unwrap().1
 }
 
-fn bearer(secret: &str) -> String {
+pub fn bearer(secret: &str) -> String {
     format!("Bearer {secret}")
 }
 
-async fn as_key(client: &Client, secret: &str, method: Method, path: &str, body: Option<&Value>) -> Reply {
+pub async fn as_key(client: &Client, secret: &str, method: Method, path: &str, body: Option<&Value>) -> Reply {
     client.send(method, path, &[("authorization", &bearer(secret))], body).await
 }
 
@@ -230,14 +233,14 @@ async fn an_answer_is_recorded_under_the_name_of_its_key() {
 }
 
 /// Signs in: the cookie as the browser sends it back.
-async fn sign_in(client: &Client, secret: &str, origin: &str) -> (String, String) {
+pub async fn sign_in(client: &Client, secret: &str, origin: &str) -> (String, String) {
     let reply = client.send(Method::POST, "/sign-in", &[("origin", origin)], Some(&json!({"key": secret}))).await;
     assert_eq!(reply.status, StatusCode::NO_CONTENT, "{reply:?}");
     let set = reply.header("set-cookie").unwrap().to_owned();
     (set.split(';').next().unwrap().to_owned(), set)
 }
 
-const OWN: &str = "http://127.0.0.1:8000";
+pub const OWN: &str = "http://127.0.0.1:8000";
 
 #[tokio::test]
 async fn a_browser_signs_in_acts_and_signs_out() {
@@ -247,7 +250,10 @@ async fn a_browser_signs_in_acts_and_signs_out() {
     assert!(!set.contains(&ada) && set.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{set}");
     let own = [("cookie", cookie.as_str()), ("origin", OWN)];
     let me = client.send(Method::GET, "/me", &own[..1], None).await.json();
-    assert_eq!(me, json!({"name": "ada", "scopes": ["read", "send"], "groups": [], "authentication": true}));
+    assert_eq!(
+        me,
+        json!({"name": "ada", "scopes": ["read", "send"], "groups": [], "authentication": true, "prevent_self_approval": false})
+    );
     assert_eq!(client.send(Method::POST, "/sessions", &own, None).await.status, StatusCode::CREATED);
     let left = client.send(Method::POST, "/sign-out", &own, None).await;
     assert_eq!(left.status, StatusCode::NO_CONTENT);
@@ -294,6 +300,86 @@ async fn a_cookie_changes_nothing_for_a_page_from_elsewhere() {
     let header = bearer(&ada);
     let key = [("authorization", header.as_str()), ("origin", "http://other.example")];
     assert_eq!(client.send(Method::POST, "/sessions", &key, None).await.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_cookie_alone_changes_nothing_by_any_route() {
+    let client = Client::new().await;
+    let ada = key(&client, "ada", &[Scope::Admin]).await;
+    let cookie = sign_in(&client, &ada, OWN).await.0;
+    let changing: Vec<_> = operations()
+        .into_iter()
+        .filter(|(method, path, _)| !matches!(*method, Method::GET | Method::HEAD) && path != "/sign-in")
+        .collect();
+    assert!(changing.len() > 15, "the document has no operations any more");
+    for (method, path, called) in changing {
+        let refused = client.send(method.clone(), &called, &[("cookie", &cookie)], None).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "cross_site_request"), "{method} {path}");
+    }
+    assert_eq!(client.send(Method::GET, "/me", &[("cookie", &cookie)], None).await.status, StatusCode::OK);
+}
+
+/// Operations that take a body.
+fn with_bodies() -> Vec<(Method, String)> {
+    let document = document().unwrap();
+    let takes =
+        |method: &Method, path: &str| !document["paths"][path][method.as_str().to_lowercase()]["requestBody"].is_null();
+    let found: Vec<_> = operations()
+        .into_iter()
+        .filter(|(method, path, _)| takes(method, path))
+        .map(|(method, _, called)| (method, called))
+        .collect();
+    assert!(found.len() > 6, "the document has no bodies any more");
+    found
+}
+
+#[tokio::test]
+async fn no_route_takes_a_body_that_is_too_large_or_never_ends() {
+    let http = HttpSettings { max_body: 64, body_timeout: Duration::from_millis(20), ..HttpSettings::default() };
+    let settings = Settings { max_value: 64, allow_custom_ids: true, ..Settings::default() };
+    let client = Client::with(settings, http).await;
+    let mut sent = Vec::new();
+    for (method, called) in with_bodies() {
+        // An answer's body has room for what is around its value.
+        let large = Body::from("x".repeat(64 * 1024 + 65));
+        let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        for (body, wanted) in [(large, (413, "body_too_large")), (endless, (408, "request_timeout"))] {
+            let request = Request::builder().method(&method).uri(&called).header("content-type", "application/json");
+            let (client, request) = (client.clone(), request.body(body).unwrap());
+            let called = format!("{method} {called}");
+            // At once: after each the rest of the body is waited for, for a while.
+            sent.push(async move { (client.request(request).await, wanted, called) });
+        }
+    }
+    for (refused, wanted, called) in join_all(sent).await {
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), wanted, "{called}");
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_list_opens_nothing() {
+    let client = Client::new().await;
+    let (session, _) = client.asking(&["delete_file"]).await;
+    client.asking(&["send_mail", "send_mail"]).await;
+    let admin = key(&client, "admin", &[Scope::Admin]).await;
+    let reader = key(&client, "reader", &[Scope::Read]).await;
+    let id = session.trim_start_matches("/sessions/");
+    let mut cursors = BTreeSet::from(["0".to_owned(), "999999999999999999".to_owned()]);
+    for list in ["/audit?limit=1", "/interrupts?limit=1", "/sessions?limit=1"] {
+        let page = as_key(&client, &admin, Method::GET, list, None).await;
+        let (_, cursor) = page.header("link").unwrap().split_once("cursor=").unwrap();
+        cursors.insert(cursor.split_once('>').unwrap().0.to_owned());
+    }
+    for cursor in cursors {
+        let audit = as_key(&client, &reader, Method::GET, &format!("/audit?cursor={cursor}"), None).await;
+        assert_eq!(audit.code(), "missing_scope");
+        let path = format!("/interrupts?session_id={id}&cursor={cursor}");
+        let listed = as_key(&client, &reader, Method::GET, &path, None).await;
+        let foreign = listed.json().as_array().unwrap().iter().any(|record| record["session_id"] != id);
+        assert!(listed.status == StatusCode::OK && !foreign, "{cursor}: {listed:?}");
+        let path = format!("/sessions?status=error&cursor={cursor}");
+        assert_eq!(as_key(&client, &reader, Method::GET, &path, None).await.json(), json!([]), "{cursor}");
+    }
 }
 
 #[tokio::test]
@@ -374,79 +460,8 @@ async fn nobody_signs_in_with_something_else_than_a_key() {
 async fn without_keys_everybody_is_nobody_and_may_do_everything() {
     let me = Client::new().await.get("/me").await.json();
     let all: Vec<&str> = Scopes::ALL.iter().map(Scope::as_str).collect();
-    assert_eq!(me, json!({"name": null, "scopes": all, "groups": [], "authentication": false}));
-}
-
-/// A request from `address` with `key`.
-async fn from(client: &Client, address: [u8; 4], key: &str) -> Reply {
-    let mut request = Request::builder().uri("/me").header("authorization", bearer(key)).body(Body::empty()).unwrap();
-    request.extensions_mut().insert(Peer(IpAddr::from(address)));
-    client.request(request).await
-}
-
-/// A server with the keys of Ada and Bob, where what was used up does not come back during a test.
-async fn patient(rate_limit: Option<f64>) -> Client {
-    let named = |name: &str| ApiKey { name: name.to_owned(), key: format!("{name}-key") };
-    let api_keys = vec![named("ada"), named("bob")];
-    let http = HttpSettings { rate_limit, api_keys, wrong_keys_a_minute: 0.01, ..HttpSettings::default() };
-    Client::with(Settings::default(), http).await
-}
-
-#[tokio::test]
-async fn whoever_guesses_keys_is_slowed_down_and_shuts_nobody_out() {
-    let client = patient(None).await;
-    let (guesser, other) = ([192, 0, 2, 1], [192, 0, 2, 2]);
-    assert_eq!(from(&client, guesser, "ada-key").await.status, StatusCode::OK);
-    for _ in 0..20 {
-        assert_eq!(from(&client, guesser, "guess").await.status, StatusCode::UNAUTHORIZED);
-    }
-    // Not even a right guess shows.
-    for guess in ["guess", "bob-key"] {
-        let slowed = from(&client, guesser, guess).await;
-        assert_eq!((slowed.status.as_u16(), slowed.code().as_str()), (429, "rate_limited"), "{guess}");
-        let seconds: u32 = slowed.header("retry-after").unwrap().parse().unwrap();
-        assert!((5000..=6000).contains(&seconds), "{seconds}");
-    }
-    assert_eq!(from(&client, guesser, "ada-key").await.status, StatusCode::OK);
-    assert_eq!(from(&client, other, "bob-key").await.status, StatusCode::OK);
-}
-
-#[tokio::test]
-async fn signing_in_with_wrong_keys_counts_too() {
-    let client = patient(None).await;
-    for _ in 0..20 {
-        assert_eq!(client.post("/sign-in", json!({"key": "guess"})).await.status, StatusCode::UNAUTHORIZED);
-    }
-    let slowed = client.post("/sign-in", json!({"key": "ada-key"})).await;
-    assert_eq!((slowed.status.as_u16(), slowed.code().as_str()), (429, "rate_limited"));
-}
-
-#[tokio::test]
-async fn who_shows_no_key_has_not_guessed() {
-    let client = patient(None).await;
-    for _ in 0..30 {
-        assert_eq!(client.get("/me").await.status, StatusCode::UNAUTHORIZED);
-    }
-    assert_eq!(as_key(&client, "ada-key", Method::GET, "/me", None).await.status, StatusCode::OK);
-}
-
-#[tokio::test]
-async fn requests_are_counted_by_key_and_by_address_where_there_is_none() {
-    let once = Some(0.001);
-    let client = patient(once).await;
-    for key in ["ada-key", "bob-key"] {
-        assert_eq!(from(&client, [192, 0, 2, 1], key).await.status, StatusCode::OK, "{key}");
-        let limited = from(&client, [192, 0, 2, 2], key).await;
-        assert_eq!((limited.status.as_u16(), limited.code().as_str()), (429, "rate_limited"), "{key}");
-    }
-    let open = HttpSettings { rate_limit: once, ..HttpSettings::default() };
-    let open = Client::with(Settings::default(), open).await;
-    for last in [1, 2] {
-        assert_eq!(from(&open, [192, 0, 2, last], "x").await.status, StatusCode::OK);
-        assert_eq!(from(&open, [192, 0, 2, last], "x").await.code(), "rate_limited");
-    }
-    // The probes are never limited.
-    for _ in 0..5 {
-        assert_eq!(open.get("/healthz").await.status, StatusCode::OK);
-    }
+    assert_eq!(
+        me,
+        json!({"name": null, "scopes": all, "groups": [], "authentication": false, "prevent_self_approval": false})
+    );
 }

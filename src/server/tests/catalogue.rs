@@ -29,6 +29,8 @@ fn every_domain_error() -> Vec<Error> {
         Error::UnknownKey(text()),
         Error::KeyExists(text()),
         Error::MissingScope(Scope::Read),
+        Error::SelfApproval,
+        Error::NotAnApprover(vec![text()]),
         Error::AlreadyResolved { resolved_by: None, resolved_at: time },
         Error::InterruptClaimed { claimed_by: text(), claimed_until: time },
         Error::InterruptCancelled,

@@ -14,20 +14,21 @@ use crate::server::app::App;
 use crate::server::settings::HttpSettings;
 
 /// An open stream.
-struct Listener {
+pub struct Listener {
     body: Body,
     text: String,
 }
 
+/// An event of it.
 #[derive(Debug, PartialEq)]
-struct Told {
-    id: Option<u64>,
-    name: String,
-    data: Value,
+pub struct Told {
+    pub id: Option<u64>,
+    pub name: String,
+    pub data: Value,
 }
 
 impl Listener {
-    async fn open(client: &Client, path: &str, headers: &[(&str, &str)]) -> Self {
+    pub async fn open(client: &Client, path: &str, headers: &[(&str, &str)]) -> Self {
         let mut request = Request::builder().method(Method::GET).uri(path).header("host", HOST);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -54,7 +55,7 @@ impl Listener {
     }
 
     /// The next event, comments left out.
-    async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<Told> {
         loop {
             let block = self.block().await?;
             let field = |name: &str| {
@@ -67,7 +68,7 @@ impl Listener {
         }
     }
 
-    async fn until(&mut self, name: &str) -> Vec<Told> {
+    pub async fn until(&mut self, name: &str) -> Vec<Told> {
         let mut told = Vec::new();
         while told.last().is_none_or(|last: &Told| last.name != name) {
             told.push(self.next().await.expect("the stream ended"));

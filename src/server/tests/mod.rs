@@ -1,18 +1,21 @@
 //! Tests of the server as a client sees it: in process through the router, and over real connections.
 
-mod access;
+pub mod access;
 mod answers;
+mod approving;
 mod audit;
 mod catalogue;
 mod connections;
 mod document;
-mod events;
+pub mod events;
 mod guards;
 mod holds;
 mod journal;
 mod lists;
 mod metrics;
+mod rates;
 mod retries;
+mod revoking;
 mod sessions;
 mod support;
 mod ui;

@@ -26,7 +26,8 @@ use crate::store::memory::MemoryStore;
 pub const HOST: &str = "127.0.0.1:8000";
 
 /// Workers that act as the message says: `echo`, `fail`, `panic`, `hang`, `ask NAME...` (one interrupt each, then the
-/// answers as response), `mismatch NAME...` (the same, but the replay fails once), `raw`, `delta`.
+/// answers as response; `NAME~APPROVER,...` for some to answer alone, `NAME?TYPE` for another type than `tool_approval`),
+/// `mismatch NAME...` (the same, but the replay fails once), `raw`, `delta`.
 pub struct Actors {
     engine: Weak<Engine>,
     turns: std::sync::Mutex<std::collections::HashMap<TurnId, mpsc::UnboundedSender<Delivery>>>,
@@ -119,7 +120,21 @@ async fn ask(
     if is_new || !open.is_empty() {
         words.push(Record::Waiting { seen: None, timers: Vec::new(), context: None });
         let batch = engine.turn_append(order.turn, order.epoch, words).await.unwrap();
-        open.extend(batch.into_iter().filter_map(|outcome| outcome.unwrap()?.interrupt));
+        let mut seen = None;
+        for appended in batch.into_iter().filter_map(Result::unwrap) {
+            match appended.answer {
+                // A rule or a grant answered at once.
+                Some((index, value)) => {
+                    seen = Some(index);
+                    values.push(value.to_string());
+                }
+                None => open.extend(appended.interrupt),
+            }
+        }
+        if seen.is_some() && !open.is_empty() {
+            let waiting = Record::Waiting { seen, timers: Vec::new(), context: None };
+            engine.turn_append(order.turn, order.epoch, vec![waiting]).await.unwrap();
+        }
     }
     while !open.is_empty() {
         let Delivery::Answer { interrupt, value, .. } = deliveries.recv().await? else { continue };
@@ -129,10 +144,14 @@ async fn ask(
     Some(values.join(","))
 }
 
-fn asking((number, name): (usize, &str)) -> Record {
+/// `NAME`, `NAME~APPROVER,...` or `NAME?TYPE`.
+fn asking((number, word): (usize, &str)) -> Record {
+    let (word, kind) = word.split_once('?').unwrap_or((word, "tool_approval"));
+    let (name, approvers) = word.split_once('~').unwrap_or((word, ""));
+    let approvers: Vec<&str> = approvers.split(',').filter(|approver| !approver.is_empty()).collect();
     let ask = json!({
-        "type": "tool_approval", "tool_call_id": format!("call-{number}"), "agent": "assistant", "args_digest": "sha256:0",
-        "payload": {"type": "tool_approval", "tool_name": name, "tool_args": {"path": "/tmp/x"}},
+        "type": kind, "tool_call_id": format!("call-{number}"), "agent": "assistant", "args_digest": "sha256:0",
+        "approvers": approvers, "payload": {"type": kind, "tool_name": name, "tool_args": {"path": "/tmp/x"}},
     });
     let step = StepIdentity {
         path: format!("0#{number}"),

@@ -44,8 +44,8 @@ async fn a_key_is_revoked_once(it: Fixture) {
 async fn sign_ins_come_and_go(it: Fixture) {
     it.write(|transaction| (1..=3).try_for_each(|number| transaction.insert_sign_in(&sign_in(number, number.into()))))
         .await;
-    it.write(|transaction| transaction.delete_sign_in(&[3; 32])).await;
-    it.write(|transaction| transaction.delete_sign_in(&[9; 32])).await;
+    it.write(|transaction| transaction.delete_sign_in(&[3; 32].into())).await;
+    it.write(|transaction| transaction.delete_sign_in(&[9; 32].into())).await;
     assert_eq!(it.read(|reader| reader.sign_ins()).await, [sign_in(1, 1), sign_in(2, 2)]);
     // One that ends now has ended.
     it.write(|transaction| transaction.sweep_sign_ins(at(1))).await;

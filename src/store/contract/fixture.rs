@@ -86,7 +86,7 @@ pub(crate) fn key(number: u8, name: &str) -> Key {
         name: name.to_owned(),
         scopes: [Scope::Read, Scope::Answer].into_iter().collect(),
         groups: vec!["finance".to_owned()],
-        digest: [number; 32],
+        digest: [number; 32].into(),
         created_at: at(number.into()),
         created_by: Some("ada".to_owned()),
         revoked_at: None,
@@ -95,7 +95,7 @@ pub(crate) fn key(number: u8, name: &str) -> Key {
 
 /// A sign-in with the key of the same number, until `at(millis)`.
 pub(crate) fn sign_in(number: u8, millis: i64) -> SignIn {
-    SignIn { token: [number; 32], key: [number; 32], ends_at: at(millis) }
+    SignIn { token: [number; 32].into(), key: [number; 32].into(), ends_at: at(millis) }
 }
 
 pub(crate) fn session_id(number: u128) -> SessionId {
@@ -133,7 +133,8 @@ pub(crate) fn message(text: &str) -> ChatMessage {
 }
 
 pub(crate) fn turn(session_id: SessionId, number: u128) -> Turn {
-    Turn::new(turn_id(number), session_id, message("go"), None, at(number as i64))
+    let turn = Turn::new(turn_id(number), session_id, message("go"), None, at(number as i64));
+    Turn { sent_by: Some(format!("key {number}")), ..turn }
 }
 
 /// An entry that was appended at time 0.
@@ -180,6 +181,8 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         claimed_until: None,
         snoozed_by: None,
         snoozed_until: None,
+        sent_by: None,
+        approvers: Vec::new(),
     }
 }
 
@@ -204,6 +207,8 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         claimed_until: Some(at(900)),
         snoozed_by: Some("bob".to_owned()),
         snoozed_until: Some(at(800)),
+        sent_by: Some("ada".to_owned()),
+        approvers: vec!["bob".to_owned(), "group:finance".to_owned()],
         ..approval(session, number, "paint")
     }
 }

@@ -46,7 +46,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.insert_key(&key(2, "new"))?;
     transaction.revoke_key(key_id(1), at(1))?;
     transaction.insert_sign_in(&sign_in(2, 9))?;
-    transaction.delete_sign_in(&[1; 32])?;
+    transaction.delete_sign_in(&[1; 32].into())?;
     transaction.sweep_sign_ins(at(1000))?;
     transaction.append_event(&event(1, "b"), at(900))?;
     transaction.sweep_events(at(800))?;

@@ -193,7 +193,8 @@ impl Transaction for MemoryTransaction<'_> {
             return Err(Error::Internal(format!("turn {id} is stored already")));
         }
         self.require_session(turn.session_id)?;
-        let turn = Turn::new(id, turn.session_id, turn.message.clone(), turn.webhook.clone(), turn.created_at);
+        let new = Turn::new(id, turn.session_id, turn.message.clone(), turn.webhook.clone(), turn.created_at);
+        let turn = Turn { sent_by: turn.sent_by.clone(), ..new };
         self.state.turns.push(id, TurnRow { turn, journal: Vec::new(), is_compacted: false });
         self.on_undo(move |state| state.turns.unpush(id));
         Ok(())

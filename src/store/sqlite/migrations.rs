@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_audit.sql"),
     include_str!("migrations/0006_access.sql"),
     include_str!("migrations/0007_outbox.sql"),
+    include_str!("migrations/0008_senders.sql"),
 ];
 
 /// The version of the schema that this build writes.

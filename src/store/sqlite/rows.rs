@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::domain::access::{Key, SignIn};
+use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::event::{Event, Hold, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
@@ -226,6 +226,7 @@ pub(super) fn turn(cells: &mut Cells<'_, '_>) -> Result<Turn, Error> {
         impure_at: cells.plain()?,
         warnings: cells.json_or_none()?.unwrap_or_default(),
         suspended_code: cells.plain()?,
+        sent_by: cells.plain()?,
     })
 }
 
@@ -269,6 +270,8 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         claimed_until: cells.time_or_none()?,
         snoozed_by: cells.plain()?,
         snoozed_until: cells.time_or_none()?,
+        sent_by: cells.plain()?,
+        approvers: cells.json_or_none()?.unwrap_or_default(),
     };
     if has_built_in_schema {
         interrupt.response_schema = answer::built_in_schema(&interrupt);
@@ -307,7 +310,7 @@ pub(super) fn key(cells: &mut Cells<'_, '_>) -> Result<Key, Error> {
         name: cells.plain()?,
         scopes: cells.json()?,
         groups: cells.json()?,
-        digest: cells.plain()?,
+        digest: digest(cells)?,
         created_at: cells.time()?,
         created_by: cells.plain()?,
         revoked_at: cells.time_or_none()?,
@@ -316,7 +319,11 @@ pub(super) fn key(cells: &mut Cells<'_, '_>) -> Result<Key, Error> {
 
 /// A row of `sign_ins/select.sql`.
 pub(super) fn sign_in(cells: &mut Cells<'_, '_>) -> Result<SignIn, Error> {
-    Ok(SignIn { token: cells.plain()?, key: cells.plain()?, ends_at: cells.time()? })
+    Ok(SignIn { token: digest(cells)?, key: digest(cells)?, ends_at: cells.time()? })
+}
+
+fn digest(cells: &mut Cells<'_, '_>) -> Result<Digest, Error> {
+    Ok(cells.plain::<[u8; 32]>()?.into())
 }
 
 /// A row of `events/after.sql`: its number, and the event.

@@ -100,6 +100,8 @@ impl Handle<'_> {
                 interrupt.claimed_until.map(Timestamp::millis),
                 interrupt.snoozed_by,
                 interrupt.snoozed_until.map(Timestamp::millis),
+                interrupt.sent_by,
+                rows::list_or_none(&interrupt.approvers)?,
             ],
         )
     }
@@ -216,7 +218,7 @@ impl Transaction for Handle<'_> {
         let session = self.require_session(turn.session_id)?;
         let message = rows::json(&turn.message.without_nulls())?;
         let webhook = rows::json_or_none(turn.webhook.as_ref())?;
-        let params = params![turn.id.0.as_bytes(), session, message, webhook, turn.created_at.millis()];
+        let params = params![turn.id.0.as_bytes(), session, message, webhook, turn.created_at.millis(), turn.sent_by];
         self.execute(sql!("turns/insert"), params)?;
         faults::at(Point::StoreTurnInserted);
         Ok(())
@@ -331,7 +333,7 @@ impl Transaction for Handle<'_> {
             key.name,
             rows::json(&key.scopes)?,
             rows::json(&key.groups)?,
-            key.digest,
+            key.digest.bytes(),
             key.created_at.millis(),
             key.created_by,
             key.revoked_at.map(Timestamp::millis),
@@ -347,12 +349,12 @@ impl Transaction for Handle<'_> {
     }
 
     fn insert_sign_in(&mut self, sign_in: &SignIn) -> Result<(), Error> {
-        let params = params![sign_in.token, sign_in.key, sign_in.ends_at.millis()];
+        let params = params![sign_in.token.bytes(), sign_in.key.bytes(), sign_in.ends_at.millis()];
         self.execute(sql!("sign_ins/insert"), params).map(drop)
     }
 
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
-        self.execute(sql!("sign_ins/delete"), [token]).map(drop)
+        self.execute(sql!("sign_ins/delete"), [token.bytes()]).map(drop)
     }
 
     fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error> {

@@ -49,6 +49,7 @@ def test_methods_say_what_they_take() -> None:
         "reason",
         "message",
         "always",
+        "name",
     ]
     assert "reason" in (Client.reject.__doc__ or "")
 

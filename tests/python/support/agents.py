@@ -91,6 +91,12 @@ async def transfer_by_hand(argument: dict[str, Any]) -> Any:
     return await hitl.step(_write, argument["ledger"], f"transferred {approved.args['cents']}")
 
 
+async def transfer_approved_by(approvers: list[str]) -> Any:
+    """Some people alone may say yes."""
+    approved = await hitl.approval("transfer", {"cents": 1}, approvers=approvers)
+    return approved.args
+
+
 async def transfer_gated(argument: dict[str, Any]) -> Any:
     """The same by a gated function."""
     try:
@@ -220,6 +226,7 @@ PLAYS: dict[str, Play] = {
         ask_and_hold,
         effect_then_ask,
         transfer_by_hand,
+        transfer_approved_by,
         transfer_gated,
         fail,
         fail_after_asking,
