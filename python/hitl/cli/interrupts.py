@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -32,6 +33,10 @@ Always = Annotated[
     bool,
     typer.Option("--always", help="Also later calls of this tool in this session; `hitl sessions grants` lists it."),
 ]
+As = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="Who you are, where the server has no keys.", show_default=False),
+]
 StatusFilter = Literal["pending", "resolved", "expired", "cancelled", "all"]
 
 
@@ -44,6 +49,10 @@ def list_(
     agent: Annotated[str | None, typer.Option("--agent", help="Only those of this agent.")] = None,
     created_after: Annotated[
         str | None, typer.Option("--created-after", help="For example 2026-11-30T12:00:00Z.")
+    ] = None,
+    claimed_by: Annotated[str | None, typer.Option("--claimed-by", help="Only those that somebody works on.")] = None,
+    snoozed: Annotated[
+        bool | None, typer.Option("--snoozed/--not-snoozed", help="Only those that are put off, or are not.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", help="How many at most; 0 is all.", min=0)] = 100,
     url: Url = DEFAULT_URL,
@@ -62,6 +71,8 @@ def list_(
                 session_id=session,
                 agent=agent,
                 created_after=created_after,
+                claimed_by=claimed_by,
+                snoozed=snoozed,
                 limit=size,
                 cursor=cursor,
             ),
@@ -92,13 +103,14 @@ def show(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = No
 def approve(
     interrupt_id: InterruptId,
     always: Always = False,
+    name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
 ) -> None:
     """Let a tool run with exactly the arguments that `show` shows."""
     with connect(url, api_key) as client:
-        _print_accepted(client.approve(interrupt_id, always=always), json)
+        _print_accepted(client.approve(interrupt_id, always=always, name=name), json)
 
 
 @app.command("edit")
@@ -110,6 +122,7 @@ def edit(
             metavar="ARGS", help="All of its arguments as JSON; - reads standard input.", show_default=False
         ),
     ],
+    name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
@@ -119,7 +132,7 @@ def edit(
     if not isinstance(arguments, dict):
         usage_error("the arguments are no JSON object", """for example '{"path": "/tmp/x"}'""")
     with connect(url, api_key) as client:
-        _print_accepted(client.edit(interrupt_id, arguments), json)
+        _print_accepted(client.edit(interrupt_id, arguments, name=name), json)
 
 
 @app.command("respond")
@@ -129,6 +142,7 @@ def respond(
         str,
         typer.Argument(metavar="JSON", help="The tool's result as JSON; - reads standard input.", show_default=False),
     ],
+    name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
@@ -136,7 +150,7 @@ def respond(
     """Answer in a tool's place: it does not run."""
     value = _parse(sys.stdin.read() if message == "-" else message)
     with connect(url, api_key) as client:
-        _print_accepted(client.respond(interrupt_id, value), json)
+        _print_accepted(client.respond(interrupt_id, value, name=name), json)
 
 
 @app.command("reject")
@@ -147,13 +161,14 @@ def reject(
         str | None, typer.Option("--message", help="What the model hears instead of the built-in text.")
     ] = None,
     always: Always = False,
+    name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
 ) -> None:
     """Do not let a tool run."""
     with connect(url, api_key) as client:
-        _print_accepted(client.reject(interrupt_id, reason, message=message, always=always), json)
+        _print_accepted(client.reject(interrupt_id, reason, message=message, always=always, name=name), json)
 
 
 @app.command("answer")
@@ -163,6 +178,7 @@ def answer(
         str,
         typer.Argument(metavar="JSON", help="The answer as JSON; - reads standard input.", show_default=False),
     ],
+    name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,
@@ -170,7 +186,51 @@ def answer(
     """Answer an interrupt of any type, for example '{"answers": {"Which one?": "The first"}}'."""
     text = sys.stdin.read() if value == "-" else value
     with connect(url, api_key) as client:
-        _print_accepted(client.answer(interrupt_id, _parse(text)), json)
+        _print_accepted(client.answer(interrupt_id, _parse(text), name=name), json)
+
+
+@app.command("claim")
+def claim(
+    interrupt_id: InterruptId,
+    seconds: Annotated[float, typer.Option("--seconds", help="For how long.")] = 300.0,
+    name: As = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Make an interrupt yours for a while: nobody else can answer it until then."""
+    with connect(url, api_key) as client:
+        _print_hold(client.claim(interrupt_id, seconds=seconds, name=name), json)
+
+
+@app.command("release")
+def release(
+    interrupt_id: InterruptId, name: As = None, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False
+) -> None:
+    """Give up a claim; with an admin's key anybody's."""
+    with connect(url, api_key) as client:
+        _print_hold(client.release(interrupt_id, name=name), json)
+
+
+@app.command("snooze")
+def snooze(
+    interrupt_id: InterruptId,
+    seconds: Annotated[float, typer.Option("--seconds", help="For how long.", show_default=False)],
+    name: As = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKey = None,
+    json: AsJson = False,
+) -> None:
+    """Put an interrupt off. That is no no: it stays pending, and can be answered."""
+    with connect(url, api_key) as client:
+        _print_hold(client.snooze(interrupt_id, seconds, name=name), json)
+
+
+@app.command("unsnooze")
+def unsnooze(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """Put an interrupt off no longer."""
+    with connect(url, api_key) as client:
+        _print_hold(client.unsnooze(interrupt_id), json)
 
 
 @app.command("watch")
@@ -226,6 +286,20 @@ def _print_accepted(accepted: Accepted, json: bool) -> None:
         return
     taken = "This was the answer already" if accepted.replayed else "Answered"
     console().print(Text.assemble(f"{taken}; the session is ", status_text(accepted.status), "."))
+
+
+def _print_hold(interrupt: Interrupt, json: bool) -> None:
+    """Whose it is, and until when it is put off, as it is now."""
+    if wants_json(json):
+        print_json(interrupt.raw)
+        return
+    held = (_held(what, interrupt.raw) for what in ("claimed", "snoozed"))
+    console().print(" ".join(filter(None, held)) or "Claimed by nobody, and not snoozed.", soft_wrap=True)
+
+
+def _held(what: str, raw: Mapping[str, Any]) -> str | None:
+    by, until = raw.get(f"{what}_by"), raw.get(f"{what}_until")
+    return f"{what.capitalize()}{f' by {one_line(by)}' if by else ''} until {until}." if until else None
 
 
 def _field(name: str, value: Any) -> str | Text:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from hitl import _core
 from tests.python.cli.conversation import Open, leave, start_turn
 from tests.python.cli.terminal import CTRL_C, DOWN, ENTER
+from tests.python.support.api import Api
 from tests.python.support.served import Served
 
 APPROVAL = {"type": "tool_approval", "tool_name": "pay", "tool_args": {"amount": 100}}
@@ -101,6 +103,39 @@ def test_somebody_else_answers_first(terminal: Open, playbook: Served) -> None:
     assert resumed.status_code == 200
     chat.expect("answered by somebody else")
     chat.expect('{"approved": false}')
+    assert chat.finish() == 0
+
+
+def test_what_others_have_to_answer_waits_for_them(terminal: Open, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'hitl.db'}"
+    ada, bob = (_core.create_key(store, name, ["read", "send", "answer"], [])[1] for name in ("ada", "bob"))
+    with Served("playbook", store=store, prevent_self_approval=True) as server:
+        chat = terminal("chat", server.url, play("transfer_approved_by", []), HITL_API_KEY=ada)
+        chat.expect("Enter to choose")
+        chat.send(ENTER)
+        chat.expect("Whoever sent the message cannot approve its tools. It waits for somebody else")
+        other = Api(server.url, api_key=bob)
+        (asked,) = other.get("/interrupts", status="pending").json()
+        assert other.resume(asked["session_id"], asked["interrupt_id"], {"approved": True}).status_code == 200
+        other.close()
+        chat.expect("answered by bob")
+        chat.expect('{"cents": 1}')
+        assert chat.finish() == 0
+
+
+def test_what_somebody_works_on_is_asked_again(terminal: Open, playbook: Served) -> None:
+    chat = terminal("chat", playbook.url, play("ask", APPROVAL))
+    chat.expect("Enter to choose")
+    newest = playbook.api.get("/interrupts", status="pending").json()[0]
+    claim = f"/interrupts/{newest['interrupt_id']}/claim"
+    assert playbook.api.post(claim, {"as": "ada"}).status_code == 200
+    chat.send(ENTER)
+    chat.expect("claimed by ada until")
+    chat.expect("your answer was not taken")
+    assert playbook.api.http.delete(claim, params={"as": "ada"}).status_code == 200
+    chat.expect("Enter to choose")
+    chat.send(ENTER)
+    chat.expect('{"approved": true}')
     assert chat.finish() == 0
 
 

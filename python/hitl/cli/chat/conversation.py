@@ -19,6 +19,7 @@ from hitl.client import (
     AsyncClient,
     Conflict,
     ConnectionFailed,
+    Forbidden,
     Gone,
     Interrupt,
     Invalid,
@@ -29,6 +30,10 @@ from hitl.client import (
 
 MOMENT = 0.1
 """Seconds. Nobody notices, and it numbers the questions of a turn that asks several at once."""
+
+
+_FOR_OTHERS = ("self_approval", "not_an_approver", "missing_scope")
+"""Codes of refusals that no other answer of the same key changes."""
 
 
 class SettledElsewhere(Exception):
@@ -50,6 +55,8 @@ class Conversation:
         self._answerer = Answerer(screen)
         self._history = prompts.message_history()
         self._a_prompt_vanished = False
+        # What the server would not take from this key, whatever the answer.
+        self._left_to_others: set[str] = set()
 
     @classmethod
     async def run(cls, url: str, api_key: str | None, session_id: str | None, message: str | None) -> int:
@@ -127,12 +134,27 @@ class Conversation:
         return session.interrupts
 
     async def _answer_all(self, interrupts: tuple[Interrupt, ...]) -> None:
-        for position, interrupt in enumerate(interrupts, start=1):
+        mine = [interrupt for interrupt in interrupts if interrupt.interrupt_id not in self._left_to_others]
+        for position, interrupt in enumerate(mine, start=1):
             try:
-                await self._answer(interrupt, position, len(interrupts))
+                await self._answer(interrupt, position, len(mine))
             except SettledElsewhere as settled:
                 self._screen.note(_what_happened(settled.interrupt))
                 self._a_prompt_vanished = True
+        if interrupts and all(asked.interrupt_id in self._left_to_others for asked in interrupts):
+            await self._see_others_answer(interrupts)
+
+    async def _see_others_answer(self, interrupts: tuple[Interrupt, ...]) -> None:
+        """Return once one of them is settled, and say how."""
+        watching = [asyncio.ensure_future(self._follower.settled(asked.interrupt_id)) for asked in interrupts]
+        try:
+            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
+            for settled in done:
+                self._screen.note(_what_happened(settled.result()))
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.wait(watching)
 
     async def _answer(self, interrupt: Interrupt, position: int, count: int) -> None:
         if self._a_prompt_vanished:
@@ -153,7 +175,17 @@ class Conversation:
                 self._screen.note(describe(error), style="red")
                 refused = answer
                 continue
+            except Forbidden as error:
+                if error.code not in _FOR_OTHERS:
+                    raise
+                self._screen.note(f"{describe(error)}. It waits for somebody else; Ctrl-C leaves it to them.")
+                self._left_to_others.add(interrupt.interrupt_id)
+                return
             except (Conflict, Gone, NotFound) as error:
+                if error.code == "interrupt_claimed":
+                    self._screen.note(f"{describe(error)}; your answer was not taken.")
+                    refused = answer
+                    continue
                 self._screen.note(f"Your answer came too late. {describe(error)}.")
                 return
             for asked, answered in answer.said:
