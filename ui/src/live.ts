@@ -35,6 +35,8 @@ const interruptEvents = ["created", "resolved", "expired", "cancelled", "claimed
 const sessionEvents: SessionStatus[] = ["running", "interrupted", "idle", "error"];
 let source: EventSource | null = null;
 let retry = 0;
+/** How often in a row the browser gave up. */
+let refusals = 0;
 
 export function listen(): void {
   source?.close();
@@ -42,6 +44,7 @@ export function listen(): void {
   const stream = new EventSource("/events");
   source = stream;
   stream.onopen = () => {
+    refusals = 0;
     store.set({ connection: "live" });
     // What happened before the stream was open is in the lists.
     void loadPending();
@@ -50,9 +53,10 @@ export function listen(): void {
   };
   stream.onerror = () => {
     store.set({ connection: "broken" });
-    // The browser gives up for good after a refusal; a server that starts again refuses for a while.
+    // The browser gives up for good after a refusal: a key that was revoked shows at once, and a server that starts again
+    // refuses for a while.
     if (stream.readyState === EventSource.CLOSED) {
-      retry = window.setTimeout(() => void comeBack(), 3_000);
+      retry = window.setTimeout(() => void comeBack(), refusals++ === 0 ? 0 : 3_000);
     }
   };
   for (const word of interruptEvents) {

@@ -94,6 +94,7 @@ export interface Me {
   scopes: string[];
   groups: string[];
   authentication: boolean;
+  prevent_self_approval: boolean;
 }
 
 export interface FieldError {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
 
-from tests.python.support.api import Api
+from tests.python.support.api import Api, Json
 from tests.python.support.served import Served
 from tests.python.ui.inbox import Inbox
 
@@ -21,6 +21,12 @@ PATIENCE = 60_000
 SIZES: dict[str, ViewportSize] = {"desktop": {"width": 1280, "height": 820}, "phone": {"width": 390, "height": 844}}
 
 Open = Callable[..., Inbox]
+OpenPage = Callable[..., Page]
+MakeKey = Callable[..., Json]
+Enter = Callable[[str], Inbox]
+
+# Chromium writes each refused request on the console.
+REFUSED = ("401",)
 
 WORKING_TREE = os.environ.get("HITL_TEST_UI") == "working-tree"
 """While developing: script and style as `make ui` left them, not as they were when the core was built."""
@@ -116,3 +122,34 @@ def open_inbox(open_page: Callable[..., Page], desk: Served, api: Api) -> Open:
 def inbox(open_inbox: Open, size: str) -> Inbox:
     """The desk's inbox at both sizes."""
     return open_inbox(size)
+
+
+@pytest.fixture
+def make_key(api: Api) -> Iterator[MakeKey]:
+    """Makes a key, on a desk that has them; it is revoked after the test."""
+    made: list[Json] = []
+
+    def make(name: str, *scopes: str, groups: tuple[str, ...] = ()) -> Json:
+        reply = api.post("/keys", {"name": name, "scopes": scopes, "groups": groups})
+        assert reply.status_code == 201, reply.text
+        made.append(reply.json())
+        return made[-1]
+
+    yield make
+    for key in made:
+        api.http.delete(f"/keys/{key['key_id']}")
+
+
+@pytest.fixture
+def enter(open_page: OpenPage, desk: Served, api: Api, size: str) -> Enter:
+    """Signs in with a key, as a person does."""
+
+    def sign_in(key: str) -> Inbox:
+        page = open_page(desk.url, size, REFUSED)
+        page.get_by_label("Key", exact=True).fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        inbox = Inbox(page, api)
+        inbox.is_live()
+        return inbox
+
+    return sign_in

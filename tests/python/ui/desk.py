@@ -162,6 +162,12 @@ async def set_shipping(address: dict[str, str], parcels: list[int], gift: bool =
     return f"ships to {json.dumps(address)} in {parcels}, gift={gift}, note={note}"
 
 
+@tool(requires_approval=True, approvers=["group:finance", "carol"])
+async def pay_invoice(number: int) -> str:
+    """Pay a supplier."""
+    return f"paid invoice {number}"
+
+
 @tool
 async def escalate(summary: str) -> str:
     """Hand the conversation to a person."""
@@ -185,5 +191,5 @@ desk = ReActAgent(
     client=DeskModel(),
     model_name="desk",
     name="support_desk",
-    tools=[find_order, refund, send_mail, set_shipping, escalate, ask_anything, ask_user_question],
+    tools=[find_order, refund, send_mail, set_shipping, pay_invoice, escalate, ask_anything, ask_user_question],
 )

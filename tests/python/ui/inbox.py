@@ -23,8 +23,13 @@ class Inbox:
 
     def asked(self, *calls: Call) -> tuple[str, list[Json]]:
         """A new session whose agent makes these calls, each of which asks; and what it asks."""
-        session_id = self.api.create()
-        session = self.api.settled(session_id, json.dumps([calls]), len(calls))
+        return self.asked_by(self.api, *calls)
+
+    @staticmethod
+    def asked_by(api: Api, *calls: Call) -> tuple[str, list[Json]]:
+        """The same with a message of somebody else."""
+        session_id = api.create()
+        session = api.settled(session_id, json.dumps([calls]), len(calls))
         assert session["status"] == "interrupted", session
         return session_id, session["interrupts"]
 

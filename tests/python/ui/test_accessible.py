@@ -49,6 +49,12 @@ def test_every_view(open_inbox: Open, size: str, scheme: str) -> None:
         inbox.show(shown)
         expect(inbox.answer).to_be_visible()
         check(inbox)
+    # On a server without keys nobody can tell who an approver is.
+    inbox.asked(call("pay_invoice", number=12))
+    inbox.go("Waiting")
+    inbox.show("pay_invoice")
+    expect(inbox.answer).to_contain_text("Only somebody in finance or carol can answer this")
+    check(inbox)
     inbox.page.goto(needs)
     inbox.show("refund")
     inbox.press("e")

@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.python.support.api import Api, Json
+from tests.python.support.api import Api
 from tests.python.support.served import Served
+from tests.python.ui.conftest import REFUSED, Enter, MakeKey, OpenPage
 from tests.python.ui.desk import call
-from tests.python.ui.inbox import Inbox
 
 REFUND = call("refund", order=7, cents=500, reason="late")
-# Chromium writes each refused request on the console.
-REFUSED = ("401",)
-
-OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Served]:
     with Served("tests.python.ui.desk:desk", workers=4, api_key="a key of the operator") as server:
         yield server
-
-
-@pytest.fixture
-def make_key(api: Api) -> Iterator[Callable[..., Json]]:
-    """Makes a key; it is revoked after the test."""
-    made: list[Json] = []
-
-    def make(name: str, *scopes: str) -> Json:
-        reply = api.post("/keys", {"name": name, "scopes": scopes})
-        assert reply.status_code == 201, reply.text
-        made.append(reply.json())
-        return made[-1]
-
-    yield make
-    for key in made:
-        api.http.delete(f"/keys/{key['key_id']}")
-
-
-@pytest.fixture
-def enter(open_page: OpenPage, desk: Served, api: Api, size: str) -> Callable[[str], Inbox]:
-    """Signs in with a key, as a person does."""
-
-    def sign_in(key: str) -> Inbox:
-        page = open_page(desk.url, size, REFUSED)
-        page.get_by_label("Key", exact=True).fill(key)
-        page.get_by_role("button", name="Sign in").click()
-        inbox = Inbox(page, api)
-        inbox.is_live()
-        return inbox
-
-    return sign_in
 
 
 def test_a_wrong_key_shows_nothing(open_page: OpenPage, desk: Served, size: str) -> None:
@@ -65,7 +30,7 @@ def test_a_wrong_key_shows_nothing(open_page: OpenPage, desk: Served, size: str)
     expect(page.locator(".rows")).to_have_count(0)
 
 
-def test_an_answer_is_by_the_key_that_signed_in(enter: Callable[[str], Inbox], make_key: Callable[..., Json]) -> None:
+def test_an_answer_is_by_the_key_that_signed_in(enter: Enter, make_key: MakeKey) -> None:
     inbox = enter(make_key("ada", "read", "answer")["key"])
     expect(inbox.page.locator("header")).to_contain_text("ada")
     session_id, [asked] = inbox.asked(REFUND)
@@ -77,7 +42,7 @@ def test_an_answer_is_by_the_key_that_signed_in(enter: Callable[[str], Inbox], m
 
 
 def test_a_key_that_only_reads_is_offered_no_answer(
-    enter: Callable[[str], Inbox], make_key: Callable[..., Json]
+    enter: Enter, make_key: MakeKey
 ) -> None:
     inbox = enter(make_key("bob", "read")["key"])
     inbox.asked(REFUND)
@@ -90,7 +55,7 @@ def test_a_key_that_only_reads_is_offered_no_answer(
 
 
 def test_a_cookie_outlives_the_page_and_ends_with_sign_out(
-    enter: Callable[[str], Inbox], make_key: Callable[..., Json]
+    enter: Enter, make_key: MakeKey
 ) -> None:
     inbox = enter(make_key("ada", "read", "answer")["key"])
     inbox.page.reload()
@@ -104,10 +69,10 @@ def test_a_cookie_outlives_the_page_and_ends_with_sign_out(
 
 
 def test_a_revoked_key_is_asked_for_again(
-    enter: Callable[[str], Inbox], make_key: Callable[..., Json], api: Api
+    enter: Enter, make_key: MakeKey, api: Api
 ) -> None:
     key = make_key("ada", "read", "answer")
     inbox = enter(key["key"])
     assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
-    inbox.page.reload()
+    # Nobody has touched the page.
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()

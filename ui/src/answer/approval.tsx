@@ -7,6 +7,7 @@ import { useKeys } from "../keys";
 import { argsSchema, check } from "../schema";
 import { Plain } from "../shown";
 import { useStore } from "../store";
+import type { Interrupt } from "../types";
 import { shortId } from "../format";
 import { Changes } from "./changes";
 import { Broken, Field, JsonField, useBrokenFields } from "./form";
@@ -50,6 +51,12 @@ export function Approval(props: AnswerProps) {
   );
 }
 
+/** Whether what decides `record` for the session may decide `other`: nobody else alone has to. */
+function isOpenTo(other: Interrupt, record: Interrupt): boolean {
+  const named = other.approvers ?? [];
+  return named.length === 0 || named.join() === (record.approvers ?? []).join();
+}
+
 /** The choice to decide for the rest of the session, with what that covers. */
 function Always({ record, draft, setDraft }: AnswerProps) {
   const pending = useStore((state) => state.pending);
@@ -58,7 +65,8 @@ function Always({ record, draft, setDraft }: AnswerProps) {
     const other = records.get(id);
     return (
       other !== undefined && other.status === "pending" && id !== record.interrupt_id && other.session_id === record.session_id &&
-      other.agent === record.agent && title(other) === title(record) && other.tool_source === record.tool_source
+      other.agent === record.agent && title(other) === title(record) && other.tool_source === record.tool_source &&
+      isOpenTo(other, record)
     );
   }).length;
   return (

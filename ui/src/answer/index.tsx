@@ -5,6 +5,7 @@ import { questions } from "../format";
 import { hold } from "../inbox/deciding";
 import { whyNot } from "../inbox/lists";
 import type { Json } from "../json";
+import { Plain } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
 import { Approval } from "./approval";
@@ -40,7 +41,7 @@ export function Answer({ record, onGiven, keys = true }: { record: Interrupt; on
     onGiven?.();
   }, [id, onGiven]);
   const reason = whyNot(record, me);
-  if (reason !== null) return <p class="note">{reason}</p>;
+  if (reason !== null) return <p class="note"><Plain text={reason} /></p>;
   const refused = (problems ?? []).map((one) => ({ path: one.loc, text: one.msg }));
   const props: AnswerProps = { record, give, draft, setDraft, refused, keys };
   return (

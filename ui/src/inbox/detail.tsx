@@ -14,7 +14,7 @@ import { useStore } from "../store";
 import type { Interrupt } from "../types";
 import { Context } from "./context";
 import { groups, undo } from "./deciding";
-import { refresh } from "./lists";
+import { listed, refresh } from "./lists";
 import { kindOf } from "./row";
 import { Handling } from "./handling";
 
@@ -64,7 +64,7 @@ function Head({ record }: { record: Interrupt }) {
         {record.rule === null && record.type === "tool_approval" && <span>The tool itself asks for approval. </span>}
         {record.tool_source !== undefined && <span>The tool is from <Plain text={record.tool_source} />. </span>}
         {record.sent_by != null && <span>The message was sent by <Plain text={record.sent_by} />. </span>}
-        {record.approvers != null && record.approvers.length > 0 && <span>May be answered by <Plain text={record.approvers.join(", ")} />. </span>}
+        {record.approvers != null && record.approvers.length > 0 && <span>Only for <Plain text={listed(record.approvers)} /> to answer. </span>}
       </p>
     </header>
   );

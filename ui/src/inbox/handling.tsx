@@ -9,7 +9,7 @@ import { failed } from "../shell/notices";
 import { Plain } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
-import { claimedByOther, ownName, refresh, setOwnName, snoozedUntil } from "./lists";
+import { claimedByOther, ownName, refresh, setOwnName, snoozedUntil, whyNot } from "./lists";
 import * as store from "../store";
 
 const spans: [string, number][] = [
@@ -41,8 +41,10 @@ export function Handling({ record }: { record: Interrupt }) {
     else if (ownName() === null) setNaming(true);
     else run(api.claim(id, ownName()));
   };
+  // Whoever cannot answer it keeps nobody who can from it.
+  const mayHold = whyNot(record, me) === null;
   const toggle = (): void => (isClaimed && !other ? run(api.release(id, me?.authentication ? null : ownName())) : claim());
-  useKeys(canClaim ? { c: toggle } : {});
+  useKeys(canClaim && mayHold ? { c: toggle } : {});
   const named = (event: Event): void => {
     event.preventDefault();
     if (name.trim() === "") return;
@@ -50,7 +52,7 @@ export function Handling({ record }: { record: Interrupt }) {
     setNaming(false);
     run(api.claim(id, name.trim()));
   };
-  if (!canClaim) return null;
+  if (!canClaim || (!mayHold && !isClaimed && snoozed === null)) return null;
   return (
     <div class="handling">
       {isClaimed && (
@@ -59,8 +61,8 @@ export function Handling({ record }: { record: Interrupt }) {
         </p>
       )}
       <div class="buttons small">
-        {(!isClaimed || !other) && <button type="button" class="quiet" onClick={toggle} aria-keyshortcuts="c">{isClaimed ? "Release" : "Claim"} <kbd>c</kbd></button>}
-        {snoozed === null ? (
+        {mayHold && (!isClaimed || !other) && <button type="button" class="quiet" onClick={toggle} aria-keyshortcuts="c">{isClaimed ? "Release" : "Claim"} <kbd>c</kbd></button>}
+        {snoozed === null ? mayHold && (
           <select class="quiet" aria-label="Snooze" value="" onChange={(event) => run(api.snooze(id, Number(event.currentTarget.value)))}>
             <option value="">Snooze…</option>
             {spans.map(([label, seconds]) => <option value={String(seconds)}>{label}</option>)}

@@ -4,7 +4,7 @@ import { api, Problem, type Page, type Query } from "../api";
 import type { Box } from "../router";
 import * as store from "../store";
 import type { Filters, Loaded, State } from "../store";
-import type { Interrupt } from "../types";
+import type { Interrupt, Me } from "../types";
 import { toolName } from "../format";
 
 const PAGE = "200";
@@ -20,16 +20,34 @@ export function snoozedUntil(record: Interrupt, now: number): string | null {
   return record.snoozed_until && Date.parse(record.snoozed_until) > now ? record.snoozed_until : null;
 }
 
-/** Why the person at this page cannot answer; null where they can. */
+/** Why the person at this page cannot answer, and who can; null where they can. */
 export function whyNot(record: Interrupt, me: State["me"]): string | null {
-  if (me === null || !me.authentication) {
-    return record.approvers?.length ? `Only ${record.approvers.join(", ")} may answer, and this server has no keys to tell who asks.` : null;
-  }
-  if (!me.scopes.includes("answer") && !me.scopes.includes("admin")) return "Your key may read, not answer.";
+  // Until the server has said who this is, it is the one to refuse.
+  if (me === null) return null;
   const named = record.approvers ?? [];
-  const among = named.some((one) => one === me.name || (one.startsWith("group:") && me.groups.includes(one.slice(6))));
-  if (named.length > 0 && !among) return `Only ${named.join(", ")} may answer this.`;
-  return null;
+  const only = `Only ${listed(named)} can answer this`;
+  if (!me.authentication) return named.length > 0 ? `${only}, and this server has no keys to tell who asks.` : null;
+  if (!can(me, "answer")) return "Your key may read, not answer.";
+  const among = named.some((one) => one === me.name || (one.startsWith(GROUP) && me.groups.includes(one.slice(GROUP.length))));
+  if (named.length > 0 && !among) return `${only}.`;
+  const letsRun = record.type === "tool_approval" || record.type === "unknown_outcome";
+  if (!me.prevent_self_approval || !letsRun) return null;
+  if (record.sent_by == null) return can(me, "admin") ? null : "Only an admin can answer this: the message is from nobody that this server knows.";
+  if (record.sent_by !== me.name) return null;
+  const others = named.filter((one) => one !== me.name);
+  return `The message was yours, so ${others.length > 0 ? listed(others) : "somebody else"} has to answer this.`;
+}
+
+const GROUP = "group:";
+
+function can(me: Me, scope: string): boolean {
+  return me.scopes.includes(scope) || me.scopes.includes("admin");
+}
+
+/** Approvers in words: `ada, bob or somebody in finance`. */
+export function listed(approvers: string[]): string {
+  const words = approvers.map((one) => (one.startsWith(GROUP) ? `somebody in ${one.slice(GROUP.length)}` : one));
+  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }
 
 export function boxOf(record: Interrupt, state: State, now: number): Box {

@@ -4,7 +4,7 @@ import { age, decider, left, outcome, outcomeTone, shortAge, summary, title } fr
 import { toInterrupt, type Box } from "../router";
 import { Plain } from "../shown";
 import { useStore } from "../store";
-import { snoozedUntil } from "./lists";
+import { snoozedUntil, whyNot } from "./lists";
 
 interface RowProps {
   id: string;
@@ -23,6 +23,7 @@ export function kindOf(type: string): string {
 
 export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps) {
   const record = useStore((state) => state.records.get(id));
+  const me = useStore((state) => state.me);
   if (record === undefined) return null;
   const time = record.status === "pending" && record.expires_at !== null ? left(record.expires_at, now) : null;
   const snoozed = snoozedUntil(record, now);
@@ -46,6 +47,7 @@ export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps)
           {time !== null && <span class={time.urgent ? "urgent" : ""}>{time.text}</span>}
           {snoozed !== null && <span>snoozed, {left(snoozed, now).text}</span>}
           {record.status === "pending" && record.claimed_by && record.claimed_until && Date.parse(record.claimed_until) > now && <span>with <Plain text={record.claimed_by} /></span>}
+          {record.status === "pending" && whyNot(record, me) !== null && <span>not for you</span>}
           {record.status !== "pending" && <span class={`outcome ${outcomeTone(record)}`}>{outcome(record)}{who !== null && <> by <Plain text={who} /></>}</span>}
         </span>
       </a>
