@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python lint-ui format ui browser pictures bench demo wheel clean
+.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -81,9 +81,13 @@ format: $(VENV)/.tools ## Format everything
 	$(IN_VENV) ruff check --fix .
 	$(IN_VENV) ruff format .
 
-bench: $(VENV)/.tools ## Build for speed and measure; prints p50, p99 and CPU per turn
+bench: $(VENV)/.tools ## Build for speed and compare with others, in about ten minutes; needs npm besides
 	$(IN_VENV) maturin develop --locked --release $(if $(UV),--uv)
-	$(IN_VENV) python -m benchmarks
+	$(IN_VENV) python -m benchmarks $(ARGS)
+
+bench-full: $(VENV)/.tools ## The same at full size, about an hour; writes docs/performance.md
+	$(IN_VENV) maturin develop --locked --release $(if $(UV),--uv)
+	$(IN_VENV) python -m benchmarks --full --docs $(ARGS)
 
 demo: setup ## Serve the example agent on port 8000; chat with it: .venv/bin/hitl chat
 	$(IN_VENV) hitl serve examples.file_agent:agent

@@ -48,3 +48,18 @@ async def clocked(message: ChatMessage, state: State) -> Result:
     await interrupt({"type": "question", "asked_at": time.monotonic_ns()})
     await asyncio.sleep(TIME_TO_CONNECT)
     return ChatMessage.assistant_message(content=str(time.monotonic_ns())), []
+
+
+async def long_journal(message: ChatMessage, state: State) -> Result:
+    """As many steps as the message says, then a question."""
+    for number in range(int(message.content or "0")):
+        await step(work, number)
+    answer = await interrupt({"type": "question", "prompt": "Go on?"})
+    return ChatMessage.assistant_message(content=str(answer)), []
+
+
+async def large_payload(message: ChatMessage, state: State) -> Result:
+    """A question with as many bytes of payload as the message says."""
+    size = int(message.content or "0") - len('{"type":"question","text":""}')
+    await interrupt({"type": "question", "text": "x" * size})
+    return ChatMessage.assistant_message(content="done"), []

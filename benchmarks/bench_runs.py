@@ -1,13 +1,12 @@
 """A run without a server, side by side: pause, keep, decide, go on, done.
 
-    python -m benchmarks.bench_runs [--rounds 5] [--times 100] [--peers DIRECTORY]
+    python -m benchmarks.bench_runs [--rounds 5] [--times 100] [--environments DIRECTORY]
 
-The same scripted agent everywhere (peers/job.py): a message, a call of a tool that needs approval, the pause, kept so
-that another process could go on from it, the approval, the tool, the last word. LangGraph's prebuilt agent with
-approval over its SQLite saver, the OpenAI Agents SDK with its run state as a string, and ours both ways. Each
-contender is a process in an environment of its own, with the versions pinned in peers/*.txt, made in DIRECTORY at the
-first use; they take turns, so that what else the machine does hits all of them. The goal is to be five times as fast
-as each.
+The same scripted agent everywhere (contenders/approval/job.py): a message, a call of a tool that needs approval, the
+pause, kept so that another process could go on from it, the approval, the tool, the last word. LangGraph's prebuilt
+agent with approval over its SQLite saver, the OpenAI Agents SDK with its run state as a string, and ours both ways.
+Each contender is a process in an environment of its own (environments.py); they take turns, so that what else the
+machine does hits all of them. The goal is to be five times as fast as each.
 """
 
 from __future__ import annotations
@@ -17,31 +16,30 @@ import json
 import os
 import statistics
 import subprocess
-import sys
-import venv
 from pathlib import Path
 from typing import NamedTuple
 
-from hitl import _core
+from benchmarks import machine
+from benchmarks.environments import interpreter
 
-PEERS = Path(__file__).parent / "peers"
+APPROVAL = Path(__file__).parent / "contenders" / "approval"
 GOAL = 5.0
 
 
 class Contender(NamedTuple):
-    """Who does the job: ``requirements`` names its environment, none is ours."""
+    """Who does the job: ``environment`` is where it lives, None is ours."""
 
     name: str
     script: str
     arguments: tuple[str, ...] = ()
-    requirements: str | None = None
+    environment: str | None = None
 
 
 CONTENDERS = (
     Contender("hitl, state as a string", "hitl_job.py", ("string",)),
     Contender("hitl, SQLite store", "hitl_job.py", ("store",)),
-    Contender("openai-agents, state as a string", "openai_agents_job.py", requirements="openai_agents"),
-    Contender("langgraph, SQLite saver", "langgraph_job.py", requirements="langgraph"),
+    Contender("openai-agents, state as a string", "openai_agents_job.py", environment="openai_agents"),
+    Contender("langgraph, SQLite saver", "langgraph_job.py", environment="langgraph"),
 )
 AGAINST = {
     "openai-agents, state as a string": "hitl, state as a string",
@@ -49,23 +47,10 @@ AGAINST = {
 }
 
 
-def interpreter(contender: Contender, directory: Path) -> str:
-    """The Python that has the contender installed."""
-    if contender.requirements is None:
-        return sys.executable
-    python = directory / contender.requirements / "bin" / "python"
-    if not python.exists():
-        print(f"installing {contender.requirements} ...", flush=True)
-        venv.create(python.parents[1], with_pip=True)
-        requirements = PEERS / f"{contender.requirements}.txt"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--requirement", requirements], check=True)
-    return str(python)
-
-
 def run(contender: Contender, directory: Path, times: int) -> tuple[list[float], float]:
     """Milliseconds of each job, and of CPU for one."""
-    command = [interpreter(contender, directory), contender.script, str(times), *contender.arguments]
-    done = subprocess.run(command, cwd=PEERS, stdout=subprocess.PIPE, check=True)
+    command = [interpreter(contender.environment, directory), contender.script, str(times), *contender.arguments]
+    done = subprocess.run(command, cwd=APPROVAL, stdout=subprocess.PIPE, check=True)
     measured = json.loads(done.stdout)
     return measured["ms"], measured["cpu_ms"]
 
@@ -75,12 +60,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--times", type=int, default=100, help="jobs of each contender in a round")
-    parser.add_argument("--peers", type=Path, default=Path(".peers"), help="where their environments are kept")
+    parser.add_argument(
+        "--environments", "--peers", type=Path, default=machine.ROOT / ".contenders", help="where contenders live"
+    )
     options = parser.parse_args()
-    if _core.DEBUG_BUILD:
-        raise SystemExit("a debug build says nothing about speed; hint: make bench builds for speed")
+    machine.refuse_debug_build()
     for contender in CONTENDERS:
-        interpreter(contender, options.peers)
+        interpreter(contender.environment, options.environments)
 
     took: dict[str, list[float]] = {contender.name: [] for contender in CONTENDERS}
     medians: dict[str, list[float]] = {contender.name: [] for contender in CONTENDERS}
@@ -88,7 +74,7 @@ def main() -> None:
     print(f"load average {os.getloadavg()[0]:.2f}")
     for _ in range(options.rounds):
         for contender in CONTENDERS:
-            each, of_cpu = run(contender, options.peers, options.times)
+            each, of_cpu = run(contender, options.environments, options.times)
             took[contender.name] += each
             medians[contender.name].append(statistics.median(each))
             cpu[contender.name].append(of_cpu)

@@ -1,7 +1,7 @@
 """What a turn costs, seen from outside: SQLite store with FULL sync, release build, server as `hitl serve` starts it.
 
-    make bench                                    # builds for speed, then measures
-    python -m benchmarks --runs 3 --turns 50      # a quick look
+    python -m benchmarks.bench_server                        # some minutes
+    python -m benchmarks.bench_server --runs 1 --turns 50    # a quick look
 
 Every figure is the median over `--runs` runs, each on a fresh server and store, of that run's percentile. Linux only:
 CPU time is read from /proc.
@@ -10,9 +10,6 @@ CPU time is read from /proc.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,12 +19,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks import machine
 from benchmarks.agents import TIME_TO_CONNECT
+from benchmarks.contenders.connections import Requests, drive_all
+from benchmarks.report import Cell, Goal, Report, Table, middle, percentiles
 from benchmarks.served import ROOT, Http, Served
 
 WARM_UP = 20
-CLIENTS = 32
+SESSIONS = 32
 ISOLATIONS = ("process", "task")
+PARTS = ("p50", "p95", "p99")
 
 
 @dataclass
@@ -35,17 +36,22 @@ class Figure:
     """One line of the table; times in milliseconds, one entry for each run."""
 
     name: str
-    goal: float | None = None
-    """The p50 it should not exceed."""
-    p50: list[float] = field(default_factory=list)
-    p99: list[float] = field(default_factory=list)
+    times: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
     cpu: list[float] = field(default_factory=list)
     per_second: list[float] = field(default_factory=list)
 
     def add(self, seconds: list[float]) -> None:
-        ordered = sorted(seconds)
-        self.p50.append(1000 * statistics.median(ordered))
-        self.p99.append(1000 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))])
+        """The times of one run."""
+        for part, milliseconds in percentiles([1000 * each for each in seconds]).items():
+            self.times[part].append(milliseconds)
+
+    def median(self, what: str) -> float | None:
+        """Of the runs: a percentile, `cpu` or `per_second`; None where it was not measured."""
+        return middle({"cpu": self.cpu, "per_second": self.per_second, **self.times}[what])
+
+    def row(self) -> list[Cell]:
+        """Its line."""
+        return [self.name, *(self.median(what) for what in (*PARTS, "cpu", "per_second"))]
 
 
 class Figures:
@@ -54,17 +60,62 @@ class Figures:
     def __init__(self) -> None:
         self._figures: dict[str, Figure] = {}
 
-    def __call__(self, name: str, goal: float | None = None) -> Figure:
-        return self._figures.setdefault(name, Figure(name, goal))
+    def __call__(self, name: str) -> Figure:
+        return self._figures.setdefault(name, Figure(name))
 
-    def print(self) -> None:
-        print("| what | p50, ms | p99, ms | CPU, ms | per second | goal, p50 |")
-        print("|---|---|---|---|---|---|")
-        for figure in self._figures.values():
-            columns = (figure.p50, figure.p99, figure.cpu, figure.per_second)
-            cells = [f"{statistics.median(column):.4g}" if column else "" for column in columns]
-            goal = "" if figure.goal is None else f"{figure.goal:g}"
-            print(f"| {figure.name} | {' | '.join(cells)} | {goal} |")
+    def table(self) -> Table:
+        """All of them."""
+        head = ["what", "p50, ms", "p95, ms", "p99, ms", "CPU, ms", "per second"]
+        rows = [figure.row() for figure in self._figures.values()]
+        return Table("A server by itself", head, rows, "CPU is of the server and its workers, for one turn.")
+
+    def goals(self) -> list[Goal]:
+        """Those of turns and of answers."""
+        listed = [
+            Goal(f"{name}: {LABELS[what]}", limit, UNITS.get(what, "ms"), self._median(name, what), at_least)
+            for name, what, limit, at_least in GOALS
+        ]
+        answer, disk = self._median("answer -> acknowledged, task", "p50"), self._median("append + fsync", "p50")
+        limit = 0.0 if disk is None else 3 * disk + 1
+        if answer is not None:
+            listed.append(Goal("durable answer, acknowledged: 3 fsyncs and 1 ms", limit, "ms", answer))
+        # No client in Python can tell that.
+        listed.append(Goal("GET session, of what an empty route answers", 60, "%", None, True))
+        return listed
+
+    def data(self) -> dict[str, dict[str, list[float]]]:
+        """Every run's figures, by name."""
+        return {
+            name: {**figure.times, "cpu_ms": figure.cpu, "per_second": figure.per_second}
+            for name, figure in self._figures.items()
+        }
+
+    def _median(self, name: str, what: str) -> float | None:
+        figure = self._figures.get(name)
+        return None if figure is None else figure.median(what)
+
+
+LABELS = {"p50": "p50", "p99": "p99", "cpu": "CPU", "per_second": "rate"}
+UNITS = {"per_second": "turns/s"}
+GOALS = [
+    ("trivial turn, process", "p50", 4, False),
+    ("trivial turn, process", "p99", 12, False),
+    ("trivial turn, task", "p50", 1.5, False),
+    ("trivial turn, task", "p99", 6, False),
+    ("answer -> idle, warm, process", "p50", 1.5, False),
+    ("answer -> idle, warm, process", "p99", 8, False),
+    ("answer -> idle, warm, task", "p50", 1.5, False),
+    ("answer -> idle, warm, task", "p99", 8, False),
+    ("answer -> idle, parked, task", "p50", 3, False),
+    ("answer -> idle, parked, task", "p99", 15, False),
+    ("answer -> idle, parked, process", "p50", 6, False),
+    ("answer -> idle, parked, process", "p99", 25, False),
+    (f"trivial turns, {SESSIONS} sessions, process", "per_second", 200, True),
+    (f"trivial turns, {SESSIONS} sessions, task", "per_second", 1500, True),
+    (f"trivial turns, {SESSIONS} sessions, task, memory store", "per_second", 3000, True),
+    ("trivial turn, process", "cpu", 6, False),
+    ("trivial turn, task", "cpu", 0.7, False),
+]
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -78,7 +129,7 @@ def measure_import(figures: Figures, times: int) -> None:
     runs = [
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=ROOT) for _ in range(times)
     ]
-    figures("import hitl", 100).add([float(run.stdout) for run in runs])
+    figures("import hitl").add([float(run.stdout) for run in runs])
 
 
 def measure_start(figures: Figures, directory: Path, times: int) -> None:
@@ -86,7 +137,7 @@ def measure_start(figures: Figures, directory: Path, times: int) -> None:
         with Served("trivial", directory / f"start-{number}.db", "process") as server:
             return server.seconds_to_health
 
-    figures("start -> /health", 1000).add([start(number) for number in range(times)])
+    figures("start -> /health").add([start(number) for number in range(times)])
 
 
 def measure_trivial_turns(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
@@ -102,71 +153,93 @@ def measure_trivial_turns(figures: Figures, directory: Path, isolation: str, tur
             turn()
         before = server.cpu_seconds()
         seconds = [timed(turn) for _ in range(turns)]
-        figure = figures(f"trivial turn, {isolation}: POST -> idle", 10 if isolation == "process" else 4)
+        figure = figures(f"trivial turn, {isolation}")
         figure.add(seconds)
         figure.cpu.append(1000 * (server.cpu_seconds() - before) / turns)
         figure.per_second.append(turns / sum(seconds))
 
 
-def ask_and_answer(client: Http, session_id: str) -> tuple[float, float]:
-    """One turn of `pair`: seconds from the message to the question, and from the answer to the end."""
-
-    def ask() -> None:
-        client.send(session_id)
-        interrupts.extend(client.settle(session_id, "interrupted")["interrupts"])
-
-    def answer() -> None:
-        client.resume(session_id, interrupts[0]["interrupt_id"])
-        client.settle(session_id, "idle")
-
-    interrupts: list[dict[str, str]] = []
-    return timed(ask), timed(answer)
+def ask(client: Http, session_id: str) -> str:
+    """A message, until its question is there: the interrupt's id."""
+    client.send(session_id)
+    interrupts = client.settle(session_id, "interrupted")["interrupts"]
+    interrupt_id: str = interrupts[0]["interrupt_id"]
+    return interrupt_id
 
 
-def measure_pairs(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
-    with Served("pair", directory / "pair.db", isolation) as server:
+def measure_answers(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
+    """A step, a question, a step, while the turn is in memory."""
+    with Served("pair", directory / "warm.db", isolation) as server:
         client = server.connect()
         session_id = client.new_session()
-        for _ in range(WARM_UP):
-            ask_and_answer(client, session_id)
+        asked, acknowledged, ended, before = [], [], [], 0.0
+        for number in range(WARM_UP + turns):
+            if number == WARM_UP:
+                before = server.cpu_seconds()
+            started = time.perf_counter()
+            interrupt_id = ask(client, session_id)
+            waiting = time.perf_counter()
+            client.resume(session_id, interrupt_id)
+            told = time.perf_counter()
+            client.settle(session_id, "idle")
+            asked.append(waiting - started)
+            acknowledged.append(told - waiting)
+            ended.append(time.perf_counter() - waiting)
+        figures(f"message -> interrupted, {isolation}").add(asked[WARM_UP:])
+        figures(f"answer -> acknowledged, {isolation}").add(acknowledged[WARM_UP:])
+        figure = figures(f"answer -> idle, warm, {isolation}")
+        figure.add(ended[WARM_UP:])
+        figure.cpu.append(1000 * (server.cpu_seconds() - before) / turns)
+
+
+def measure_parked_answers(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
+    """The same, after the turn has left memory (`--park-after 0`): the answer goes through a replay."""
+    with Served("pair", directory / "parked.db", isolation, "--park-after", "0") as server:
+        client = server.connect()
+        sessions = [client.new_session() for _ in range(WARM_UP + turns)]
+        asked = [(session_id, ask(client, session_id)) for session_id in sessions]
+        server.wait_until_parked(60)
         before = server.cpu_seconds()
-        pairs = [ask_and_answer(client, session_id) for _ in range(turns)]
-        cpu = server.cpu_seconds() - before
-        figures(f"step, question, step, {isolation}: POST -> interrupted").add([asked for asked, _ in pairs])
-        answered = figures(f"step, question, step, {isolation}: answer -> idle", 5)
-        answered.add([seconds for _, seconds in pairs])
-        answered.cpu.append(1000 * cpu / turns)
-        answered.per_second.append(turns / sum(map(sum, pairs)))
+        ended = []
+        for session_id, interrupt_id in asked:
+            started = time.perf_counter()
+            client.resume(session_id, interrupt_id)
+            client.settle(session_id, "idle")
+            ended.append(time.perf_counter() - started)
+        figure = figures(f"answer -> idle, parked, {isolation}")
+        figure.add(ended[WARM_UP:])
+        figure.cpu.append(1000 * (server.cpu_seconds() - before) / len(asked))
 
 
-def measure_many_clients(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
-    """The same job from many clients at once, each with a session of its own."""
-    with Served("pair", directory / "many.db", isolation) as server:
-        each = max(2, turns // 4)
-        results: list[tuple[float, float]] = []
-        everybody = threading.Barrier(CLIENTS + 1)
+def turns_at_once(server: Served, sessions: int, seconds: float) -> tuple[list[float], float]:
+    """Trivial turns of that many sessions at once: seconds of each, and turns in a second."""
+    took: list[float] = []
 
-        def be_a_client() -> None:
-            client = server.connect()
-            session_id = client.new_session()
-            ask_and_answer(client, session_id)
-            everybody.wait()
-            results.extend([ask_and_answer(client, session_id) for _ in range(each)])
+    def client(count_from: float, until: float) -> Requests[None]:
+        session_id = (yield "POST", "/sessions", {})["session_id"]
+        while (started := time.perf_counter()) < until:
+            yield "POST", f"/sessions/{session_id}/messages", {"content": "trivial"}
+            ended = yield "GET", f"/sessions/{session_id}?wait=true", None
+            if ended["status"] != "idle":
+                raise RuntimeError(f"the session is {ended['status']}: {ended['error']}")
+            if started >= count_from:
+                took.append(time.perf_counter() - started)
 
-        threads = [threading.Thread(target=be_a_client) for _ in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        everybody.wait()
-        before, started = server.cpu_seconds(), time.perf_counter()
-        for thread in threads:
-            thread.join()
-        elapsed = time.perf_counter() - started
-        if len(results) != CLIENTS * each:
-            raise RuntimeError("a client failed; what it raised is above")
-        figure = figures(f"the same, {isolation}, {CLIENTS} clients: answer -> idle")
-        figure.add([seconds for _, seconds in results])
-        figure.cpu.append(1000 * (server.cpu_seconds() - before) / len(results))
-        figure.per_second.append(len(results) / elapsed)
+    count_from = time.perf_counter() + min(1.0, seconds / 4)
+    drive_all(server.url, [client(count_from, count_from + seconds) for _ in range(sessions)])
+    return took, len(took) / (time.perf_counter() - count_from)
+
+
+def measure_turns_at_once(figures: Figures, directory: Path, isolation: str, seconds: float, in_memory: bool) -> None:
+    name = f"trivial turns, {SESSIONS} sessions, {isolation}" + (", memory store" if in_memory else "")
+    with Served("trivial", directory / "many.db", isolation, in_memory=in_memory) as server:
+        turns_at_once(server, SESSIONS, min(1.0, seconds))
+        before = server.cpu_seconds()
+        took, per_second = turns_at_once(server, SESSIONS, seconds)
+        figure = figures(name)
+        figure.add(took)
+        figure.cpu.append(1000 * (server.cpu_seconds() - before) / len(took))
+        figure.per_second.append(per_second)
 
 
 def measure_wake_ups(figures: Figures, directory: Path, isolation: str, turns: int) -> None:
@@ -209,67 +282,50 @@ def measure_poll(figures: Figures, directory: Path, isolation: str, turns: int) 
             acknowledged = time.perf_counter()
             polling.join()
             waited.append(max(0.0, ends[-1] - acknowledged))
-        figures(f"poll wake-up, {isolation}: committed -> poll answered", 2).add(waited)
+        figures(f"poll wake-up, {isolation}: committed -> poll answered").add(waited)
 
 
-def measure_disk(figures: Figures, directory: Path, times: int = 200) -> None:
+def measure_disk(figures: Figures, directory: Path) -> None:
     """The floor under every durable answer on this disk."""
-    with (directory / "disk").open("wb", buffering=0) as file:
-
-        def append() -> None:
-            file.write(b"x" * 512)
-            os.fsync(file.fileno())
-
-        figures("append + fsync, nothing else").add([timed(append) for _ in range(times)])
+    for part, milliseconds in machine.fsync_ms(directory).items():
+        figures("append + fsync").times[part].append(milliseconds)
 
 
-def describe_machine() -> str:
-    names = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if "model name" in line
-    ]
-    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    cores = len(os.sched_getaffinity(0))
-    return (
-        f"{names[0] if names else platform.machine()}, {cores} cores, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}; load average {load}"
-    )
+def measure(runs: int, turns: int, seconds: float) -> Figures:
+    """Everything here; `seconds` are of each load of many sessions."""
+    figures = Figures()
+    for run in range(runs):
+        print(f"{time.strftime('%H:%M:%S')} a server by itself, run {run + 1} of {runs}", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=machine.scratch(), prefix="bench-") as name:
+            directory = Path(name)
+            measure_disk(figures, directory)
+            measure_import(figures, times=max(1, min(5, turns // 20)))
+            measure_start(figures, directory, times=max(1, min(3, turns // 30)))
+            for isolation in ISOLATIONS:
+                inner = directory / isolation
+                inner.mkdir()
+                measure_trivial_turns(figures, inner, isolation, turns)
+                measure_answers(figures, inner, isolation, turns)
+                measure_parked_answers(figures, inner, isolation, turns)
+                measure_turns_at_once(figures, inner, isolation, seconds, in_memory=False)
+                measure_wake_ups(figures, inner, isolation, max(5, turns // 8))
+                measure_poll(figures, inner, isolation, max(5, turns // 8))
+            measure_turns_at_once(figures, directory, "task", seconds, in_memory=True)
+    return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=5, help="runs, each on a fresh server and store")
     parser.add_argument("--turns", type=int, default=200, help="turns in each run")
-    parser.add_argument("--isolation", choices=ISOLATIONS, action="append", help="only this one")
-    parser.add_argument("--debug-build", action="store_true", help="measure a debug build all the same")
+    parser.add_argument("--seconds", type=float, default=5, help="of each load of many sessions")
     options = parser.parse_args()
-
-    from hitl import _core
-
-    if _core.DEBUG_BUILD and not options.debug_build:
-        parser.error("the core is a debug build, several times slower; hint: `make bench` builds for speed")
-    print(f"before: {describe_machine()}")
-    figures = Figures()
-    scratch = ROOT / "target"  # on the disk that the repository is on: /tmp is often none
-    scratch.mkdir(exist_ok=True)
-    for run in range(options.runs):
-        print(f"run {run + 1} of {options.runs}", file=sys.stderr)
-        with tempfile.TemporaryDirectory(dir=scratch, prefix="bench-") as name:
-            directory = Path(name)
-            measure_import(figures, times=10)
-            measure_start(figures, directory, times=5)
-            for isolation in options.isolation or ISOLATIONS:
-                inner = directory / isolation
-                inner.mkdir()
-                measure_trivial_turns(figures, inner, isolation, options.turns)
-                measure_pairs(figures, inner, isolation, options.turns)
-                measure_many_clients(figures, inner, isolation, options.turns)
-                measure_wake_ups(figures, inner, isolation, max(10, options.turns // 4))
-                measure_poll(figures, inner, isolation, max(10, options.turns // 4))
-            measure_disk(figures, directory)
-    print(f"after:  {describe_machine()}\n")
-    figures.print()
+    machine.refuse_debug_build()
+    described = machine.describe()
+    figures = measure(options.runs, options.turns, options.seconds)
+    described["load_after"] = machine.load_average()
+    print(Report(machine.in_words(described), [figures.table()], figures.goals()).text())
 
 
 if __name__ == "__main__":

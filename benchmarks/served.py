@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,8 +13,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from benchmarks.processes import family, family_cpu, family_memory, memory
+
 ROOT = Path(__file__).resolve().parents[1]
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Busy(Exception):
@@ -36,26 +36,30 @@ class Http:
         """Where the list that was read last goes on."""
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of a successful answer; RuntimeError for every other."""
+        """The JSON of a successful answer; Busy for a 503, RuntimeError for every other."""
+        return json.loads(self.text(method, path, body))
+
+    def text(self, method: str, path: str, body: Any = None) -> str:
+        """What a successful answer says."""
         content = None if body is None else json.dumps(body).encode()
         headers = {} if content is None else {"content-type": "application/json"}
         self._connection.request(method, path, content, headers)
         response = self._connection.getresponse()
-        text = response.read()
+        text = response.read().decode()
         link = re.match(r'<([^>]*)>; rel="next"', response.headers.get("link") or "")
         self.next_page = None if link is None else link.group(1)
         if response.status == 503:
             raise Busy(float(response.headers.get("retry-after", "1")))
         if response.status >= 300:
-            raise RuntimeError(f"{method} {path}: {response.status} {text.decode()}")
-        return json.loads(text)
+            raise RuntimeError(f"{method} {path}: {response.status} {text}")
+        return text
 
     def new_session(self) -> str:
         session_id: str = self.call("POST", "/sessions")["session_id"]
         return session_id
 
-    def send(self, session_id: str) -> None:
-        self.call("POST", f"/sessions/{session_id}/messages", {"content": "go"})
+    def send(self, session_id: str, content: str = "go") -> None:
+        self.call("POST", f"/sessions/{session_id}/messages", {"content": content})
 
     def settle(self, session_id: str, expected: str) -> Any:
         """The session once it does not run any more; RuntimeError unless it is in the expected status."""
@@ -85,12 +89,14 @@ class Http:
 class Served:
     """`hitl serve` in a process of its own, on a store of its own, until the end of the `with` block.
 
-    `seconds_to_health`: from before its process is made to the first 200 of `/health`.
+    `seconds_to_health`: from before its process is made to the first 200 of `/health`. `store` is a file; with
+    `in_memory` nothing but the log is beside it. `flags` are more flags of `hitl serve`.
     """
 
-    def __init__(self, agent: str, store: Path, isolation: str) -> None:
+    def __init__(self, agent: str, store: Path, isolation: str, *flags: str, in_memory: bool = False) -> None:
         command = [sys.executable, "-m", "hitl", "serve", f"benchmarks.agents:{agent}", "--port", "0"]
-        command += ["--store", f"sqlite:{store}", "--isolation", isolation, "--log-level", "warning"]
+        command += ["--store", "memory" if in_memory else f"sqlite:{store}", "--isolation", isolation]
+        command += ["--log-level", "warning", *flags]
         self._log = (store.parent / f"{store.stem}.log").open("w+")
         started = time.perf_counter()
         self._process = subprocess.Popen(
@@ -115,15 +121,24 @@ class Served:
 
     def memory(self) -> int:
         """Bytes that the server and all its workers hold; a page that several share counts once."""
-        return sum(_proportional_memory(pid) for pid in _family(self._process.pid))
+        return family_memory(self._process.pid)
 
     def own_memory(self) -> int:
         """Bytes that the server process holds by itself."""
-        return _resident_memory(self._process.pid)
+        return memory(self._process.pid, "Rss")
 
     def processes(self) -> int:
         """The server, its zygote and its workers."""
-        return len(_family(self._process.pid))
+        return len(family(self._process.pid))
+
+    def wait_until_parked(self, patience: float) -> None:
+        """Until no turn is in memory, and no process is left but those of an idle server; RuntimeError when that takes
+        longer than `patience` seconds."""
+        client, deadline = self.connect(), time.monotonic() + patience
+        while _turns_in_memory(client) or self.processes() > self.idle_processes:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"turns are still in memory after {patience:g} s; hint: --park-after")
+            time.sleep(0.02)
 
     def kill(self) -> None:
         """SIGKILL, as a power cut of the process."""
@@ -132,7 +147,7 @@ class Served:
 
     def cpu_seconds(self) -> float:
         """User and system time of the server and all its workers, those that have ended included."""
-        return sum(_cpu_seconds(pid) for pid in _family(self._process.pid))
+        return family_cpu(self._process.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -151,37 +166,8 @@ class Served:
         self._log.close()
 
 
-def _family(pid: int) -> list[int]:
-    """A process and everything below it, as far as it is alive."""
-    family = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            family += _family(int(child))
-    return family
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Own time and that of children it has reaped (proc(5): utime, stime, cutime, cstime)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
-        return 0.0  # ended since it was listed: its parent has its time
-    return sum(int(ticks) for ticks in fields[11:15]) / _TICK
-
-
-def _resident_memory(pid: int) -> int:
-    return _memory(pid, "Rss")
-
-
-def _proportional_memory(pid: int) -> int:
-    return _memory(pid, "Pss")
-
-
-def _memory(pid: int, kind: str) -> int:
-    """Bytes; 0 for a process that has ended since it was listed (proc(5): smaps_rollup, in kB)."""
-    try:
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    found = re.search(rf"^{kind}: +(\d+) kB", rollup, re.MULTILINE)
-    return 0 if found is None else 1024 * int(found.group(1))
+def _turns_in_memory(client: Http) -> int:
+    found = re.search(r"^hitl_turns_in_memory (\d+)", client.text("GET", "/metrics"), re.MULTILINE)
+    if found is None:
+        raise RuntimeError("/metrics does not tell hitl_turns_in_memory")
+    return int(found.group(1))

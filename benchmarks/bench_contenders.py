@@ -1,0 +1,360 @@
+"""The same job by everybody, side by side.
+
+    python -m benchmarks.bench_contenders                          # all of them, some minutes
+    python -m benchmarks.bench_contenders --only "hitl; forkserver"   # those whose name or module contains one of these
+
+The job: a message, one journaled step, a question, the wait for a person, the answer, one more step, done. Each round
+starts every contender fresh, in turn, and every other round in the opposite order: A B C, C B A. Ratios are taken
+within a round, so that what else the machine does hits both sides alike. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks import machine
+from benchmarks.contenders.table import CONTENDERS, REFERENCE, Entry
+from benchmarks.environments import interpreter
+from benchmarks.processes import family, family_cpu, family_memory, kill_left, own_cpu, started_at
+from benchmarks.report import Cell, Goal, Report, Table, middle, percentiles
+
+SETTLED = 0.02
+"""How much memory may still change within a second to count as at rest."""
+TO_SETTLE = 15
+"""Seconds after which it is taken as it is."""
+
+TO_END = 30.0
+"""Seconds a contender has to end by itself; what is left then is killed."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured. Seconds are of each load of each contender in a round."""
+
+    rounds: int
+    pairs: int
+    seconds_one: float
+    seconds_many: float
+    clients: int = 32
+    paused: float = 1.0
+    """Of the sessions that the table says."""
+
+
+SHORT = Size(rounds=2, pairs=150, seconds_one=4, seconds_many=4, paused=0.5)
+FULL = Size(rounds=5, pairs=400, seconds_one=10, seconds_many=8)
+SMOKE = Size(rounds=1, pairs=3, seconds_one=0.2, seconds_many=0.2, clients=4, paused=0)
+
+ANSWER_HEAD = ("answer -> done p50, ms", "p95", "p99", "CPU a pair, ms", "client's, ms")
+ONE_HEAD = ("contender", "message -> paused p50, ms", *ANSWER_HEAD)
+MANY_HEAD = ("contender", "pairs/s", *ANSWER_HEAD, "memory a paused session, KiB", "disk, KiB")
+
+
+class Running:
+    """A contender at work, until the end of the `with` block."""
+
+    def __init__(self, entry: Entry, environments: Path, directory: Path, arguments: Sequence[str]) -> None:
+        command = [interpreter(entry.environment, environments), "-m", f"benchmarks.contenders.{entry.module}"]
+        self.directory = directory
+        self._name = entry.name
+        self._log = (directory.parent / f"{directory.name}.log").open("w+")
+        # Sockets are made there, whose paths must be short.
+        self._temporary = tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)
+        self._process = subprocess.Popen(
+            [*command, str(directory), *arguments],
+            cwd=machine.ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, "TMPDIR": self._temporary.name},
+        )
+        self.told = self._reply()
+
+    def do(self, what: str, **members: Any) -> dict[str, Any]:
+        """Let it do that: its reply, with the `cpu` seconds that the contender took for it, and its `client_cpu`."""
+        before, client_before = self._cpu()
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": what, **members}) + "\n")
+        self._process.stdin.flush()
+        reply = self._reply()
+        after, client_after = self._cpu()
+        return {**reply, "cpu": after - before, "client_cpu": client_after - client_before}
+
+    def memory(self) -> int:
+        """Bytes that it holds (PSS, all its processes, not its client's), once that has come to rest."""
+        now = self._memory()
+        for _ in range(TO_SETTLE):
+            time.sleep(1)
+            before, now = now, self._memory()
+            if abs(now - before) <= SETTLED * before:
+                break
+        return now
+
+    def disk(self) -> int:
+        """Bytes of its files."""
+        return sum(path.stat().st_size for path in self.directory.rglob("*") if path.is_file())
+
+    def _memory(self) -> int:
+        everybody = family_memory(self._process.pid)
+        return everybody if self.told["in_process"] else sum(map(family_memory, self._children()))
+
+    def _cpu(self) -> tuple[float, float]:
+        everybody = family_cpu(self._process.pid)
+        client = 0.0 if self.told["in_process"] else own_cpu(self._process.pid)
+        return everybody - client, client
+
+    def _children(self) -> list[int]:
+        listed = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        return [int(pid) for path in listed for pid in path.read_text().split()]
+
+    def _reply(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            raise RuntimeError(f"{self._name} failed:\n{self._log.read()[-4000:]}")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        everybody = {pid: started_at(pid) for pid in family(self._process.pid)}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        kill_left(everybody)
+        self._temporary.cleanup()
+        self._process.stdout.close()
+        self._log.close()
+
+
+def measure_round(entry: Entry, environments: Path, directory: Path, size: Size) -> dict[str, Any]:
+    """One contender in one round: the job by one client, then by many."""
+    with Running(entry, environments, directory, entry.arguments) as running:
+        running.do("one", pairs=max(3, size.pairs // 10), seconds=size.seconds_one / 4)
+        one = running.do("one", pairs=size.pairs, seconds=size.seconds_one)
+        running.do("many", clients=size.clients, seconds=size.seconds_many / 8)
+        many = running.do("many", clients=size.clients, seconds=size.seconds_many)
+        return {**running.told, "one": _summary(one), "many": _summary(many)}
+
+
+def _summary(load: dict[str, Any]) -> dict[str, Any]:
+    pairs = len(load["answer"])
+    return {
+        "pairs": pairs,
+        "ask_ms": percentiles(load["ask"]),
+        "answer_ms": percentiles(load["answer"]),
+        "pairs_per_second": pairs / load["seconds"],
+        "cpu_ms": 1e3 * load["cpu"] / pairs,
+        "client_cpu_ms": 1e3 * load["client_cpu"] / pairs,
+    }
+
+
+def measure_paused(entry: Entry, environments: Path, directory: Path, size: Size) -> dict[str, Any]:
+    """What each session that waits for a person holds."""
+    sessions, clients = max(4, int(entry.paused * size.paused)), entry.clients_paused
+    arguments = entry.arguments if entry.arguments_paused is None else entry.arguments_paused
+    with Running(entry, environments, directory, arguments) as running:
+        # As many are paused before: caches and arenas fill up once, and would count as the sessions'.
+        running.do("pause", sessions=sessions, clients=clients)
+        running.do("settle")
+        memory, disk = running.memory(), running.disk()
+        running.do("pause", sessions=sessions, clients=clients)
+        running.do("settle")
+        return {
+            "settings": running.told["settings"],
+            "sessions": sessions,
+            "memory_each": max(0, running.memory() - memory) / sessions,
+            "memory_without": memory,
+            "disk_each": max(0, running.disk() - disk) / sessions,
+        }
+
+
+def compare(entries: Sequence[Entry], environments: Path, scratch: Path, size: Size) -> dict[str, Any]:
+    """Everything that was measured, by contender: `rounds`, in order, and `paused`."""
+    for entry in entries:
+        interpreter(entry.environment, environments)
+    measured: dict[str, Any] = {entry.name: {"rounds": []} for entry in entries}
+    for number in range(size.rounds):
+        for entry in entries if number % 2 == 0 else reversed(entries):
+            _say(f"round {number + 1} of {size.rounds}: {entry.name}")
+            with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as name:
+                directory = Path(name) / "kept"
+                directory.mkdir()
+                measured[entry.name]["rounds"].append(measure_round(entry, environments, directory, size))
+    for entry in entries:
+        _say(f"paused sessions: {entry.name}")
+        with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as name:
+            directory = Path(name) / "kept"
+            directory.mkdir()
+            measured[entry.name]["paused"] = measure_paused(entry, environments, directory, size)
+    return measured
+
+
+def figure(contender: dict[str, Any], load: str, *keys: str) -> float | None:
+    """The median over the rounds."""
+    return middle(_at(each[load], keys) for each in contender["rounds"])
+
+
+def ratios(measured: dict[str, Any], name: str, load: str, *keys: str) -> list[float]:
+    """The contender's figure by ours, in each round."""
+    both = zip(measured[name]["rounds"], measured[REFERENCE]["rounds"], strict=True)
+    return [_at(theirs[load], keys) / _at(ours[load], keys) for theirs, ours in both if _at(ours[load], keys) > 0]
+
+
+def _at(members: dict[str, Any], keys: Sequence[str]) -> float:
+    found: Any = members
+    for key in keys:
+        found = found[key]
+    return float(found)
+
+
+def is_ours(name: str) -> bool:
+    """Whether it is one of hitl's own ways."""
+    return name.startswith("hitl")
+
+
+def tables(measured: dict[str, Any], size: Size) -> list[Table]:
+    """For people."""
+    one: list[list[Cell]] = []
+    many: list[list[Cell]] = []
+    against: list[list[Cell]] = []
+    for name, contender in measured.items():
+        row: list[Cell] = [name]
+        row += [figure(contender, "one", "ask_ms", "p50")]
+        row += [figure(contender, "one", "answer_ms", part) for part in ("p50", "p95", "p99")]
+        one.append([*row, figure(contender, "one", "cpu_ms"), figure(contender, "one", "client_cpu_ms")])
+        paused = contender["paused"]
+        row = [name, figure(contender, "many", "pairs_per_second")]
+        row += [figure(contender, "many", "answer_ms", part) for part in ("p50", "p95", "p99")]
+        row += [figure(contender, "many", "cpu_ms"), figure(contender, "many", "client_cpu_ms")]
+        many.append([*row, paused["memory_each"] / 1024, paused["disk_each"] / 1024])
+        if REFERENCE in measured and name != REFERENCE:
+            kinds = (("one", "answer_ms", "p50"), ("many", "pairs_per_second"), ("many", "cpu_ms"))
+            against.append([name, *(_spread(ratios(measured, name, *kind)) for kind in kinds)])
+    settings = "; ".join(
+        f"{name}: {contender['rounds'][0]['settings']}"
+        + (f" (paused sessions: {contender['paused']['settings']})" if _differs(contender) else "")
+        for name, contender in measured.items()
+    )
+    cpu = "CPU is of the contender's processes; its client's is beside it, and in process both are one."
+    listed = [
+        Table(
+            "The common job, one client",
+            [*ONE_HEAD],
+            one,
+            cpu,
+        ),
+        Table(
+            f"The common job, {size.clients} clients",
+            [*MANY_HEAD],
+            many,
+            f"Settings. {settings}.",
+        ),
+    ]
+    if against:
+        listed.append(
+            Table(
+                f"Beside {REFERENCE}",
+                ["contender", "answer -> done p50", "pairs/s", "CPU a pair"],
+                against,
+                f"The contender's figure by that of {REFERENCE}: median of the rounds, least and greatest in brackets.",
+            )
+        )
+    return listed
+
+
+def _differs(contender: dict[str, Any]) -> bool:
+    return bool(contender["paused"]["settings"] != contender["rounds"][0]["settings"])
+
+
+def _spread(values: list[float]) -> str:
+    found = middle(values)
+    return "" if found is None else f"{found:.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def goals(measured: dict[str, Any]) -> list[Goal]:
+    """Those of the common job."""
+    listed = []
+    for isolation, limit in (("process", 150), ("task", 700)):
+        contender = measured.get(f"hitl, {isolation}", {"rounds": []})
+        found = figure(contender, "many", "pairs_per_second")
+        listed.append(Goal(f"pause + resume, 32 clients, {isolation}", limit, "pairs/s", found, at_least=True))
+    if REFERENCE not in measured:
+        return listed
+    ours = measured[REFERENCE]["paused"]["memory_each"]
+    for name, contender in measured.items():
+        if is_ours(name):
+            continue
+        slower = middle(ratios(measured, name, "one", "answer_ms", "p50"))
+        fewer = middle(1 / ratio for ratio in ratios(measured, name, "many", "pairs_per_second"))
+        costlier = middle(ratios(measured, name, "many", "cpu_ms"))
+        listed += [
+            Goal(f"{name}: answer -> done p50, times ours", 5, "", slower, at_least=True),
+            Goal(f"{name}: our pairs/s, times theirs", 5, "", fewer, at_least=True),
+            Goal(f"{name}: CPU a pair, times ours", 5, "", costlier, at_least=True),
+            Goal(
+                f"{name}: our memory a paused session, below theirs",
+                contender["paused"]["memory_each"] / 1024,
+                "KiB",
+                ours / 1024,
+            ),
+        ]
+    return listed
+
+
+def chosen(only: str | None) -> list[Entry]:
+    """The contenders whose name or module contains one of the words; SystemExit where a word fits none."""
+    words = [] if only is None else [word.strip().lower() for word in only.split(";")]
+    for word in words:
+        if not any(word in f"{entry.name} {entry.module}".lower() for entry in CONTENDERS):
+            raise SystemExit(f"no contender is called {word!r}; there are: {'; '.join(e.name for e in CONTENDERS)}")
+    return [
+        entry
+        for entry in CONTENDERS
+        if not words or any(word in f"{entry.name} {entry.module}".lower() for word in words)
+    ]
+
+
+def _say(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--full", action="store_true", help="more rounds, longer ones")
+    parser.add_argument("--only", help="contenders, by parts of their names, with semicolons between")
+    parser.add_argument("--environments", type=Path, default=machine.ROOT / ".contenders", help="where they live")
+    options = parser.parse_args()
+    size = FULL if options.full else SHORT
+    machine.refuse_debug_build()
+    described = machine.describe()
+    with tempfile.TemporaryDirectory(dir=machine.scratch()) as name:
+        measured = compare(chosen(options.only), options.environments, Path(name), size)
+    described["load_after"] = machine.load_average()
+    print(Report(machine.in_words(described), tables(measured, size), goals(measured)).text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Who is compared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One contender: `module` of this package, started with `arguments` in the environment of that name.
+
+    `paused` sessions are left waiting when memory is measured, under `arguments_paused` where they differ, by that many
+    clients.
+    """
+
+    name: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    environment: str | None = None
+    paused: int = 1_000
+    clients_paused: int = 32
+    arguments_paused: tuple[str, ...] | None = None
+
+
+# What waits leaves memory after a minute by default, as it does in Restate: too long for a benchmark to wait.
+_SOON = ("--park-after", "1")
+
+REFERENCE = "hitl, task"
+"""What the others are compared with."""
+
+CONTENDERS = (
+    Entry("hitl, process", "hitl_server", ("process", "sqlite"), arguments_paused=("process", "sqlite", *_SOON)),
+    Entry(REFERENCE, "hitl_server", ("task", "sqlite"), arguments_paused=("task", "sqlite", *_SOON)),
+    Entry("hitl, task, memory store", "hitl_server", ("task", "memory"), arguments_paused=("task", "memory", *_SOON)),
+    Entry("hitl, in process", "hitl_run"),
+    Entry("a process a turn (forkserver)", "forkserver", paused=40, clients_paused=4),
+    Entry("LangGraph, SQLite saver", "langgraph_saver", environment="langgraph"),
+    Entry("LangGraph dev server", "langgraph_dev", environment="langgraph_dev", paused=300),
+    # At the interval that is quick for one client, a few hundred that wait would do nothing but look.
+    Entry("DBOS, SQLite", "dbos_workflow", ("sqlite", "0.01"), "dbos", paused=300, arguments_paused=("sqlite", "1")),
+    Entry("DBOS, Postgres", "dbos_workflow", ("postgres",), "dbos", paused=300),
+    Entry("Restate", "restate_service", environment="restate", arguments_paused=("1",)),
+    Entry("OpenAI Agents SDK", "openai_agents_run", environment="openai_agents"),
+)

@@ -1,0 +1,79 @@
+"""What figures were measured on."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import percentiles
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def describe() -> dict[str, Any]:
+    """The machine, the versions and the moment."""
+    names = [line.partition(":")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": names[0].strip() if names else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "commit": _git("rev-parse", "--short=12", "HEAD"),
+        "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "load": load_average(),
+        "nice": os.nice(0),
+    }
+
+
+def load_average() -> float:
+    """Of the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def fsync_ms(directory: Path, times: int = 200) -> dict[str, float]:
+    """Milliseconds of an append and an fsync with nothing around them: the floor under what is durable on this disk."""
+    took = []
+    with (directory / "fsync").open("wb", buffering=0) as file:
+        for _ in range(times):
+            started = time.perf_counter()
+            file.write(b"x" * 512)
+            os.fsync(file.fileno())
+            took.append(1e3 * (time.perf_counter() - started))
+    return percentiles(took)
+
+
+def in_words(described: dict[str, Any]) -> str:
+    """One line."""
+    commit = (described["commit"] or "unknown") + (" with changes" if described["changed"] else "")
+    return (
+        f"{described['date']}; {described['processor']}, {described['cores']} cores, {described['memory_gib']} GiB, "
+        f"{described['system']}, Python {described['python']}, commit {commit}; "
+        f"load average {described['load']} before, {described.get('load_after', '?')} after; nice {described['nice']}"
+    )
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def scratch() -> Path:
+    """A directory on the disk that the repository is on: what is in /tmp is often in memory."""
+    path = ROOT / "target"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def refuse_debug_build() -> None:
+    """SystemExit where the core was not built for speed."""
+    from hitl import _core
+
+    if _core.DEBUG_BUILD:
+        raise SystemExit("a debug build says nothing about speed; hint: make bench builds for speed")

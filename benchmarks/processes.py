@@ -1,0 +1,97 @@
+"""What a family of processes costs, by the operating system's own accounts. Linux only: everything is from /proc.
+
+CPU of a family is `utime + stime + cutime + cstime` of every living member (proc(5)): a child that has ended is in the
+`cutime` and `cstime` of whoever waited for it. `adopt_orphans` makes a process the one who waits for what its children
+left behind, so that nobody's time is lost with a parent that died first. The kernel counts in ticks of 10 ms, so a
+measurement should be a good second of work.
+
+Memory of a family is the sum of its members' PSS (`smaps_rollup`): a page that several share counts once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Orphans among this process's descendants become its children from now on, instead of init's."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def family(pid: int) -> list[int]:
+    """A process and everything below it, as far as it is alive."""
+    members = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = task.read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the thread ended since it was listed: its children are another's now
+        for child in children:
+            members += family(int(child))
+    return members
+
+
+def family_cpu(pid: int) -> float:
+    """Seconds of user and system time of a process and everything below it, ended members included."""
+    return sum(cpu(member) for member in family(pid))
+
+
+def family_memory(pid: int) -> int:
+    """Bytes that a process and everything below it hold (PSS)."""
+    return sum(memory(member, "Pss") for member in family(pid))
+
+
+def started_at(pid: int) -> int | None:
+    """Ticks since the machine's start; None once it has ended. With the pid it names a process for good."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] == "Z" else int(fields[19])
+
+
+def kill_left(members: dict[int, int | None]) -> None:
+    """SIGKILL to those of a family, pids with `started_at`, that are still there."""
+    for pid, started in members.items():
+        if started is not None and started_at(pid) == started:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def cpu(pid: int) -> float:
+    """Seconds of a process and of the children it has waited for; 0 for one that has ended since it was listed."""
+    fields = _stat(pid)
+    # Whoever waited for one that has ended has its time.
+    return 0.0 if fields is None else sum(int(ticks) for ticks in fields[11:15]) / _TICK
+
+
+def own_cpu(pid: int) -> float:
+    """Seconds of a process alone, without its children."""
+    fields = _stat(pid)
+    return 0.0 if fields is None else sum(int(ticks) for ticks in fields[11:13]) / _TICK
+
+
+def memory(pid: int, kind: str) -> int:
+    """Bytes, `kind` being Pss or Rss; 0 for a process that has ended since it was listed."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = re.search(rf"^{kind}: +(\d+) kB", rollup, re.MULTILINE)
+    return 0 if found is None else 1024 * int(found.group(1))
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of proc(5) from the third, the state, on."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
