@@ -53,6 +53,23 @@ def test_a_group_answers_for_a_tool(store: str) -> None:
         of_bob.close()
 
 
+def test_what_came_of_a_call_in_a_crash_is_asked_of_its_approvers(store: str, tmp_path: Path) -> None:
+    keys = {name: _core.create_key(store, name, ALL, [])[1] for name in ("ada", "bob")}
+    with Served("playbook", store=store) as server:
+        ada, bob = (Api(server.url, api_key=key) for key in keys.values())
+        session_id, (asked,) = ada.asked("launch", str(tmp_path / "trace"))
+        ok(bob.resume(session_id, asked["interrupt_id"], YES))
+        (unknown,) = ada.wait(session_id)["interrupts"]
+        assert (unknown["type"], unknown["approvers"]) == ("unknown_outcome", ["bob"])
+        again = {"outcome": "not_done"}
+        refused = problem(ada.resume(session_id, unknown["interrupt_id"], again), 403)
+        assert refused["code"] == "not_an_approver"
+        ok(bob.resume(session_id, unknown["interrupt_id"], again))
+        assert result(ada.wait(session_id)) == "launched"
+        ada.close()
+        bob.close()
+
+
 def test_without_keys_it_does_not_start(store: str) -> None:
     refused = subprocess.run(
         [sys.executable, "-m", "hitl", "serve", f"{AGENTS}:playbook", "--store", store, "--prevent-self-approval"],

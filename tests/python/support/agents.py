@@ -113,6 +113,19 @@ async def _transfer(ledger: str, cents: int) -> str:
     return _write(ledger, f"transferred {cents}")
 
 
+async def launch(trace: str) -> Any:
+    """Bob alone may say yes; the process dies the first time."""
+    return await _launch(trace)
+
+
+@hitl.requires_approval(name="launch", approvers=["bob"])
+async def _launch(trace: str) -> str:
+    if not Path(trace).exists():
+        Path(trace).touch()
+        os._exit(3)
+    return "launched"
+
+
 def _write(ledger: str, text: str) -> str:
     with Path(ledger).open("a") as lines:
         lines.write(f"{text}\n")
@@ -228,6 +241,7 @@ PLAYS: dict[str, Play] = {
         transfer_by_hand,
         transfer_approved_by,
         transfer_gated,
+        launch,
         fail,
         fail_after_asking,
         hold,
