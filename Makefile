@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full demo wheel clean
+.PHONY: help setup test test-rust test-python test-full lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -59,6 +59,7 @@ lint-rust: $(VENV)/.tools
 	cargo fmt --check
 	$(IN_VENV) cargo clippy --locked --all-targets -- -D warnings
 	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features $(FAULTS) -- -D warnings
+	cargo bench --locked --no-default-features $(FAULTS) --profile dev --no-run
 	$(IN_VENV) python tools/check_licences.py
 
 lint-python: setup
@@ -88,6 +89,9 @@ bench: $(VENV)/.tools ## Build for speed and compare with others, in about ten m
 bench-full: $(VENV)/.tools ## The same at full size, about an hour; writes docs/performance.md
 	$(IN_VENV) maturin develop --locked --release $(if $(UV),--uv)
 	$(IN_VENV) python -m benchmarks --full --docs $(ARGS)
+
+bench-layers: ## Measure the layers of the core by themselves, each beside its limit
+	cargo bench --locked --no-default-features $(ARGS)
 
 demo: setup ## Serve the example agent on port 8000; chat with it: .venv/bin/hitl chat
 	$(IN_VENV) hitl serve examples.file_agent:agent

@@ -79,8 +79,8 @@ class Figures:
         limit = 0.0 if disk is None else 3 * disk + 1
         if answer is not None:
             listed.append(Goal("durable answer, acknowledged: 3 fsyncs and 1 ms", limit, "ms", answer))
-        # No client in Python can tell that.
-        listed.append(Goal("GET session, of what an empty route answers", 60, "%", None, True))
+        # That is not for a client in Python to measure: benches/http.rs does.
+        listed.append(Goal("GET session, of what an empty route answers (make bench-layers)", 60, "%", None, True))
         return listed
 
     def data(self) -> dict[str, dict[str, list[float]]]:

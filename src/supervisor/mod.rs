@@ -6,7 +6,7 @@
 //! ([`spawner`]). Whatever goes wrong with a worker ends its turns and nothing else.
 
 mod batch;
-mod channel;
+pub mod channel;
 mod control;
 pub(crate) mod frames;
 mod heartbeat;

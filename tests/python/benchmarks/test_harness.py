@@ -66,7 +66,7 @@ def test_a_server_by_itself_has_a_figure_for_every_goal(tmp_path: Path) -> None:
 
     assert results["goals"]
     assert [goal["what"] for goal in results["goals"] if goal["verdict"] == "not measured"] == [
-        "GET session, of what an empty route answers"
+        "GET session, of what an empty route answers (make bench-layers)"
     ]
 
 
