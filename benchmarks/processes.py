@@ -14,6 +14,7 @@ import ctypes
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -56,14 +57,24 @@ def started_at(pid: int) -> int | None:
     return None if fields is None or fields[0] == "Z" else int(fields[19])
 
 
-def kill_left(members: dict[int, int | None]) -> None:
-    """SIGKILL to those of a family, pids with `started_at`, that are still there."""
-    for pid, started in members.items():
-        if started is not None and started_at(pid) == started:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+def kill_left(members: dict[int, int | None], patience: float = 30.0) -> None:
+    """SIGKILL to those of a family, pids with `started_at`, that are still there, and wait until they are gone;
+    RuntimeError when one is not after `patience` seconds."""
+    left = _left(members)
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    deadline = time.monotonic() + patience
+    while left := _left(members):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"processes that do not end: {left}")
+        time.sleep(0.01)
+
+
+def _left(members: dict[int, int | None]) -> list[int]:
+    return [pid for pid, started in members.items() if started is not None and started_at(pid) == started]
 
 
 def cpu(pid: int) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 from urllib.parse import urlsplit
 
+from benchmarks.contenders.children import TO_STOP
 from benchmarks.contenders.host import serve, work
 from benchmarks.contenders.sessions import SessionServer
 
@@ -72,8 +74,11 @@ class Session:
 
     def _hear(self, process: Any) -> None:
         assert self.pipe is not None
-        while self.status != "idle":
-            told = self.pipe.recv()
+        while self.status in ("running", "interrupted"):
+            try:
+                told = self.pipe.recv()
+            except EOFError:
+                told = {"status": "error"}
             with self.changed:
                 if told["status"] == "interrupted":
                     self.interrupts[str(uuid.uuid4())] = told["payload"]
@@ -96,7 +101,8 @@ class Session:
         with self.changed:
             self.changed.wait_for(lambda: self.status != "running")
             asked = [{"interrupt_id": key, "payload": payload} for key, payload in self.interrupts.items()]
-            return {"status": self.status, "response": {"content": self.response}, "interrupts": asked, "error": None}
+            error = "the process of the turn has ended" if self.status == "error" else None
+            return {"status": self.status, "response": {"content": self.response}, "interrupts": asked, "error": error}
 
 
 SESSIONS: dict[str, Session] = {}
@@ -138,7 +144,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve_sessions() -> None:
-    """Serve on a free port, which is printed."""
+    """Serve on a free port, which is printed; SIGTERM ends the turns' processes too, and what they left in files."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     CONTEXT.set_forkserver_preload([__name__])
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     print(server.server_address[1], flush=True)
@@ -158,8 +165,12 @@ class Forkserver(SessionServer):
         self.url = f"http://127.0.0.1:{int(self._server.stdout.readline())}"
 
     def close(self) -> None:
-        self._server.kill()
-        self._server.wait()
+        self._server.terminate()
+        try:
+            self._server.wait(TO_STOP)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
 
 
 if __name__ == "__main__":
