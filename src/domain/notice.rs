@@ -21,6 +21,8 @@ use super::webhook::Webhook;
 
 /// How long one try is nobody else's, in seconds; longer than a try can take.
 pub const LEASE: f64 = 60.0;
+/// How long, at most, until a reminder that was put off is looked at again, in seconds.
+const LOOK_AGAIN: f64 = 3600.0;
 /// The longest pause between two reminders.
 const LONGEST_REMINDER: f64 = 24.0 * 3600.0;
 /// Pauses between tries in seconds, the last of which repeats: about ten minutes for as many tries.
@@ -288,12 +290,16 @@ impl Notice {
         }
     }
 
-    /// What becomes of a scheduled reminder whose time has come.
-    pub fn remind(self, interrupt: Option<&Interrupt>, now: Timestamp) -> Reminded {
+    /// What becomes of a scheduled reminder whose time has come. `is_suspended`: whether the turn of its interrupt is, so
+    /// that nobody can answer before it is taken up again.
+    pub fn remind(self, interrupt: Option<&Interrupt>, is_suspended: bool, now: Timestamp) -> Reminded {
+        let look_again = now.plus_seconds(LOOK_AGAIN);
         match interrupt.filter(|interrupt| interrupt.is_pending() && !interrupt.is_due(now)) {
             None => Reminded::Nothing,
+            Some(_) if is_suspended => Reminded::Later(Box::new(Self { due_at: Some(look_again), ..self })),
+            // Whoever put it off may take that back.
             Some(Interrupt { snoozed_until: Some(until), .. }) if *until > now => {
-                Reminded::Later(Box::new(Self { due_at: Some(*until), ..self }))
+                Reminded::Later(Box::new(Self { due_at: Some(look_again.min(*until)), ..self }))
             }
             Some(interrupt) => {
                 let body = interrupt_body(self.event, interrupt, self.id.reminder, now).to_string();
@@ -306,6 +312,12 @@ impl Notice {
                 }))
             }
         }
+    }
+
+    /// Scheme, host and port of the URL: whose server it is.
+    pub fn origin(&self) -> String {
+        // What is no URL is refused long before, and its own server if it ever gets here.
+        Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| url.origin().ascii_serialization())
     }
 
     /// The URL without what may be secret in it: no user, no query.
@@ -326,7 +338,7 @@ impl Notice {
 pub enum Reminded {
     /// Nobody waits any more.
     Nothing,
-    /// Somebody put the interrupt off: so is the reminder.
+    /// Somebody put the interrupt off, or nobody can answer it now: it is looked at again then.
     Later(Box<Notice>),
     /// It joins its lane.
     Told(Box<Notice>),

@@ -1,7 +1,8 @@
 //! A journal as people read it: what happened in a turn, one line an entry.
 //!
-//! Whoever may read a session's messages may read this, so it shows no more than they do: results of model and tool
-//! calls, and answers. What another step returned stays in the journal; of its error only the class is shown.
+//! Whoever may read a session's messages may read this, so it shows the same kind of thing: results of model and tool
+//! calls, of agents within the agent and of failed turns too, and answers. What another step returned stays in the
+//! journal; of its error only the class is shown.
 
 use serde::Serialize;
 use serde_json::Value;

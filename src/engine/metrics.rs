@@ -207,7 +207,13 @@ impl Engine {
         for (name, help, value) in gauges {
             metric(&mut text, name, help, "gauge", &[("", value as u64)]);
         }
-        metric(&mut text, "hitl_outbox_lag_seconds", "How long the first of them has waited.", "gauge", &[("", lag)]);
+        metric(
+            &mut text,
+            "hitl_outbox_lag_seconds",
+            "How long ago the event of the first of them was.",
+            "gauge",
+            &[("", lag)],
+        );
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
         for (name, help, counter) in [
@@ -245,7 +251,11 @@ impl Engine {
         self.write_decisions(&mut text);
         for (name, help, histogram) in [
             ("hitl_decision_seconds", "From the question to a person's decision.", &counters.times.decisions),
-            ("hitl_turn_work_seconds", "Time at work of turns that are over, without waits.", &counters.times.work),
+            (
+                "hitl_turn_work_seconds",
+                "Time at work of turns that ended or failed at a worker, without waits.",
+                &counters.times.work,
+            ),
             ("hitl_replay_seconds", "From a worker's getting a turn to its going on.", &counters.times.replays),
         ] {
             histogram.write(&mut text, name, help);

@@ -88,6 +88,8 @@ pub struct Engine {
     outbox: Arc<Outbox>,
     counters: Counters,
     pending: Pending,
+    /// Whoever searches, alone.
+    searching: tokio::sync::Mutex<()>,
     policies: Policies,
     keyring: Keyring,
     /// Why the turn of a run is at no worker any more.
@@ -142,6 +144,7 @@ impl Engine {
             outbox: Arc::default(),
             counters: Counters::default(),
             pending: Pending::default(),
+            searching: tokio::sync::Mutex::default(),
             policies: Policies::default(),
             keyring,
             run_over: OnceLock::new(),

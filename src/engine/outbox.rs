@@ -12,9 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::claims::STORE_PAUSE;
 use super::due::Alarm;
-use super::owed::in_lane;
+use super::owed::{Telling, in_lane};
 use super::webhooks::Webhooks;
-use super::{Engine, clock};
+use super::{Engine, clock, detached};
 use crate::domain::notice::{Notice, NoticeId, NoticeStatus, Reminded, Tries};
 use crate::domain::{Error, Timestamp};
 use crate::faults::{self, Point};
@@ -23,8 +23,8 @@ use crate::store::{StoreExt, Transaction};
 
 /// How many notices are sent at once.
 const AT_ONCE: u32 = 64;
-/// How many of them to one address: a receiver that hangs takes no more places from the others than these.
-const AT_ONE_ADDRESS: usize = 16;
+/// How many of them to one server: one that hangs takes no more places from the others than these.
+const TO_ONE_SERVER: usize = 16;
 /// How long tries at work may take to finish when the server stops; what comes of the others is unknown.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Outbox {
     alarm: Alarm,
     places: Arc<Semaphore>,
-    /// How many notices are being sent to an address.
+    /// How many notices are being sent to an origin.
     under_way: Mutex<HashMap<String, usize>>,
 }
 
@@ -50,7 +50,7 @@ impl Outbox {
         self.alarm.set(Timestamp::from_millis(0));
     }
 
-    /// The addresses that get nothing more for now.
+    /// The origins that get nothing more for now.
     fn busy(&self) -> Vec<String> {
         busy(&self.under_way())
     }
@@ -66,27 +66,27 @@ impl Outbox {
     }
 }
 
-/// Room to send one notice: one of all places, and one of those to its address.
+/// Room to send one notice: one of all places, and one of those to its origin.
 struct Place {
     outbox: Arc<Outbox>,
-    url: String,
+    origin: String,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Place {
-    fn new(outbox: &Arc<Outbox>, url: &str, permit: OwnedSemaphorePermit) -> Self {
-        *outbox.under_way().entry(url.to_owned()).or_default() += 1;
-        Self { outbox: Arc::clone(outbox), url: url.to_owned(), _permit: permit }
+    fn new(outbox: &Arc<Outbox>, origin: String, permit: OwnedSemaphorePermit) -> Self {
+        *outbox.under_way().entry(origin.clone()).or_default() += 1;
+        Self { outbox: Arc::clone(outbox), origin, _permit: permit }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut under_way = self.outbox.under_way();
-        if let Some(count) = under_way.get_mut(&self.url) {
+        if let Some(count) = under_way.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {
-                under_way.remove(&self.url);
+                under_way.remove(&self.origin);
             }
         }
     }
@@ -105,20 +105,25 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownNotice`], [`Error::NoticeNotFailed`].
-    pub async fn retry_notice(&self, id: &str) -> Result<Notice, Error> {
+    pub async fn retry_notice(self: &Arc<Self>, id: &str) -> Result<Notice, Error> {
         let unknown = Error::UnknownNotice(id.to_owned());
         let id: NoticeId = id.parse().map_err(|_| unknown.clone())?;
-        let retried = self.store.transact(move |tx| {
-            let notice = tx.notice(id)?.ok_or(unknown)?.retried()?;
-            let notice = in_lane(tx, notice, clock::now())?;
-            tx.update_notice(&notice)?;
-            faults::at(Point::OutboxRetryWritten);
+        let engine = Arc::clone(self);
+        // To its end, though the client may be gone: what is due has to be sent.
+        detached(async move {
+            let retried = engine.store.transact(move |tx| {
+                let notice = tx.notice(id)?.ok_or(unknown)?.retried()?;
+                let notice = in_lane(tx, notice, clock::now())?;
+                tx.update_notice(&notice)?;
+                faults::at(Point::OutboxRetryWritten);
+                Ok(notice)
+            });
+            let notice = retried.await?;
+            faults::at(Point::OutboxRetryCommitted);
+            engine.outbox.ring();
             Ok(notice)
-        });
-        let notice = retried.await?;
-        faults::at(Point::OutboxRetryCommitted);
-        self.outbox.ring();
-        Ok(notice)
+        })
+        .await
     }
 
     /// Sends what is due until the server stops.
@@ -163,7 +168,7 @@ impl Engine {
     /// Begins to send what is due, and tells when the next notice is.
     async fn send_due(self: &Arc<Self>, webhooks: &Arc<Webhooks>) -> Result<Option<Timestamp>, Error> {
         loop {
-            // An address that becomes free rings.
+            // An origin that becomes free rings.
             let busy = self.outbox.busy();
             let next = self.store.query(move |reader| reader.next_notice_at(&busy)).await?;
             if next.is_none_or(|next| next > clock::now()) {
@@ -173,11 +178,11 @@ impl Engine {
             // Nobody else takes any.
             permits.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
             let room = Room { places: permits.len(), under_way: self.outbox.under_way().clone() };
-            let remind_after = self.settings.remind_after;
-            let leased = self.store.transact(move |tx| lease(tx, room, remind_after, clock::now())).await?;
+            let telling = Arc::clone(&self.telling);
+            let leased = self.store.transact(move |tx| lease(tx, room, &telling, clock::now())).await?;
             faults::at(Point::OutboxLeaseCommitted);
             for (notice, permit) in leased.into_iter().zip(permits) {
-                let place = Place::new(&self.outbox, &notice.url, permit);
+                let place = Place::new(&self.outbox, notice.origin(), permit);
                 tokio::spawn(Arc::clone(self).deliver(Arc::clone(webhooks), notice, place));
             }
         }
@@ -219,10 +224,10 @@ impl Engine {
 }
 
 fn busy(under_way: &HashMap<String, usize>) -> Vec<String> {
-    under_way.iter().filter(|(_, count)| **count >= AT_ONE_ADDRESS).map(|(url, _)| url.clone()).collect()
+    under_way.iter().filter(|(_, count)| **count >= TO_ONE_SERVER).map(|(origin, _)| origin.clone()).collect()
 }
 
-/// How much can be sent, and what is being sent to each address.
+/// How much can be sent, and what is being sent to each origin.
 struct Room {
     places: usize,
     under_way: HashMap<String, usize>,
@@ -233,10 +238,10 @@ impl Room {
         busy(&self.under_way)
     }
 
-    /// Takes a place, where there is one for this address.
-    fn take(&mut self, url: &str) -> bool {
-        let count = self.under_way.entry(url.to_owned()).or_default();
-        let is_free = *count < AT_ONE_ADDRESS;
+    /// Takes a place, where there is one for this origin.
+    fn take(&mut self, origin: String) -> bool {
+        let count = self.under_way.entry(origin).or_default();
+        let is_free = *count < TO_ONE_SERVER;
         *count += usize::from(is_free);
         is_free
     }
@@ -244,14 +249,14 @@ impl Room {
 
 /// Takes what is due, as far as there is room: notices to be sent, which are leased. Reminders whose time has come join
 /// their lanes, or are dropped.
-fn lease(tx: &mut dyn Transaction, mut room: Room, remind_after: f64, now: Timestamp) -> Result<Vec<Notice>, Error> {
+fn lease(tx: &mut dyn Transaction, mut room: Room, telling: &Telling, now: Timestamp) -> Result<Vec<Notice>, Error> {
     let mut leased = Vec::new();
     for notice in tx.due_notices(now, &room.busy(), room.places)? {
         if notice.status == NoticeStatus::Scheduled {
-            remind(tx, notice, remind_after, now)?;
+            remind(tx, notice, telling, now)?;
             continue;
         }
-        if !room.take(&notice.url) {
+        if !room.take(notice.origin()) {
             continue;
         }
         let notice = notice.leased(now);
@@ -262,20 +267,29 @@ fn lease(tx: &mut dyn Transaction, mut room: Room, remind_after: f64, now: Times
     Ok(leased)
 }
 
-fn remind(tx: &mut dyn Transaction, scheduled: Notice, remind_after: f64, now: Timestamp) -> Result<(), Error> {
+fn remind(tx: &mut dyn Transaction, scheduled: Notice, telling: &Telling, now: Timestamp) -> Result<(), Error> {
     // It goes behind everything that has been written since it was scheduled.
     tx.delete_notice(scheduled.id)?;
-    let interrupt = match scheduled.interrupt_id {
-        Some(id) => tx.interrupt(id)?,
-        None => None,
+    let session = tx.session(scheduled.session_id)?;
+    let interrupt = match (scheduled.interrupt_id, &session) {
+        (Some(id), Some(session)) => tx.interrupt(id)?.map(|interrupt| (interrupt, session)),
+        _ => None,
     };
-    match scheduled.remind(interrupt.as_ref(), now) {
-        Reminded::Told(told) if remind_after > 0.0 => {
+    // The operator may want no reminders any more, or none at this address.
+    let wanted = match &interrupt {
+        Some((interrupt, session)) if telling.remind_after > 0.0 => {
+            telling.hears_of_it(tx, session, interrupt.turn_id, &scheduled.url)?
+        }
+        _ => false,
+    };
+    let is_suspended = session.as_ref().is_some_and(|session| session.retry().is_some());
+    match scheduled.remind(interrupt.as_ref().map(|(interrupt, _)| interrupt), is_suspended, now) {
+        Reminded::Told(told) if wanted => {
             let told = in_lane(tx, *told, now)?;
             tx.insert_notice(&told)?;
-            tx.insert_notice(&told.reminder(remind_after, now))?;
+            tx.insert_notice(&told.reminder(telling.remind_after, now))?;
         }
-        Reminded::Later(later) if remind_after > 0.0 => tx.insert_notice(&later)?,
+        Reminded::Later(later) if wanted => tx.insert_notice(&later)?,
         Reminded::Told(_) | Reminded::Later(_) | Reminded::Nothing => {}
     }
     faults::at(Point::OutboxRemindWritten);

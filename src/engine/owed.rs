@@ -24,6 +24,15 @@ pub struct Telling {
     pub remind_after: f64,
 }
 
+impl Telling {
+    /// Whether somebody still wants to be told at `url` of what a turn asks.
+    pub fn hears_of_it(&self, tx: &dyn Transaction, session: &Session, turn: TurnId, url: &str) -> Result<bool, Error> {
+        let of_message = tx.webhook_of_turn(turn)?;
+        let webhooks = of_message.iter().chain(&session.webhook).chain(&self.webhooks);
+        Ok(Webhook::told_of(EventName::CREATED, webhooks).iter().any(|webhook| webhook.url == url))
+    }
+}
+
 /// What is owed after a commit; empty for a change that nobody needs to hear of.
 #[derive(Debug)]
 pub struct Owed {
@@ -167,8 +176,8 @@ impl Owed {
 
 /// A notice that becomes pending: due where nothing of its lane is.
 pub(super) fn in_lane(tx: &dyn Transaction, notice: Notice, now: Timestamp) -> Result<Notice, Error> {
-    let is_first = tx.first_pending_notice(notice.session_id, &notice.url)?.is_none();
-    Ok(if is_first { notice.first_in_lane(now) } else { notice })
+    let waits = tx.has_pending_notice(notice.session_id, &notice.url)?;
+    Ok(if waits { notice } else { notice.first_in_lane(now) })
 }
 
 /// What a webhook is told of a session: nulls are left out (CONTRACT section 1).

@@ -228,7 +228,7 @@ impl Engine {
         if is_new {
             state.expire(now);
             insert(tx, &state, &self.settings.agent, now)?;
-            record_imported(tx, &state, now)?;
+            record_imported(tx, &owed, &state, now)?;
         } else {
             for expired in tx.pending(state.session)?.iter().filter_map(|pending| pending.expire(now)) {
                 let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
@@ -392,11 +392,14 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
 }
 
 /// What a run brings along was asked and decided elsewhere, and counts here from now on.
-pub(super) fn record_imported(tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<(), Error> {
-    for interrupt in &state.interrupts {
-        tx.append_audit(Deed::of(interrupt).with("imported", true), now)?;
-    }
-    Ok(())
+pub(super) fn record_imported(
+    tx: &mut dyn Transaction,
+    owed: &Owed,
+    state: &RunState,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let deeds = state.interrupts.iter().map(|interrupt| Deed::of(interrupt).with("imported", true));
+    deeds.into_iter().try_for_each(|deed| owed.record(tx, deed, now))
 }
 
 impl RunOutcome {

@@ -196,6 +196,11 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn interrupts(&self, query: InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        // A search may look at every row: one at a time, so that it leaves the other readers to everybody else.
+        let _searching = match query.says {
+            Some(_) => Some(self.searching.lock().await),
+            None => None,
+        };
         let mut page = self.store.query(move |reader| reader.interrupts(&query)).await?;
         let now = clock::now();
         page.items = page.items.into_iter().map(|interrupt| interrupt.as_of(now)).collect();

@@ -13,6 +13,7 @@ use super::runs::{export, insert, record_imported};
 use super::sessions::{check_room, view};
 use super::view::SessionView;
 use super::{Engine, clock, detached};
+use crate::domain::access::Actor;
 use crate::domain::journal::Entry;
 use crate::domain::run_state::RunState;
 use crate::domain::{Error, SessionId, Timestamp};
@@ -37,12 +38,12 @@ impl Engine {
         state.ok_or(Error::NothingToExport)?.write_signed(self.state_key())
     }
 
-    /// Takes in the state of a run: a new session, under the id that it had.
+    /// Takes in the state of a run for `actor`: a new session, under the id that it had.
     ///
     /// # Errors
     /// [`Error::ImportDisabled`], [`Error::RunStateNewer`], [`Error::RunStateInvalid`], [`Error::SessionExists`],
     /// [`Error::TooManySessions`], [`Error::ShuttingDown`].
-    pub async fn import_run(self: &Arc<Self>, document: Value) -> Result<SessionView, Error> {
+    pub async fn import_run(self: &Arc<Self>, document: Value, actor: Actor) -> Result<SessionView, Error> {
         if !self.settings.allow_import {
             return Err(Error::ImportDisabled);
         }
@@ -53,7 +54,7 @@ impl Engine {
         let state = if is_ours { state } else { state.disbelieved() };
         tracing::info!(session = %state.session, believed = is_ours, "a run is imported");
         let engine = Arc::clone(self);
-        let imported = self.store.transact(move |tx| engine.write_import(tx, state));
+        let imported = self.store.transact(move |tx| engine.write_import(tx, state, &actor));
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, owed } = imported.await?;
@@ -68,20 +69,20 @@ impl Engine {
         .await
     }
 
-    fn write_import(&self, tx: &mut dyn Transaction, state: RunState) -> Result<Imported, Error> {
+    fn write_import(&self, tx: &mut dyn Transaction, state: RunState, actor: &Actor) -> Result<Imported, Error> {
         let now = clock::now();
         if tx.session(state.session)?.is_some() {
             return Err(Error::SessionExists);
         }
         check_room(tx, self.settings.max_sessions)?;
         insert(tx, &state, &self.settings.agent, now)?;
-        let mut owed = self.owed();
+        let mut owed = self.owed_by(actor);
         owed.woken.push(state.session);
         let session = tx.session(state.session)?.ok_or(Error::SessionNotFound)?;
         for asked in state.pending() {
             owed.tell_interrupt(tx, &session, asked, now)?;
         }
-        record_imported(tx, &state, now)?;
+        record_imported(tx, &owed, &state, now)?;
         owed.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
         let woken = match state.journal.last().map(|last| &last.entry) {

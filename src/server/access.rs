@@ -3,7 +3,8 @@
 use axum::http::Method;
 
 use super::ui;
-use crate::domain::access::Scope;
+use crate::domain::Error;
+use crate::domain::access::{Actor, Scope};
 
 /// What a request has to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/sessions/{session_id}/messages", SEND),
     ("POST", "/sessions/{session_id}/resume", ANSWER),
     ("POST", "/sessions/{session_id}/retry", SEND),
-    ("GET", "/sessions/{session_id}/run-state", READ),
+    ("GET", "/sessions/{session_id}/run-state", ADMIN),
     ("POST", "/sign-in", Need::Nothing),
     ("POST", "/sign-out", Need::Key),
     ("GET", "/webhooks", ADMIN),
@@ -76,6 +77,14 @@ pub fn need(method: &Method, route: Option<&str>) -> Need {
     }
     let listed = ROUTES.iter().find(|(its_method, path, _)| *its_method == method && *path == route);
     listed.map_or(ADMIN, |(_, _, need)| *need)
+}
+
+/// Who names a webhook in a message or a session has it told what may otherwise only be read.
+///
+/// # Errors
+/// [`Error::MissingScope`].
+pub fn may_tell(actor: &Actor, names_webhook: bool) -> Result<(), Error> {
+    if names_webhook && !actor.may(Scope::Read) { Err(Error::MissingScope(Scope::Read)) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Method};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use super::error::ServerError;
-use super::limits::Buckets;
+use super::limits::{Buckets, network};
 use super::settings::{ApiKey, HttpSettings};
 use crate::domain::Error;
 use crate::domain::access::{Actor, Digest, Scopes, digest};
@@ -30,7 +30,8 @@ pub struct Gate {
     wrong: Buckets<Option<IpAddr>>,
     /// Each sign-in is written, so that right ones are counted too.
     sign_ins: Buckets<Option<IpAddr>>,
-    /// Which keys have been right from which address. Whoever guesses keys from there does not shut these out.
+    /// Which keys of the settings have been right from which address. Whoever guesses keys from there does not shut these
+    /// out.
     right: Mutex<HashSet<(Option<IpAddr>, Digest)>>,
 }
 
@@ -46,6 +47,13 @@ enum Credentials {
     Key(Digest),
     /// A cookie, by its digest.
     Cookie(Digest),
+}
+
+/// Whose a key is.
+enum Found {
+    Nobody,
+    OfStore(Actor),
+    OfSettings(Actor),
 }
 
 /// With what a request was let in, for what goes on after that. Put into requests; a handler takes it out.
@@ -137,37 +145,46 @@ impl Gate {
     /// # Errors
     /// Those of [`Gate::holder`]; [`ServerError::RateLimited`] after too many sign-ins.
     pub fn sign_in(&self, engine: &Engine, key: Digest, address: Option<IpAddr>) -> Result<Actor, ServerError> {
-        self.sign_ins.take(address, Instant::now()).map_err(ServerError::RateLimited)?;
+        self.sign_ins.take(network(address), Instant::now()).map_err(ServerError::RateLimited)?;
         self.holder(engine, key, address)
     }
 
     /// Whose key this is, shown from `address`.
     ///
     /// # Errors
-    /// [`ServerError::Unauthorized`]; [`ServerError::RateLimited`] after too many wrong ones, for right ones too: nobody
-    /// who guesses gets to know.
+    /// [`ServerError::Unauthorized`]; [`ServerError::RateLimited`] after too many wrong ones, for right ones of the settings
+    /// too: a person may have chosen those, and nobody who guesses gets to know. Those of the store are 32 random bytes,
+    /// which nobody guesses.
     pub fn holder(&self, engine: &Engine, key: Digest, address: Option<IpAddr>) -> Result<Actor, ServerError> {
-        let now = Instant::now();
-        let found = self.find(engine, &key);
-        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(actor) = found else {
-            right.remove(&(address, key));
-            return Err(self
-                .wrong
-                .take(address, now)
-                .map_or_else(ServerError::RateLimited, |()| ServerError::Unauthorized));
-        };
-        if !right.contains(&(address, key)) {
-            self.wrong.look(&address, now).map_err(ServerError::RateLimited)?;
-            if right.len() >= MANY {
-                right.clear();
+        let (now, whence) = (Instant::now(), network(address));
+        match self.look_up(engine, &key) {
+            Found::Nobody => {
+                let counted = self.wrong.take(whence, now);
+                Err(counted.map_or_else(ServerError::RateLimited, |()| ServerError::Unauthorized))
             }
-            right.insert((address, key));
+            Found::OfStore(actor) => Ok(actor.at(address)),
+            Found::OfSettings(actor) => {
+                let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+                if !right.contains(&(whence, key)) {
+                    self.wrong.look(&whence, now).map_err(ServerError::RateLimited)?;
+                    if right.len() >= MANY {
+                        right.clear();
+                    }
+                    right.insert((whence, key));
+                }
+                Ok(actor.at(address))
+            }
         }
-        Ok(actor.at(address))
     }
 
     fn find(&self, engine: &Engine, key: &Digest) -> Option<Actor> {
+        match self.look_up(engine, key) {
+            Found::Nobody => None,
+            Found::OfStore(actor) | Found::OfSettings(actor) => Some(actor),
+        }
+    }
+
+    fn look_up(&self, engine: &Engine, key: &Digest) -> Found {
         // All keys are looked at, whichever fits: 0 is none, n is the n-th. Digests of equal length are compared, so that
         // neither content nor length of a key shows in the time it takes.
         let mut found = 0_u32;
@@ -176,7 +193,11 @@ impl Gate {
         }
         let stored = engine.known().holder(key);
         let of_settings = (found as usize).checked_sub(1).and_then(|index| self.settings.get(index));
-        of_settings.map(|(actor, _)| actor.clone()).or(stored)
+        match (of_settings, stored) {
+            (Some((actor, _)), _) => Found::OfSettings(actor.clone()),
+            (None, Some(actor)) => Found::OfStore(actor),
+            (None, None) => Found::Nobody,
+        }
     }
 }
 
@@ -210,13 +231,12 @@ pub fn cookie(headers: &HeaderMap) -> Option<&str> {
 /// machine is the same site to `SameSite`, and somebody else's page.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
-    match headers.get(ORIGIN) {
-        Some(_) => {
-            let origin = text(ORIGIN).and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-            origin.zip(text(HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
-        }
-        None => headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin"),
+    // A proxy may have rewritten the host; what the browser makes of its own two addresses no page can write.
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "same-origin";
     }
+    let origin = text(ORIGIN).and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    origin.zip(text(HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Pass {
@@ -288,7 +308,8 @@ mod tests {
             (vec![host, ("origin", "http://hitl.example:3000")], false),
             (vec![host, ("origin", "http://hitl.example")], false),
             (vec![host, ("origin", "null")], false),
-            (vec![host, ("origin", "http://hitl.example:3000"), ("sec-fetch-site", "same-origin")], false),
+            (vec![host, ("origin", "http://hitl.example:3000"), ("sec-fetch-site", "same-origin")], true),
+            (vec![host, ("origin", "http://hitl.example:8000"), ("sec-fetch-site", "cross-site")], false),
             (vec![host, ("sec-fetch-site", "same-origin")], true),
             (vec![host, ("sec-fetch-site", "same-site")], false),
             (vec![host, ("sec-fetch-site", "none")], false),

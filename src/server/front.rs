@@ -16,6 +16,7 @@ use super::access::{Need, need};
 use super::app::{App, Asking};
 use super::auth::Peer;
 use super::error::ServerError;
+use super::limits::network;
 use super::pass::Admitted;
 use super::telemetry::LongPoll;
 use crate::domain::Error;
@@ -61,7 +62,7 @@ fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<(
     let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);
     let (actor, pass) = app.gate.actor(&app.engine, request.method(), request.headers(), address)?;
     if let Some(rates) = &app.rates {
-        let asking = actor.name.clone().map_or(Asking::Address(address), Asking::Key);
+        let asking = actor.name.clone().map_or(Asking::Address(network(address)), Asking::Key);
         rates.take(asking, Instant::now()).map_err(ServerError::RateLimited)?;
     }
     if let Need::Scope(scope) = need

@@ -12,6 +12,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::access::may_tell;
 use super::app::{App, Shared};
 use super::body::read_json;
 use super::error::ServerError;
@@ -73,6 +74,7 @@ async fn send_message(
     let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &body)?;
     let (message, webhook) = read_message(body)?;
+    may_tell(&actor, webhook.is_some())?;
     app.engine.send_message(id, message, webhook, key, &actor).await?;
     let taken = SessionStatus { session_id: id, status: Status::Running };
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())

@@ -13,6 +13,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::access::may_tell;
 use super::app::{App, Shared};
 use super::auth::Pass;
 use super::body::read_json;
@@ -74,7 +75,7 @@ async fn create_session(
 ) -> Result<Response, ServerError> {
     let (new, run) = read_new(&app, &actor, &headers, body, true).await?;
     Ok(created(match run {
-        Some(run) => app.engine.import_run(run).await?,
+        Some(run) => app.engine.import_run(run, actor).await?,
         None => app.engine.create_session(new).await?,
     }))
 }
@@ -262,6 +263,7 @@ async fn read_new(
     if (rules.is_some() || run.is_some()) && !actor.may(Scope::Admin) {
         return Err(Error::MissingScope(Scope::Admin).into());
     }
+    may_tell(actor, webhook.is_some())?;
     let (at_state, at_rules) = (At::Member(&At::Body, "state"), At::Member(&At::Body, "rules"));
     let at_run = At::Member(&At::Body, "run_state");
     match &run {

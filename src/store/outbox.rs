@@ -22,16 +22,21 @@ pub trait OutboxReader {
     /// One notice.
     fn notice(&self, id: NoticeId) -> Result<Option<Notice>, Error>;
 
-    /// Notices over all sessions, newest first.
+    /// Notices over all sessions, newest first; without their tokens and bodies, which may be large.
     fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error>;
+
+    /// Whether a notice of a session to an address is pending: whether their lane is not empty.
+    fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error>;
 
     /// The first pending notice of a session to an address: the head of their lane.
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error>;
 
-    /// Up to `limit` notices whose time has come at `now`, earliest first, without those to the addresses `except`.
+    /// Up to `limit` notices whose time has come at `now`, earliest first, without those to the origins `except`
+    /// ([`Notice::origin`]).
     fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error>;
 
-    /// When the next notice is due, without those to the addresses `except`.
+    /// When the next notice is due, without those to the origins `except`
+    /// ([`Notice::origin`]).
     fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error>;
 
     /// What is pending.

@@ -59,9 +59,10 @@ impl Interrupt {
         }
     }
 
-    /// Whose it is, and until when.
+    /// Whose it is, and until when. Nobody's once its own time is over, which nobody can hold up.
     pub fn claimant(&self, now: Timestamp) -> Option<(&str, Timestamp)> {
-        let until = self.claimed_until.filter(|until| now < *until && self.is_pending())?;
+        let is_open = self.is_pending() && !self.is_due(now);
+        let until = self.claimed_until.filter(|until| now < *until && is_open)?;
         Some((self.claimed_by.as_deref()?, until))
     }
 
@@ -124,6 +125,12 @@ mod tests {
         assert_eq!(claimed().check_claim(Some("ada"), at(309)), Ok(()));
         let theirs = claimed().claim("bob", 60.0, at(310)).unwrap();
         assert_eq!(theirs.claimant(at(311)), Some(("bob", at(370))));
+    }
+
+    #[test]
+    fn a_claim_holds_nobody_up_who_comes_too_late_anyway() {
+        let late = asked().claim("ada", 3000.0, at(10)).unwrap();
+        assert_eq!(late.check_claim(Some("bob"), at(1000)), Ok(()), "it has expired, which is what bob is to hear");
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn reminders_come_after_twice_as_long_each_time_up_to_a_day() {
 fn a_reminder_says_the_same_again_and_that_it_is_one() {
     let asked = interrupt(None);
     let scheduled = notice(EventName::CREATED).reminder(60.0, at(0.0));
-    let Reminded::Told(told) = scheduled.remind(Some(&asked), at(60.0)) else { panic!("nobody was told") };
+    let Reminded::Told(told) = scheduled.remind(Some(&asked), false, at(60.0)) else { panic!("nobody was told") };
     assert_eq!((told.status, told.due_at), (NoticeStatus::Pending, None));
     let body: Value = serde_json::from_str(told.body.as_deref().unwrap()).unwrap();
     let expected = json!({"type": "interrupt.created", "timestamp": at(60.0), "data": asked, "reminder": 1});
@@ -155,9 +155,37 @@ fn a_reminder_says_the_same_again_and_that_it_is_one() {
 fn what_is_put_off_is_not_told_again_before_that_is_over() {
     let scheduled = notice(EventName::CREATED).reminder(60.0, at(0.0));
     let snoozed = Interrupt { snoozed_until: Some(at(100.0)), ..interrupt(None) };
-    let Reminded::Later(later) = scheduled.clone().remind(Some(&snoozed), at(60.0)) else { panic!("it was told") };
+    let Reminded::Later(later) = scheduled.clone().remind(Some(&snoozed), false, at(60.0)) else {
+        panic!("it was told")
+    };
     assert_eq!(*later, Notice { due_at: Some(at(100.0)), ..scheduled });
-    assert!(matches!(later.remind(Some(&snoozed), at(100.0)), Reminded::Told(_)));
+    assert!(matches!(later.remind(Some(&snoozed), false, at(100.0)), Reminded::Told(_)));
+}
+
+#[test]
+fn what_was_put_off_for_long_is_looked_at_again_before() {
+    let scheduled = notice(EventName::CREATED).reminder(60.0, at(0.0));
+    let snoozed = Interrupt { snoozed_until: Some(at(1e6)), ..interrupt(None) };
+    let Reminded::Later(later) = scheduled.clone().remind(Some(&snoozed), false, at(60.0)) else {
+        panic!("it was told")
+    };
+    assert_eq!(*later, Notice { due_at: Some(at(3660.0)), ..scheduled });
+    assert!(matches!(later.remind(Some(&interrupt(None)), false, at(3660.0)), Reminded::Told(_)));
+}
+
+#[test]
+fn nobody_is_reminded_of_what_cannot_be_answered_now() {
+    let scheduled = notice(EventName::CREATED).reminder(60.0, at(0.0));
+    let asked = interrupt(None);
+    let Reminded::Later(later) = scheduled.remind(Some(&asked), true, at(60.0)) else { panic!("it was told") };
+    assert!(matches!(later.remind(Some(&asked), false, at(3660.0)), Reminded::Told(_)));
+}
+
+#[test]
+fn a_server_is_known_by_its_origin() {
+    let origin = |url: &str| Notice { url: url.to_owned(), ..notice(IDLE) }.origin();
+    assert_eq!(origin("https://user:secret@EXAMPLE.com/a?b"), "https://example.com");
+    assert_eq!(origin("http://example.com:8080"), "http://example.com:8080");
 }
 
 #[test]
@@ -166,7 +194,7 @@ fn nobody_is_reminded_of_what_is_settled_or_gone() {
     let cancelled = interrupt(None).cancel(at(1.0)).unwrap();
     let over = interrupt(Some(30.0));
     for interrupt in [None, Some(&cancelled), Some(&over)] {
-        assert_eq!(scheduled.clone().remind(interrupt, at(60.0)), Reminded::Nothing);
+        assert_eq!(scheduled.clone().remind(interrupt, false, at(60.0)), Reminded::Nothing);
     }
 }
 

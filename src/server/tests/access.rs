@@ -61,7 +61,7 @@ fn wanted(method: &Method, path: &str) -> Option<&'static [Scope]> {
         None
     } else if ["/docs", "/openapi.json", "/health", "/me", "/sign-out"].contains(&path) {
         Some(&Scope::ALL)
-    } else if part("keys") || part("audit") || part("webhooks") {
+    } else if part("keys") || part("audit") || part("webhooks") || part("run-state") {
         Some(&[Scope::Admin])
     } else if method == Method::GET {
         Some(&[Scope::Read, Scope::Admin])
@@ -127,6 +127,26 @@ async fn each_scope_against_each_route() {
         }
     }
     assert!(ROUTES.iter().any(|(_, _, need)| *need == Need::Nothing));
+}
+
+#[tokio::test]
+async fn a_webhook_is_for_who_may_read_what_it_is_told() {
+    let client = Client::new().await;
+    let webhook = json!({"url": "https://example.com/hook"});
+    for (scopes, name, may) in [(&[Scope::Send][..], "teller", false), (&[Scope::Send, Scope::Read], "both", true)] {
+        let secret = key(&client, name, scopes).await;
+        let body = json!({"webhook": webhook});
+        let created = as_key(&client, &secret, Method::POST, "/sessions", Some(&body)).await;
+        let session = as_key(&client, &secret, Method::POST, "/sessions", None).await.json();
+        let path = format!("/sessions/{}/messages", session["session_id"].as_str().unwrap());
+        let body = json!({"content": "hello", "webhook": webhook});
+        let sent = as_key(&client, &secret, Method::POST, &path, Some(&body)).await;
+        if may {
+            assert_eq!((created.status.as_u16(), sent.status.as_u16()), (201, 202));
+        } else {
+            assert_eq!([created.code(), sent.code()], ["missing_scope", "missing_scope"]);
+        }
+    }
 }
 
 #[tokio::test]

@@ -47,6 +47,20 @@ async fn whoever_guesses_keys_is_slowed_down_and_shuts_nobody_out() {
 }
 
 #[tokio::test]
+async fn who_has_a_key_that_nobody_guesses_is_never_shut_out() {
+    let client = patient(None).await;
+    let made = json!({"name": "carol", "scopes": ["read"]});
+    let made = as_key(&client, "ada-key", Method::POST, "/keys", Some(&made)).await;
+    let secret = made.json()["key"].as_str().unwrap().to_owned();
+    let guesser = [192, 0, 2, 1];
+    for _ in 0..25 {
+        from(&client, guesser, "guess").await;
+    }
+    assert_eq!(from(&client, guesser, "guess").await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(from(&client, guesser, &secret).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn signing_in_with_wrong_keys_counts_too() {
     let client = patient(None).await;
     for _ in 0..20 {

@@ -229,6 +229,7 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
         seen.push(format!("{:?}", reader.notice(notice(id, 0).id)?));
         seen.push(format!("{:?}", reader.first_pending_notice(session_id(id), &notice(id, 0).url)?));
+        seen.push(format!("{:?}", reader.has_pending_notice(session_id(id), &notice(id, 0).url)?));
         seen.push(format!("{:?}", reader.webhook_of_turn(turn_id(id))?));
         seen.push(format!("{:?}", reader.reply("scope", &id.to_string())?));
         seen.push(format!("{:?}", reader.events_after(1, Some(session_id(id)), 3)?));

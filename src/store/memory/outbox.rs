@@ -29,7 +29,12 @@ impl OutboxReader for State {
                 && query.session_id.is_none_or(|session| notice.session_id == session)
         });
         let found = page(rows, query.limit);
-        Ok(Page { items: found.items.into_iter().cloned().collect(), next: found.next })
+        let listed = |notice: &Notice| Notice { token: None, body: None, ..notice.clone() };
+        Ok(Page { items: found.items.into_iter().map(listed).collect(), next: found.next })
+    }
+
+    fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
+        Ok(self.pending_notices().any(|notice| notice.session_id == session && notice.url == url))
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
@@ -37,14 +42,14 @@ impl OutboxReader for State {
     }
 
     fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
-        let is_due = |notice: &&Notice| notice.due_at.is_some_and(|at| at <= now) && !except.contains(&notice.url);
+        let is_due = |notice: &&Notice| notice.due_at.is_some_and(|at| at <= now) && !except.contains(&notice.origin());
         let mut due: Vec<&Notice> = self.notices.values().filter(is_due).collect();
         due.sort_by_key(|notice| notice.due_at);
         Ok(due.into_iter().take(limit).cloned().collect())
     }
 
     fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        let others = self.notices.values().filter(|notice| !except.contains(&notice.url));
+        let others = self.notices.values().filter(|notice| !except.contains(&notice.origin()));
         Ok(others.filter_map(|notice| notice.due_at).min())
     }
 
@@ -121,6 +126,10 @@ impl OutboxReader for MemoryTransaction<'_> {
 
     fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error> {
         self.state.notices(query)
+    }
+
+    fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
+        self.state.has_pending_notice(session, url)
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {

@@ -36,6 +36,7 @@ impl Handle<'_> {
                 notice.attempts,
                 notice.last_error,
                 notice.settled_at.map(Timestamp::millis),
+                notice.origin(),
             ],
         )
     }
@@ -53,6 +54,11 @@ impl OutboxReader for Handle<'_> {
 
     fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error> {
         self.page("outbox", &filter(query), query.limit, notice)
+    }
+
+    fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
+        let params = params![session.0.as_bytes(), url];
+        Ok(self.one("outbox", sql!("outbox/has_pending"), params, |cells| cells.plain())?.unwrap_or_default())
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
@@ -112,7 +118,7 @@ impl OutboxWriter for Handle<'_> {
 }
 
 fn filter(query: &NoticeQuery) -> Filter {
-    let mut filter = Filter::new(sql!("outbox/select"), "ORDER BY seq DESC");
+    let mut filter = Filter::new(sql!("outbox/list"), "ORDER BY seq DESC");
     if let Some(status) = query.status {
         filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
     }
@@ -131,7 +137,7 @@ pub(super) fn notices_sql(query: &NoticeQuery) -> String {
     filter(query).sql(query.limit)
 }
 
-/// A row of `outbox/select.sql`: its place in order, and the notice.
+/// A row of `outbox/select.sql` or `outbox/list.sql`: its place in order, and the notice.
 fn notice(cells: &mut Cells<'_, '_>) -> Result<(u64, Notice), Error> {
     let seq = cells.number()?;
     let id = NoticeId { event: cells.uuid()?, reminder: cells.plain()? };

@@ -16,6 +16,7 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_of_session ON audit (session) WHERE session IS NOT NULL;
 CREATE INDEX audit_of_interrupt ON audit (interrupt) WHERE interrupt IS NOT NULL;
+CREATE INDEX audit_of_actor ON audit (actor) WHERE actor IS NOT NULL;
 
 CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN
     SELECT RAISE(ABORT, 'rows of the audit are never changed');

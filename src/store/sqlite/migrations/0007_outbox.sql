@@ -13,6 +13,8 @@ CREATE TABLE outbox (
     interrupt  BLOB,
     event      TEXT NOT NULL,
     url        TEXT NOT NULL,
+    -- scheme, host and port of the url
+    origin     TEXT NOT NULL,
     token      TEXT,
     -- the exact JSON; NULL for a scheduled reminder, and once it is delivered
     body       TEXT,

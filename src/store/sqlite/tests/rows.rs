@@ -124,6 +124,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
     let of_one_session =
         AuditQuery { session_id: Some(session_id(1)), cursor: Some(3), limit: 10, ..AuditQuery::default() };
     let of_interrupt = AuditQuery { interrupt_id: Some(interrupt_id(1)), limit: 10, ..AuditQuery::default() };
+    let of_actor = AuditQuery { actor: Some("ada".to_owned()), limit: 10, ..AuditQuery::default() };
     let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
     let outbox = include_str!("../sql/outbox/select.sql");
     let failed = NoticeQuery { status: Some(NoticeStatus::Failed), limit: 10, ..NoticeQuery::default() };
@@ -136,6 +137,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (sessions_sql(&idle), "sessions_by_status"),
         (audit_sql(&of_one_session), "audit_of_session"),
         (audit_sql(&of_interrupt), "audit_of_interrupt"),
+        (audit_sql(&of_actor), "audit_of_actor"),
         (include_str!("../sql/audit/has_seen.sql").to_owned(), "audit_of_interrupt"),
         (include_str!("../sql/sessions/sweep.sql").to_owned(), "sessions_settled"),
         (include_str!("../sql/events/after_of_session.sql").to_owned(), "events_of_session"),
@@ -150,6 +152,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (format!("{outbox}{}", include_str!("../sql/outbox/lane.sql")), "outbox_lane"),
         (format!("{outbox}{}", include_str!("../sql/outbox/due.sql")), "outbox_due"),
         (include_str!("../sql/outbox/next_due.sql").to_owned(), "outbox_due"),
+        (include_str!("../sql/outbox/has_pending.sql").to_owned(), "outbox_lane"),
         (include_str!("../sql/outbox/figures.sql").to_owned(), "outbox_by_status"),
         (include_str!("../sql/outbox/release.sql").to_owned(), "outbox_by_status"),
         (include_str!("../sql/outbox/sweep.sql").to_owned(), "outbox_settled"),

@@ -1,2 +1,2 @@
 SELECT 1 FROM audit
-WHERE interrupt = ?1 AND action = 'seen' AND actor = ?2
+WHERE interrupt = ?1 AND action = 'seen' AND +actor = ?2
