@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -71,6 +72,9 @@ fn open_with(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // One plan for each statement, whatever its values: else SQLite prepares anew, for each value it is given, what it
+    // might plan otherwise for another one, and that is every append to a journal.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
     add_search(&connection)?;
     Ok(connection)
