@@ -1,5 +1,7 @@
 //! Whether an answer fits its interrupt. Checked before anything is stored.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::decision::{self, Decision, DecisionKind, TOOL_APPROVAL, Terms};
@@ -42,7 +44,7 @@ impl<'a> From<&'a Interrupt> for Asked<'a> {
             payload: &interrupt.payload,
             allowed: interrupt.allowed_decisions.as_deref(),
             args_schema: interrupt.args_schema.as_ref(),
-            author: interrupt.response_schema.as_ref(),
+            author: interrupt.response_schema.as_deref(),
         }
     }
 }
@@ -82,10 +84,10 @@ impl<'a> Rule<'a> {
     }
 
     /// The JSON Schema that it brings along.
-    fn built_in(&self) -> Option<Value> {
+    fn built_in(&self) -> Option<Arc<Value>> {
         match self {
             Self::Decision(terms) => Some(decision::response_schema(terms.allowed, terms.tool_name, terms.args_schema)),
-            Self::Questions(questions) => Some(question::response_schema(questions)),
+            Self::Questions(questions) => Some(Arc::new(question::response_schema(questions))),
             Self::Schema(_) | Self::Anything => None,
         }
     }
@@ -101,15 +103,15 @@ pub fn terms(asked: Asked<'_>) -> Terms<'_> {
 }
 
 /// The JSON Schema that the record shows: the built-in one of its type, else the author's.
-pub fn response_schema(ask: &Ask) -> Option<Value> {
+pub fn response_schema(ask: &Ask) -> Option<Arc<Value>> {
     match Rule::of(ask.into()) {
-        Rule::Schema(author) => Some(author.clone()),
+        Rule::Schema(author) => Some(Arc::new(author.clone())),
         rule => rule.built_in(),
     }
 }
 
 /// The JSON Schema that an interrupt's type brings along, whatever its record shows; `None` for a type without one.
-pub fn built_in_schema(interrupt: &Interrupt) -> Option<Value> {
+pub fn built_in_schema(interrupt: &Interrupt) -> Option<Arc<Value>> {
     Rule::of(Asked { author: None, ..interrupt.into() }).built_in()
 }
 

@@ -19,7 +19,9 @@ pub fn canonical(value: &Value) -> Vec<u8> {
 
 /// Bytes as lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 fn feed(take: &mut impl FnMut(&[u8]), value: &Value) {

@@ -1,5 +1,7 @@
 //! Interrupts: one question to a person, from asked to settled. First writer wins.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -66,7 +68,8 @@ pub struct Interrupt {
     pub message: Option<String>,
     /// The JSON Schema of a valid answer; null where any JSON value is one.
     #[schema(value_type = Option<Object>)]
-    pub response_schema: Option<Value>,
+    #[serde(default, with = "shared")]
+    pub response_schema: Option<Arc<Value>>,
     /// For a tool approval: what may be decided.
     pub allowed_decisions: Option<Vec<DecisionKind>>,
     /// For a tool approval: the model's id of the call.
@@ -375,5 +378,21 @@ impl Interrupt {
 }
 
 mod holds;
+/// A schema that many interrupts share, as the value that it is.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub fn serialize<S: Serializer>(schema: &Option<Arc<Value>>, serializer: S) -> Result<S::Ok, S::Error> {
+        schema.as_deref().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Value>>, D::Error> {
+        Ok(Option::<Value>::deserialize(deserializer)?.map(Arc::new))
+    }
+}
+
 #[cfg(test)]
 mod tests;

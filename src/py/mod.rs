@@ -4,6 +4,7 @@ mod audit;
 mod checks;
 mod convert;
 mod errors;
+mod fingerprint;
 mod keys;
 mod logging;
 mod policy;
@@ -34,5 +35,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     server::register(module)?;
     store::register(module)?;
     keys::register(module)?;
+    fingerprint::register(module)?;
     checks::register(module)
 }

@@ -26,8 +26,12 @@ impl RunState {
     #[staticmethod]
     #[pyo3(signature = (text, key = None))]
     fn read(py: Python<'_>, text: &str, key: Option<&str>) -> PyResult<(Self, bool)> {
-        let document = serde_json::from_str(text).map_err(|error| Error::RunStateInvalid(error.to_string()));
-        let read = document.and_then(|document| run_state::RunState::read_signed(document, key.map(str::as_bytes)));
+        let read = match key {
+            None => run_state::RunState::read(text).map(|state| (state, false)),
+            Some(key) => serde_json::from_str(text)
+                .map_err(|error| Error::RunStateInvalid(error.to_string()))
+                .and_then(|document| run_state::RunState::read_signed(document, Some(key.as_bytes()))),
+        };
         read.map(|(state, is_ours)| (Self::new(state), is_ours)).map_err(|error| raised(py, &error))
     }
 

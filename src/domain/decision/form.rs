@@ -1,5 +1,8 @@
 //! The JSON Schema of what [`super::Decision::read`] takes.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::{Value, json};
 
 use super::DecisionKind;
@@ -9,9 +12,44 @@ use crate::domain::schema;
 /// Where the schema of the tool's arguments stands in that of a decision.
 const ARGS: &str = "#/$defs/args";
 
+/// How many schemas are kept. A program has a few tools, and asks about them again and again.
+const KEPT: usize = 64;
+
+/// A schema that was made, and what of.
+struct Made {
+    allowed: Vec<DecisionKind>,
+    tool_name: Option<String>,
+    args_schema: Option<Value>,
+    schema: Arc<Value>,
+}
+
+static MADE: Mutex<VecDeque<Made>> = Mutex::new(VecDeque::new());
+
 /// The JSON Schema of a decision that `allowed` lists, about a tool of this name (where it is known) whose arguments fit
-/// `args_schema`.
-pub fn response_schema(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> Value {
+/// `args_schema`. The same one for the same tool: to make it takes longer than all else that is done to ask.
+pub fn response_schema(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> Arc<Value> {
+    // A panic elsewhere cannot leave half a schema.
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_it = |made: &&Made| {
+        made.tool_name.as_deref() == tool_name && made.allowed == allowed && made.args_schema.as_ref() == args_schema
+    };
+    if let Some(known) = made.iter().rev().find(is_it) {
+        return Arc::clone(&known.schema);
+    }
+    let schema = Arc::new(make(allowed, tool_name, args_schema));
+    if made.len() == KEPT {
+        made.pop_front();
+    }
+    made.push_back(Made {
+        allowed: allowed.to_vec(),
+        tool_name: tool_name.map(str::to_owned),
+        args_schema: args_schema.cloned(),
+        schema: Arc::clone(&schema),
+    });
+    schema
+}
+
+fn make(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> Value {
     let text = json!({"type": ["string", "null"]});
     let (flag, never) = (json!({"type": "boolean"}), json!({"const": false}));
     let args = args_schema.map_or_else(|| json!({"type": "object"}), |_| json!({"type": "object", "$ref": ARGS}));

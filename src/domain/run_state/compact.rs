@@ -1,5 +1,7 @@
 //! Interrupt records without what the journal or their type says already.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -83,7 +85,9 @@ impl CompactInterrupt {
         let built_in = answer::built_in_schema(interrupt);
         Self {
             id: interrupt_id,
-            response_schema: response_schema.filter(|schema| built_in.as_ref() != Some(schema)),
+            response_schema: response_schema
+                .filter(|schema| built_in.as_ref() != Some(schema))
+                .map(|own| (*own).clone()),
             kind,
             payload,
             message,
@@ -124,7 +128,7 @@ impl CompactInterrupt {
             payload: self.payload,
             status,
             message: self.message,
-            response_schema: self.response_schema,
+            response_schema: self.response_schema.map(Arc::new),
             allowed_decisions: self.allowed_decisions,
             tool_call_id: self.tool_call_id,
             tool_source: self.tool_source,

@@ -50,8 +50,8 @@ pub struct RunState {
     pub context: Option<Value>,
 }
 
-/// The document as it is written.
-#[derive(Serialize, Deserialize)]
+/// The document as it is read.
+#[derive(Deserialize)]
 struct Document {
     version: u64,
     library: String,
@@ -59,27 +59,41 @@ struct Document {
     code: CodeVersion,
     session_id: SessionId,
     turn_id: TurnId,
-    #[serde(serialize_with = "lean")]
     message: ChatMessage,
-    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "lean_all")]
+    #[serde(default)]
     messages: Vec<ChatMessage>,
     journal: Vec<Recorded>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     interrupts: Vec<CompactInterrupt>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     grants: Vec<Grant>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     rules: Vec<Rule>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     context: Option<Value>,
 }
 
-fn lean<S: serde::Serializer>(message: &ChatMessage, serializer: S) -> Result<S::Ok, S::Error> {
-    message.without_nulls().serialize(serializer)
-}
-
-fn lean_all<S: serde::Serializer>(messages: &[ChatMessage], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(messages.iter().map(ChatMessage::without_nulls))
+/// The same as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u64,
+    library: &'a str,
+    agent: &'a str,
+    code: &'a str,
+    session_id: SessionId,
+    turn_id: TurnId,
+    message: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<Value>,
+    journal: &'a [Recorded],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    interrupts: Vec<CompactInterrupt>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    grants: &'a [Grant],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rules: &'a [Rule],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'a Value>,
 }
 
 impl RunState {
@@ -114,6 +128,12 @@ impl RunState {
     /// # Errors
     /// [`Error::RunStateNewer`] for one of a later format, [`Error::RunStateInvalid`] for what is none.
     pub fn read(text: &str) -> Result<Self, Error> {
+        // In one go, where nothing is wrong with it; else what is wrong is found step by step.
+        if let Ok(document) = serde_json::from_str::<Document>(text)
+            && (1..=VERSION).contains(&document.version)
+        {
+            return Self::of(document);
+        }
         let value = serde_json::from_str(text).map_err(|error| Error::RunStateInvalid(error.to_string()))?;
         Self::read_value(value)
     }
@@ -162,20 +182,20 @@ impl RunState {
     /// # Errors
     /// [`Error::Internal`] for what is no JSON, which nothing that was stored is.
     pub fn write(&self) -> Result<String, Error> {
-        let document = Document {
+        let document = Written {
             version: VERSION,
-            library: self.library.clone(),
-            agent: self.agent.clone(),
-            code: self.code.clone(),
+            library: &self.library,
+            agent: &self.agent,
+            code: &self.code,
             session_id: self.session,
             turn_id: self.turn,
-            message: self.message.clone(),
-            messages: self.messages.clone(),
-            journal: self.journal.clone(),
+            message: self.message.without_nulls(),
+            messages: self.messages.iter().map(ChatMessage::without_nulls).collect(),
+            journal: &self.journal,
             interrupts: self.interrupts.iter().map(CompactInterrupt::of).collect(),
-            grants: self.grants.clone(),
-            rules: self.rules.clone(),
-            context: self.context.clone(),
+            grants: &self.grants,
+            rules: &self.rules,
+            context: self.context.as_ref(),
         };
         serde_json::to_string(&document).map_err(|error| Error::Internal(error.to_string()))
     }

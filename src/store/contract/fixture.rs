@@ -192,7 +192,7 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         kind: "color_picker".to_owned(),
         payload: object(json!({"prompt": "Pick", "tool_name": "paint", "presets": ["#fff", 0.1, null]})),
         message: Some("Pick a colour".to_owned()),
-        response_schema: Some(json!({"type": ["object", "null"]})),
+        response_schema: Some(json!({"type": ["object", "null"]}).into()),
         allowed_decisions: Some(vec![DecisionKind::Reject]),
         tool_call_id: Some("call_1".to_owned()),
         agent: Some("painter".to_owned()),

@@ -58,14 +58,14 @@ async fn built_in_and_foreign_schemas_read_back_alike(it: Fixture) {
     let user_input = Interrupt {
         kind: question::USER_INPUT.to_owned(),
         payload: object(question::payload(&questions)),
-        response_schema: Some(question::response_schema(&questions)),
+        response_schema: Some(question::response_schema(&questions).into()),
         ..approval(1, 1, "")
     };
     let all = vec![
         user_input,
-        Interrupt { response_schema: Some(json!({"type": "null"})), ..approval(1, 2, "rm") },
+        Interrupt { response_schema: Some(json!({"type": "null"}).into()), ..approval(1, 2, "rm") },
         Interrupt { response_schema: None, ..approval(1, 3, "rm") },
-        Interrupt { response_schema: Some(json!(true)), ..custom(1, 4) },
+        Interrupt { response_schema: Some(json!(true).into()), ..custom(1, 4) },
         Interrupt { response_schema: None, ..custom(1, 5) },
     ];
     store(&it, all.clone()).await;

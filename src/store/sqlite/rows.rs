@@ -1,6 +1,7 @@
 //! Between rows and domain objects. What does not read back is an error that names the column, never a panic.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -252,7 +253,7 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         payload,
         status,
         message,
-        response_schema: cells.json_or_none()?,
+        response_schema: cells.json_or_none()?.map(Arc::new),
         allowed_decisions: cells.json_or_none()?,
         tool_call_id: cells.plain()?,
         agent: cells.plain()?,

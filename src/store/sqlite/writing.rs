@@ -68,7 +68,7 @@ impl Handle<'_> {
         let session = self.require_session(interrupt.session_id)?;
         let is_built_in =
             interrupt.response_schema.is_some() && interrupt.response_schema == answer::built_in_schema(interrupt);
-        let schema = interrupt.response_schema.as_ref().filter(|_| !is_built_in);
+        let schema = interrupt.response_schema.as_deref().filter(|_| !is_built_in);
         self.execute(
             sql,
             params![

@@ -1,6 +1,7 @@
 import collections
 import dataclasses
 import enum
+import hashlib
 import json
 import pathlib
 import sys
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
+from hitl import _core
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
 from hitl.errors import StepError
 from hitl.messages import ChatMessage
@@ -329,3 +331,28 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
 def test_what_has_no_json_is_known_by_its_class() -> None:
     assert fingerprint(Plain()) == fingerprint(Plain()) != fingerprint(object())
     assert fingerprint(sys) == fingerprint(json)
+
+
+plain_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+)
+
+
+@given(plain_json)
+def test_the_core_writes_the_fingerprints_that_python_writes(value: Any) -> None:
+    written = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        written.encode()
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate is left to Python
+        assert _core.fingerprint(value) is None
+    else:
+        assert _core.fingerprint(value) == hashlib.sha256(written.encode()).hexdigest()[:32]
+    assert fingerprint(value) == hashlib.sha256(written.encode()).hexdigest()[:32]
+
+
+@pytest.mark.parametrize("value", [0.5, 2**64, {1: "a"}, object(), Level.LOW, Decimal(1), {"a": b""}])
+def test_the_core_leaves_to_python_what_it_does_not_write_alike(value: Any) -> None:
+    assert _core.fingerprint(value) is None
+    assert len(fingerprint(value)) == 32
