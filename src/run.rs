@@ -1,40 +1,29 @@
-//! Runs without a server: one worker, which is the event loop of whoever calls, and an engine for each run.
+//! Runs without a server: an engine for each, whose worker is in the same process.
 //!
-//! A [`Desk`] stands between them: the worker knows a run by a number of its own ([`Desk::run`]), so that one loop can
-//! run the same turn twice at once, from two copies of a state.
+//! A run is one future. Whoever has the turn says [`Said`] to it and is told [`Told`], both as values: there is nothing
+//! between the two but a queue each. Where the store is in memory, the future never waits but for the turn.
 
-use std::collections::HashMap;
-use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub mod driver;
 
-use futures_util::future::BoxFuture;
-use serde_json::Value;
-use tokio::sync::OnceCell;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::event::EventView;
-use crate::domain::message::ChatMessage;
-use crate::domain::payload::MAX_PAYLOAD;
-use crate::domain::session::Failure;
-use crate::domain::{Error, SessionId, TurnId};
-use crate::engine::dispatch::{Batch, Delivery, Dispatch, Lost, Record, Runtime, TurnInbox, TurnOrder};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::engine::Engine;
+use crate::engine::dispatch::{Batch, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::runs::{Begin, RunOutcome};
 use crate::engine::view::{Heard, Subscription};
-use crate::engine::{Engine, StartError};
 use crate::store::Store;
-use crate::supervisor::Supervisor;
-
-/// See the module.
-pub struct Desk {
-    supervisor: OnceCell<Arc<Supervisor>>,
-    stream: Mutex<Option<UnixStream>>,
-    runs: Arc<Runs>,
-}
+use crate::supervisor::batch::MOST;
+use crate::supervisor::frames::{Outcome, ToWorker, Word};
+use crate::supervisor::runtime::refusal;
 
 /// What a run is given.
 pub struct Run {
-    /// What the worker calls it.
-    pub alias: TurnId,
     /// The agent's name.
     pub agent: String,
     /// What it runs in.
@@ -43,37 +32,104 @@ pub struct Run {
     pub store: Arc<dyn Store>,
     /// What it begins with.
     pub begin: Begin,
-    /// To let go of it: its journal stays as it is, and [`Desk::run`] returns.
+    /// To let go of it: its journal stays as it is, and [`Run::run`] returns.
     pub stop: CancellationToken,
     /// Who hears of it while it runs.
     pub listener: Option<Box<dyn Fn(EventView) + Send>>,
+    /// Whoever has the turn.
+    pub worker: Box<dyn Fn(Told) + Send + Sync>,
 }
 
-impl Desk {
-    /// A desk for the worker at the other end of `stream`.
-    pub fn new(stream: UnixStream) -> Self {
-        Self { supervisor: OnceCell::new(), stream: Mutex::new(Some(stream)), runs: Arc::default() }
-    }
+/// What whoever has the turn is told.
+#[derive(Debug)]
+pub enum Told {
+    /// The turn begins, or goes on from its journal.
+    Turn(Box<TurnOrder>),
+    /// It is committed.
+    Ack {
+        /// What.
+        call: u64,
+        /// Its place in the journal.
+        index: u64,
+        /// When it was appended.
+        at: Timestamp,
+        /// The interrupt that was opened, for an ask.
+        interrupt: Option<InterruptId>,
+    },
+    /// Something it waits for has come.
+    Delivery(Delivery),
+    /// Its end is committed.
+    Ended {
+        /// What said so.
+        call: u64,
+    },
+    /// It is not stored.
+    Refused {
+        /// What.
+        call: u64,
+        /// Why.
+        code: &'static str,
+        /// Why, for people.
+        message: String,
+    },
+    /// It is settled: the agent is cancelled.
+    Cancel(String),
+    /// It goes on later, or elsewhere already.
+    Park,
+}
 
-    /// Runs a turn until it is over, or waits for people.
+impl Told {
+    /// It as a frame of the worker protocol.
+    pub fn frame(&self, turn: TurnId, max_payload: usize) -> ToWorker<'_> {
+        match self {
+            Self::Turn(order) => ToWorker::turn(order, max_payload),
+            Self::Ack { call, index, at, interrupt } => {
+                ToWorker::Ack { turn, call: *call, index: *index, at: *at, interrupt_id: *interrupt }
+            }
+            Self::Delivery(delivery) => ToWorker::delivery(turn, delivery),
+            Self::Ended { call } => ToWorker::Ended { turn, call: *call, index: None },
+            Self::Refused { call, code, message } => ToWorker::Refused { turn, call: *call, code, message },
+            Self::Cancel(message) => ToWorker::Cancel { turn, message },
+            Self::Park => ToWorker::Park { turn },
+        }
+    }
+}
+
+/// What a run hears.
+pub enum Said {
+    /// The engine's order, which comes first.
+    Begin(Box<TurnOrder>),
+    /// A word of the turn.
+    Word(Word),
+}
+
+/// Where a run hears.
+pub type Ear = mpsc::UnboundedReceiver<Said>;
+/// How it is spoken to.
+pub type Mouth = mpsc::UnboundedSender<Said>;
+
+impl Run {
+    /// Runs a turn until it is over, or waits for people. What is said to it comes by `ear`, of which `mouth` is the
+    /// other end.
     ///
     /// # Errors
     /// Those of [`Engine::run`].
-    pub async fn run(&self, run: Run) -> Result<RunOutcome, Error> {
-        let Run { alias, agent, runtime, store, begin, stop, listener } = run;
-        let supervisor = Arc::clone(self.supervisor().await?);
-        let line = Arc::new(Line { alias, supervisor, runs: Arc::clone(&self.runs), runtime });
-        let engine = Engine::for_run(agent, store, line).await.map_err(|error| match error {
-            StartError::Store(error) => error,
-            other @ StartError::Webhooks(_) => Error::Internal(other.to_string()),
-        })?;
+    pub async fn run(self, mouth: Mouth, ear: Ear) -> Result<RunOutcome, Error> {
+        let Self { agent, runtime, store, begin, stop, listener, worker } = self;
+        let (session, turn) = begin.ids();
+        let worker: Arc<dyn Fn(Told) + Send + Sync> = Arc::from(worker);
+        let line = Line { runtime: runtime.clone(), mouth, worker: Arc::clone(&worker) };
+        let engine = Engine::for_run(agent, store, Arc::new(line), listener.is_some()).await?;
         let heard = match listener {
-            Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, begin.ids().0, listener))),
+            Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, session, listener))),
             None => None,
         };
-        self.runs.open(alias, &engine);
-        let outcome = engine.run(begin, stop).await;
-        self.runs.close(alias);
+        let desk = Desk { engine: Arc::clone(&engine), turn, epoch: 0, python: runtime.python, worker };
+        let outcome = tokio::select! {
+            biased;
+            never = desk.attend(ear) => match never {},
+            outcome = engine.run(begin, stop) => outcome,
+        };
         let told = match heard {
             Some(heard) => {
                 let told = engine.finish_events().await;
@@ -87,23 +143,6 @@ impl Desk {
         };
         engine.end_run();
         outcome.and_then(|outcome| told.map(|()| outcome))
-    }
-
-    /// The engine of a run that is under way.
-    pub fn engine(&self, alias: TurnId) -> Option<Arc<Engine>> {
-        self.runs.lock().get(&alias).map(|open| Arc::clone(&open.engine))
-    }
-
-    async fn supervisor(&self) -> Result<&Arc<Supervisor>, Error> {
-        let start = || async {
-            let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let stream = stream.ok_or_else(|| Error::Internal("a desk has lost its worker".to_owned()))?;
-            let started = Supervisor::in_process(stream, MAX_PAYLOAD).await;
-            let supervisor = started.map_err(|error| Error::Internal(error.to_string()))?;
-            supervisor.attach(&self.runs);
-            Ok(supervisor)
-        };
-        self.supervisor.get_or_try_init(start).await
     }
 }
 
@@ -120,140 +159,185 @@ async fn listen(mut events: Subscription, session: SessionId, listener: Box<dyn 
     }
 }
 
-/// The runs that are under way, by what the worker calls them.
-#[derive(Default)]
-struct Runs(Mutex<HashMap<TurnId, OpenRun>>);
-
-struct OpenRun {
+/// Hands what the turn says to the engine, one piece after the other, and tells it when it is committed. What it has said
+/// until then is one piece, and one commit.
+struct Desk {
     engine: Arc<Engine>,
-    /// The turn's own id, once it is at the worker.
-    turn: Option<TurnId>,
+    turn: TurnId,
+    epoch: u64,
+    python: String,
+    worker: Arc<dyn Fn(Told) + Send + Sync>,
 }
 
-impl Runs {
-    fn open(&self, alias: TurnId, engine: &Arc<Engine>) {
-        self.lock().insert(alias, OpenRun { engine: Arc::clone(engine), turn: None });
-    }
-
-    fn close(&self, alias: TurnId) {
-        self.lock().remove(&alias);
-    }
-
-    fn started(&self, alias: TurnId, turn: TurnId) {
-        if let Some(open) = self.lock().get_mut(&alias) {
-            open.turn = Some(turn);
+impl Desk {
+    async fn attend(mut self, mut ear: Ear) -> Infallible {
+        let mut next = None;
+        loop {
+            let said = match next.take() {
+                Some(said) => said,
+                None => match ear.recv().await {
+                    Some(said) => said,
+                    None => std::future::pending().await,
+                },
+            };
+            match said {
+                Said::Begin(order) => self.begin(order).await,
+                Said::Word(Word::Record { call, record }) => {
+                    let (mut calls, mut records) = (vec![call], vec![record]);
+                    while records.len() < MOST && next.is_none() {
+                        match ear.try_recv() {
+                            Ok(Said::Word(Word::Record { call, record })) => {
+                                calls.push(call);
+                                records.push(record);
+                            }
+                            Ok(other) => next = Some(other),
+                            Err(_) => break,
+                        }
+                    }
+                    self.append(calls, records).await;
+                }
+                Said::Word(word) => self.hear(word).await,
+            }
         }
     }
 
-    fn find(&self, alias: TurnId) -> Option<(Arc<Engine>, TurnId)> {
-        self.lock().get(&alias).and_then(|open| Some((Arc::clone(&open.engine), open.turn?)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<TurnId, OpenRun>> {
-        // A panic elsewhere cannot leave the map half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says something to the engine of a run. Where the turn is another run's by now, this one is over.
-    async fn say<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        alias: TurnId,
-        epoch: u64,
-        word: impl FnOnce(Arc<Engine>, TurnId) -> F,
-    ) -> Result<T, Error> {
-        let (engine, turn) = self.find(alias).ok_or(Error::TurnNotOpen)?;
-        let said = word(Arc::clone(&engine), turn).await;
-        if let Err(Error::StaleEpoch | Error::TurnNotOpen) = &said {
-            engine.lost_to_another(turn, epoch);
-        }
-        said
-    }
-}
-
-impl TurnInbox for Runs {
-    fn turn_append(
-        self: Arc<Self>,
-        turn: TurnId,
-        epoch: u64,
-        records: Vec<Record>,
-    ) -> BoxFuture<'static, Result<Batch, Error>> {
-        Box::pin(async move {
-            self.say(turn, epoch, |engine, turn| async move { engine.turn_append(turn, epoch, records).await }).await
-        })
-    }
-
-    fn turn_replayed(
-        self: Arc<Self>,
-        turn: TurnId,
-        epoch: u64,
-        warnings: Vec<String>,
-    ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move {
-            self.say(turn, epoch, |engine, turn| async move { engine.turn_replayed(turn, epoch, warnings).await }).await
-        })
-    }
-
-    fn turn_delta(self: Arc<Self>, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {
-        if let Some((engine, turn)) = self.find(turn) {
-            engine.turn_delta(turn, step_id, attempt, delta);
+    async fn begin(&mut self, order: Box<TurnOrder>) {
+        self.epoch = order.epoch;
+        match refusal(&order.journal, &self.python) {
+            None => (self.worker)(Told::Turn(order)),
+            Some(failure) => {
+                if let Err(error) = self.engine.turn_failed(self.turn, self.epoch, failure).await {
+                    self.cannot_go_on(&error).await;
+                }
+            }
         }
     }
 
-    fn turn_ended(
-        self: Arc<Self>,
-        turn: TurnId,
-        epoch: u64,
-        response: ChatMessage,
-        state: Vec<ChatMessage>,
-    ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move {
-            self.say(turn, epoch, |engine, turn| async move { engine.turn_ended(turn, epoch, response, state).await })
-                .await
-        })
+    async fn hear(&self, word: Word) {
+        let (turn, epoch) = (self.turn, self.epoch);
+        let heard = match word {
+            Word::Replayed { warnings } => self.engine.turn_replayed(turn, epoch, warnings).await,
+            Word::Delta { step_id, attempt, delta } => {
+                self.engine.turn_delta(turn, &step_id, attempt, delta);
+                Ok(())
+            }
+            Word::End { call, outcome } => return self.end(call, outcome).await,
+            Word::TooDeep { call } => {
+                let message = "the value is nested too deeply to be stored".to_owned();
+                (self.worker)(Told::Refused { call, code: "value_too_deep", message });
+                Ok(())
+            }
+            // Nobody waits for these: whoever has the turn is in this process, and does what it is told.
+            Word::Dropped { .. } | Word::Record { .. } => Ok(()),
+        };
+        if let Err(error) = heard {
+            self.cannot_go_on(&error).await;
+        }
     }
 
-    fn turn_failed(
-        self: Arc<Self>,
-        turn: TurnId,
-        epoch: u64,
-        failure: Failure,
-    ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move {
-            self.say(turn, epoch, |engine, turn| async move { engine.turn_failed(turn, epoch, failure).await }).await
-        })
+    async fn end(&self, call: u64, outcome: Outcome) {
+        let (turn, epoch) = (self.turn, self.epoch);
+        let ended = match outcome {
+            Outcome::Done { response, state } => self.engine.turn_ended(turn, epoch, *response, state).await,
+            Outcome::Failed(failure) => self.engine.turn_failed(turn, epoch, failure).await,
+        };
+        match &ended {
+            Ok(()) | Err(Error::TurnNotOpen | Error::StaleEpoch) => (self.worker)(Told::Ended { call }),
+            Err(Error::StoreUnavailable(_)) => {}
+            // It ends the turn once more, with this error.
+            Err(error) => self.refuse(call, error),
+        }
+        if let Err(error) = ended {
+            self.cannot_go_on(&error).await;
+        }
     }
 
-    fn turn_lost(self: Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move {
-            self.say(turn, epoch, |engine, turn| async move { engine.turn_lost(turn, epoch, lost).await }).await
-        })
+    /// Stores what was said, and tells what became of it.
+    async fn append(&self, calls: Vec<Option<u64>>, records: Vec<Record>) {
+        match self.engine.turn_append(self.turn, self.epoch, records).await {
+            Ok(batch) => self.acknowledge(&calls, batch).await,
+            Err(error) => {
+                if !matches!(error, Error::StaleEpoch | Error::StoreUnavailable(_)) {
+                    calls.into_iter().flatten().for_each(|call| self.refuse(call, &error));
+                }
+                self.cannot_go_on(&error).await;
+            }
+        }
+    }
+
+    async fn acknowledge(&self, calls: &[Option<u64>], batch: Batch) {
+        for (call, outcome) in calls.iter().zip(batch) {
+            match (call, outcome) {
+                (Some(call), Ok(Some(appended))) => {
+                    let (index, at, interrupt) = (appended.index, appended.at, appended.interrupt);
+                    (self.worker)(Told::Ack { call: *call, index, at, interrupt });
+                    if let (Some(interrupt), Some((index, value))) = (interrupt, appended.answer) {
+                        (self.worker)(Told::Delivery(Delivery::Answer { index, at, interrupt, value }));
+                    }
+                }
+                (Some(call), Err(error)) => self.refuse(*call, &error),
+                (Some(_), Ok(None)) => {
+                    tracing::error!(turn = %self.turn, "what has to be acknowledged was not");
+                    self.lose("a record has no place in the journal".to_owned()).await;
+                }
+                (None, Err(error)) => tracing::warn!(turn = %self.turn, %error, "a word of a turn was refused"),
+                (None, Ok(_)) => {}
+            }
+        }
+    }
+
+    fn refuse(&self, call: u64, error: &Error) {
+        (self.worker)(Told::Refused { call, code: error.code(), message: error.to_string() });
+    }
+
+    /// What an error means for the turn as a whole, where it means more than that nothing was stored.
+    async fn cannot_go_on(&self, error: &Error) {
+        match error {
+            Error::TurnNotOpen => {
+                (self.worker)(Told::Cancel(error.to_string()));
+                self.engine.lost_to_another(self.turn, self.epoch);
+            }
+            Error::StaleEpoch => {
+                (self.worker)(Told::Park);
+                self.engine.lost_to_another(self.turn, self.epoch);
+            }
+            Error::StoreUnavailable(message) => self.lose(message.clone()).await,
+            other => tracing::error!(turn = %self.turn, error = %other, "what a turn said could not be stored"),
+        }
+    }
+
+    /// Nobody knows what the journal holds: the turn has to begin anew.
+    async fn lose(&self, message: String) {
+        (self.worker)(Told::Park);
+        if let Err(error) = self.engine.turn_lost(self.turn, self.epoch, Lost::Unstored { message }).await {
+            tracing::error!(turn = %self.turn, %error, "what became of a turn could not be stored");
+        }
     }
 }
 
-/// How one engine reaches the worker.
+/// How the engine of a run reaches whoever has the turn.
 struct Line {
-    alias: TurnId,
-    supervisor: Arc<Supervisor>,
-    runs: Arc<Runs>,
     runtime: Runtime,
+    mouth: Mouth,
+    worker: Arc<dyn Fn(Told) + Send + Sync>,
 }
 
 impl Dispatch for Line {
     fn start(&self, order: TurnOrder) {
-        self.runs.started(self.alias, order.turn);
-        self.supervisor.start(TurnOrder { turn: self.alias, ..order });
+        // The run that would not hear it is over.
+        drop(self.mouth.send(Said::Begin(Box::new(order))));
     }
 
     fn deliver(&self, _turn: TurnId, delivery: Delivery) {
-        self.supervisor.deliver(self.alias, delivery);
+        (self.worker)(Told::Delivery(delivery));
     }
 
     fn stop(&self, _turn: TurnId, message: &str) {
-        self.supervisor.stop(self.alias, message);
+        (self.worker)(Told::Cancel(message.to_owned()));
     }
 
     fn park(&self, _turn: TurnId) {
-        self.supervisor.park(self.alias);
+        (self.worker)(Told::Park);
     }
 
     fn runtime(&self) -> Runtime {

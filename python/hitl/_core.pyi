@@ -23,6 +23,7 @@ __all__ = [
     "create_key",
     "digest",
     "edited_text",
+    "fingerprint",
     "init_logging",
     "list_keys",
     "read_decision",
@@ -165,18 +166,22 @@ class Replay:
     def done(self) -> bool:
         """Whether nothing is left to deliver or to wait for."""
 
+def fingerprint(value: Any, /) -> str | None:
+    """32 hex digits of the SHA-256 of a value's canonical JSON; None for one with something else in it than dicts with
+    string keys, lists, tuples, strings, integers of 64 bits, booleans and None."""
+
 @final
 class RunDesk:
-    """What one event loop asks the core to do for its runs. What is asked for with a token is done when `completed()`
-    brings that token back; no thread of the core runs Python.
+    """What one event loop asks the core to do for its runs. What is asked for with a token goes on in `fetch()`, which
+    also returns what comes of it; no thread of the core runs Python.
 
     `RuntimeError` in a process that was forked from one which had used it.
     """
 
     def __new__(cls) -> RunDesk: ...
-    def open(self) -> tuple[int, int]:
-        """The descriptors of the worker's channel, and of the socket that becomes readable when something is done: the
-        caller's from now on."""
+    def open(self) -> int:
+        """The descriptor of the socket that becomes readable when there is something to fetch: the caller's from now
+        on."""
 
     def run(
         self,
@@ -190,28 +195,36 @@ class RunDesk:
         session: str | None,
         state: RunState | None,
         events: bool,
-    ) -> tuple[str, str, str]:
-        """Begins a turn with `message` (JSON), in `session` or a new one, or goes on from `state`. What the worker will
-        know it by, and the ids of session and turn.
+    ) -> str:
+        """Begins a turn with `message` (JSON), in `session` or a new one, or goes on from `state`: the session's id.
 
-        Completes with `(status, response, messages, error, error_code, state)`, messages as JSON; with `events`, what
-        is told of the run comes before that, each `(name, data)`, data as JSON.
+        Its value is `(status, response, messages, error, error_code, state)`, messages as JSON; what the turn is told
+        comes before that, and with `events` what happens, each `(name, data)`, data as JSON.
         """
 
+    def hear(self, token: int, frame: dict[str, Any]) -> bool:
+        """Hears a frame of a worker about the turn of a run. Whether it could be read: what is no plain JSON, or too
+        large, is for `hear_json`."""
+
+    def hear_json(self, token: int, frame: bytes) -> None:
+        """Hears a frame that is written as JSON; `ValueError` for one that is none of a turn."""
+
     def stop(self, token: int) -> None:
-        """Lets go of a run that is under way; its completion still comes."""
+        """Lets go of a run that is under way; its value still comes."""
 
     def open_store(self, token: int, address: str) -> None:
-        """Completes with a `RunStore`, or `StoreError`."""
+        """Its value is a `RunStore`, or it fails with `StoreError`."""
 
     def load(self, token: int, store: RunStore, session: str, agent: str, code: str) -> None:
-        """Completes with the `RunState` of a session's open turn, or None."""
+        """Its value is the `RunState` of a session's open turn, or None."""
 
     def close_store(self, token: int, store: RunStore) -> None:
-        """Completes with None."""
+        """Its value is None."""
 
-    def completed(self) -> list[tuple[int, bool, BaseException | None, Any]]:
-        """What is done since the last call: `(token, is_event, exception, value)` of each."""
+    def fetch(self) -> list[tuple[int, str, Any]]:
+        """Carries on with what can go on, and returns what came of everything since the last call: `(token, what,
+        value)` of each, where `what` is `told` (a frame of the server about the turn), `event`, `value`, or `error` (an
+        exception)."""
 
 @final
 class RunState:

@@ -8,6 +8,7 @@ use super::dispatch::{Appended, Batch, Record};
 use super::live::{Pause, Standing};
 use super::metrics::Outcome;
 use super::owed::Owed;
+use super::runs::RunOutcome;
 use super::{Engine, clock};
 use crate::domain::access::{UNKNOWN_OUTCOME, grant_counts};
 use crate::domain::audit::Deed;
@@ -34,6 +35,8 @@ struct Written {
     is_parked: bool,
     /// A run is to wait for people that nobody could go on with.
     cannot_wait: bool,
+    /// How the run came out, where it was parked.
+    outcome: Option<RunOutcome>,
     /// The first and the last of its entries.
     own: Option<(u64, u64)>,
 }
@@ -50,6 +53,7 @@ impl Written {
             pause: None,
             is_parked: false,
             cannot_wait: false,
+            outcome: None,
             own: None,
         }
     }
@@ -124,6 +128,7 @@ impl Engine {
         } else if let Some(pause) = written.pause {
             faults::at(Point::EnginePauseCommitted);
             if written.is_parked {
+                self.came_out(written.outcome);
                 self.is_parked(turn, epoch, pause.wake_at);
             } else {
                 self.live.pause(self, turn, epoch, pause);
@@ -328,6 +333,7 @@ impl Writing<'_> {
         if pause.can_be_parked && at_once {
             self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms())?;
             self.written.is_parked = true;
+            self.written.outcome = self.engine.outcome(self.tx, self.session.id, self.turn)?;
             faults::at(Point::EngineParkedAtOnce);
         }
         self.written.pause = Some(pause);

@@ -54,9 +54,16 @@ impl Feed {
         Self { store, news, listeners, stopping }
     }
 
+    /// A feed that tells nobody.
+    pub fn silent(store: Arc<dyn Store>, stopping: CancellationToken) -> Self {
+        let (news, _) = mpsc::unbounded_channel();
+        let (listeners, _) = broadcast::channel(1);
+        Self { store, news, listeners, stopping }
+    }
+
     /// Events up to number `last` are on disk.
     pub fn ring(&self, last: u64) {
-        // The task ends only with the runtime; then there is nobody left to tell.
+        // The task ends only with the runtime, or never was there; then there is nobody to tell.
         drop(self.news.send(News::Stored { last }));
     }
 

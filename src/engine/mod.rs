@@ -64,7 +64,7 @@ use metrics::{Counters, Pending};
 use outbox::Outbox;
 use owed::{Owed, Telling};
 use policy::Policies;
-use runs::RunOver;
+use runs::{RunOutcome, RunOver};
 use settings::Settings;
 use slots::Slots;
 use webhooks::{Webhooks, WebhooksError};
@@ -82,7 +82,7 @@ pub struct Engine {
     bells: Bells,
     alarm: Alarm,
     feed: Feed,
-    /// `None` for a run.
+    /// `None` for a run, which calls nobody: a client costs more than the rest of its engine.
     webhooks: Option<Arc<Webhooks>>,
     telling: Arc<Telling>,
     outbox: Arc<Outbox>,
@@ -94,6 +94,8 @@ pub struct Engine {
     keyring: Keyring,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
+    /// How it came out, once that is durable.
+    came_out: Mutex<Option<RunOutcome>>,
     /// The server stops: nothing new is taken, pollers and listeners go home.
     stopping: CancellationToken,
     /// The engine is over: its tasks end.
@@ -120,19 +122,26 @@ impl Engine {
         let stopping = CancellationToken::new();
         let last_event = store.query(|reader| reader.last_event()).await?;
         let keyring = Keyring::load(store.as_ref()).await?;
-        // A run calls nobody, and a client costs more than the rest of its engine.
-        let webhooks = if settings.one_run {
-            None
-        } else {
-            let secret = settings.webhook_secret.as_deref();
-            let timeout = Duration::from_secs_f64(settings.webhook_timeout);
-            Some(Arc::new(Webhooks::new(secret, settings.webhook_allow_private, timeout)?))
-        };
+        let secret = settings.webhook_secret.as_deref();
+        let timeout = Duration::from_secs_f64(settings.webhook_timeout);
+        let webhooks = Some(Arc::new(Webhooks::new(secret, settings.webhook_allow_private, timeout)?));
+        let feed = Feed::start(Arc::clone(&store), last_event, stopping.clone());
+        Ok(Self::of(settings, store, stopping, feed, keyring, webhooks))
+    }
+
+    fn of(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        stopping: CancellationToken,
+        feed: Feed,
+        keyring: Keyring,
+        webhooks: Option<Arc<Webhooks>>,
+    ) -> Arc<Self> {
         let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
-        Ok(Arc::new(Self {
+        Arc::new(Self {
             slots: Arc::new(Mutex::new(Slots::new(settings.workers, settings.queue))),
             freed: Arc::default(),
-            feed: Feed::start(Arc::clone(&store), last_event, stopping.clone()),
+            feed,
             settings,
             store,
             dispatch: OnceLock::new(),
@@ -148,9 +157,10 @@ impl Engine {
             policies: Policies::default(),
             keyring,
             run_over: OnceLock::new(),
+            came_out: Mutex::default(),
             stopping,
             stopped: CancellationToken::new(),
-        }))
+        })
     }
 
     /// Tells the engine how to reach workers, settles what the last server left open, and begins. Only the first call

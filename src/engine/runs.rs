@@ -5,16 +5,18 @@
 //! ([`RunState`]) is what is in the store then. A state that is run again is brought in here: into a store that does not
 //! know its turn, or on top of what that store has of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use super::access::Keyring;
 use super::answers::close;
 use super::claims::Claim;
 use super::dispatch::{Dispatch, Lost};
+use super::feed::Feed;
 use super::owed::Owed;
 use super::settings::Settings;
-use super::{Engine, StartError, clock, detached};
+use super::{Engine, clock};
 use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::id::GrantId;
@@ -95,20 +97,27 @@ pub(super) enum RunOver {
 type Begun = Option<(Claim, Owed)>;
 
 impl Engine {
-    /// An engine for one run.
+    /// An engine for one run: a few maps, so that each run can have its own. `is_heard`: somebody will subscribe to it.
     ///
     /// # Errors
-    /// [`StartError`].
+    /// The store's.
     pub async fn for_run(
         agent: String,
         store: Arc<dyn Store>,
         dispatch: Arc<dyn Dispatch>,
-    ) -> Result<Arc<Self>, StartError> {
+        is_heard: bool,
+    ) -> Result<Arc<Self>, Error> {
         let settings = Settings { agent, workers: usize::MAX, one_run: true, ..Settings::default() };
-        let engine = Self::start(settings, store).await?;
+        let stopping = CancellationToken::new();
+        let feed = if is_heard {
+            let last_event = store.query(|reader| reader.last_event()).await?;
+            Feed::start(Arc::clone(&store), last_event, stopping.clone())
+        } else {
+            Feed::silent(Arc::clone(&store), stopping.clone())
+        };
+        let engine = Self::of(settings, store, stopping, feed, Keyring::default(), None);
         // Nobody else has this engine yet.
         drop(engine.dispatch.set(dispatch));
-        engine.spawn_pump();
         Ok(engine)
     }
 
@@ -127,15 +136,9 @@ impl Engine {
                 Begin::State(state) => engine.begin_state(tx, *state, now),
             }
         });
-        let engine = Arc::clone(self);
-        let is_running = detached(async move {
-            let Some((claim, owed)) = begun.await? else { return Ok(false) };
-            engine.settle(owed);
-            engine.begin(claim);
-            Ok(true)
-        })
-        .await?;
-        if is_running {
+        if let Some((claim, owed)) = begun.await? {
+            self.settle(owed);
+            self.begin(claim);
             tokio::select! {
                 () = self.live.gone(turn) => {}
                 () = stop.cancelled() => {
@@ -146,7 +149,13 @@ impl Engine {
             }
         }
         match self.run_over.get() {
-            None | Some(RunOver::Settled) => self.run_outcome(session, turn).await,
+            None | Some(RunOver::Settled) => {
+                let came_out = self.came_out.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match came_out {
+                    Some(outcome) => Ok(outcome),
+                    None => self.run_outcome(session, turn).await,
+                }
+            }
             Some(RunOver::Elsewhere) => Err(Error::AlreadyResumed),
             Some(RunOver::Lost(Lost::Unstored { message })) => Err(Error::StoreUnavailable(message.clone())),
             Some(RunOver::Stopped | RunOver::Lost(_)) => Err(Error::RunStopped),
@@ -173,6 +182,27 @@ impl Engine {
     pub(super) fn run_is_over(&self, over: RunOver) {
         if self.settings.one_run {
             drop(self.run_over.set(over));
+        }
+    }
+
+    /// How the run came out, read in the transaction that settles its turn; `None` for a turn that is no run.
+    pub(super) fn outcome(
+        &self,
+        tx: &dyn Transaction,
+        id: SessionId,
+        turn: TurnId,
+    ) -> Result<Option<RunOutcome>, Error> {
+        if !self.settings.one_run {
+            return Ok(None);
+        }
+        let runtime = self.runtime()?;
+        read_outcome(tx, id, turn, &self.settings.agent, &runtime.code).map(Some)
+    }
+
+    /// That transaction is durable.
+    pub(super) fn came_out(&self, outcome: Option<RunOutcome>) {
+        if outcome.is_some() {
+            *self.came_out.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
         }
     }
 
@@ -254,16 +284,22 @@ impl Engine {
     async fn run_outcome(&self, id: SessionId, turn: TurnId) -> Result<RunOutcome, Error> {
         let agent = self.settings.agent.clone();
         let code = self.runtime()?.code;
-        self.store
-            .query(move |reader| {
-                let row = reader.turn(turn)?.ok_or(Error::SessionDeleted)?;
-                let session = reader.session(id)?.ok_or(Error::SessionDeleted)?;
-                let messages = reader.messages(id)?;
-                let state = read_state(reader, &session, &row, &messages, &agent, &code)?.map(Box::new);
-                Ok(RunOutcome { session, messages, state })
-            })
-            .await
+        self.store.query(move |reader| read_outcome(reader, id, turn, &agent, &code)).await
     }
+}
+
+fn read_outcome(
+    reader: &dyn Reader,
+    id: SessionId,
+    turn: TurnId,
+    agent: &str,
+    code: &str,
+) -> Result<RunOutcome, Error> {
+    let row = reader.turn(turn)?.ok_or(Error::SessionDeleted)?;
+    let session = reader.session(id)?.ok_or(Error::SessionDeleted)?;
+    let messages = reader.messages(id)?;
+    let state = read_state(reader, &session, &row, &messages, agent, code)?.map(Box::new);
+    Ok(RunOutcome { session, messages, state })
 }
 
 /// The state of a session's open or suspended turn; `None` where it has none. `agent` and `code` name who writes it.

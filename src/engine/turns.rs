@@ -62,8 +62,9 @@ impl Engine {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         let session_id = standing.session;
         let owed = self.owed();
+        let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
-        let owed = self
+        let (owed, outcome) = self
             .store
             .transact(move |tx| {
                 let now = clock::now();
@@ -71,10 +72,12 @@ impl Engine {
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 tx.set_messages(session_id, &state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                end(tx, &session, turn, event, owed, now)
+                let owed = end(tx, &session, turn, event, owed, now)?;
+                Ok((owed, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
         faults::at(Point::EngineEndCommitted);
+        self.came_out(outcome);
         self.counters.turn_ended(true);
         self.counters.turn_worked(standing.worked);
         self.run_is_over(RunOver::Settled);
@@ -92,15 +95,17 @@ impl Engine {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         let session_id = standing.session;
         let engine = Arc::clone(self);
-        let owed = self
+        let (owed, outcome) = self
             .store
             .transact(move |tx| {
                 let now = clock::now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
                 owned_turn(tx, turn, epoch)?;
-                engine.fail(tx, &session, turn, failure, now)
+                let owed = engine.fail(tx, &session, turn, failure, now)?;
+                Ok((owed, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
+        self.came_out(outcome);
         self.counters.turn_ended(false);
         self.counters.turn_worked(standing.worked);
         self.run_is_over(RunOver::Settled);

@@ -1,8 +1,8 @@
-//! Runs without a server. No thread of ours touches Python: what one is done with waits in a queue until the event loop
-//! of the caller, woken by a byte on a socket, comes to fetch it ([`RunDesk::completed`]).
+//! Runs without a server. The event loop of the caller drives them itself ([`Driver`]): what a call sets going is carried
+//! on until it has to wait, and what comes of it is returned by that call, or fetched when the bell has rung.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::io::Write;
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::errors::{open_error, raised};
+use super::read::Object;
 use super::runtime::{check_owner, runtime};
 use super::states::RunState;
 use crate::domain::event::EventView;
 use crate::domain::message::ChatMessage;
-use crate::domain::{Error, SessionId};
+use crate::domain::payload::MAX_PAYLOAD;
+use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::dispatch::Runtime;
 use crate::engine::runs::{self, Begin, RunOutcome};
-use crate::run::{Desk, Run};
+use crate::run::driver::Driver;
+use crate::run::{Mouth, Run, Said, Told};
 use crate::store::open::{self, OpenError};
 use crate::store::{Store, StoreExt};
+use crate::supervisor::frames::{FromWorker, MAX_FRAME, Word, parse, word};
 
 /// Adds the classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -31,45 +36,36 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RunStore>()
 }
 
-/// Something that was asked for and is done.
-enum Done {
+/// Something that came of what was asked for.
+enum Came {
+    /// To whoever has the turn of a run.
+    Told(TurnId, Told),
+    /// To whoever listens to it.
+    Event(EventView),
     Outcome(Result<RunOutcome, Error>),
     Store(Result<Arc<dyn Store>, OpenError>),
     State(Result<Option<crate::domain::run_state::RunState>, Error>),
     Nothing(Result<(), Error>),
-    /// Of a run that goes on.
-    Event(EventView),
 }
 
-/// What is done and has not been fetched.
-struct Completions {
-    queue: Mutex<Vec<(u64, Done)>>,
-    bell: UnixStream,
-}
+type News = Arc<Mutex<Vec<(u64, Came)>>>;
 
-impl Completions {
-    fn push(&self, token: u64, done: Done) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.push((token, done));
-        if queue.len() == 1 {
-            // Full, or nobody listens any more: either way there is nothing to wake.
-            let _ = (&self.bell).write(&[1]);
-        }
-    }
-
-    fn take(&self) -> Vec<(u64, Done)> {
-        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+/// A run that is under way.
+struct OpenRun {
+    mouth: Mouth,
+    stop: CancellationToken,
 }
 
 /// What one event loop asks the core to do for its runs.
 #[pyclass(frozen, module = "hitl._core")]
 struct RunDesk {
-    desk: Arc<Desk>,
-    completions: Arc<Completions>,
-    /// The ends of its sockets that belong to the loop, until it has taken them.
-    theirs: Mutex<Option<(UnixStream, UnixStream)>>,
-    stops: Arc<Mutex<HashMap<u64, CancellationToken>>>,
+    driver: Driver,
+    news: News,
+    runs: Arc<Mutex<HashMap<u64, OpenRun>>>,
+    /// What turns have said since their words were passed on.
+    said: Mutex<Vec<(u64, Word)>>,
+    /// The end of its bell that belongs to the loop, until it has taken it.
+    listener: Mutex<Option<UnixStream>>,
 }
 
 #[pymethods]
@@ -77,28 +73,20 @@ impl RunDesk {
     #[new]
     fn new() -> PyResult<Self> {
         check_owner()?;
-        let (channel, worker) = UnixStream::pair()?;
         let (bell, listener) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
-        Ok(Self {
-            desk: Arc::new(Desk::new(channel)),
-            completions: Arc::new(Completions { queue: Mutex::default(), bell }),
-            theirs: Mutex::new(Some((worker, listener))),
-            stops: Arc::default(),
-        })
+        let (driver, news, runs) = (Driver::new(bell), News::default(), Arc::default());
+        Ok(Self { driver, news, runs, said: Mutex::default(), listener: Mutex::new(Some(listener)) })
     }
 
-    /// The descriptors of the worker's channel, and of the socket that becomes readable when something is done: the
-    /// caller's from now on.
-    fn open(&self) -> PyResult<(i32, i32)> {
-        let theirs = self.theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (worker, listener) = theirs.ok_or_else(|| PyValueError::new_err("a desk can be opened once"))?;
-        Ok((worker.into_raw_fd(), listener.into_raw_fd()))
+    /// The descriptor of the socket that becomes readable when there is something to fetch: the caller's from now on.
+    fn open(&self) -> PyResult<i32> {
+        let listener = lock(&self.listener).take();
+        Ok(listener.ok_or_else(|| PyValueError::new_err("a desk can be opened once"))?.into_raw_fd())
     }
 
-    /// Runs `message` in a session, or goes on from `state`. `token` tells its completion apart, a RunOutcome; with
-    /// `events`, what is told of it comes before that, each `(name, data)`.
-    /// Returns what the worker will know the run by, and the ids of session and turn.
+    /// Runs `message` in a session, or goes on from `state`; the value of `token` is an outcome. What its turn is told
+    /// comes before that, and with `events` what is told of it. Returns the session's id; `fetch` what came.
     #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events))]
     #[allow(clippy::too_many_arguments, reason = "called in one place, which has them all")]
     fn run(
@@ -113,7 +101,7 @@ impl RunDesk {
         session: Option<&str>,
         state: Option<&RunState>,
         events: bool,
-    ) -> PyResult<(String, String, String)> {
+    ) -> PyResult<String> {
         let begin = match (message, state) {
             (Some(message), None) => {
                 let message: ChatMessage = serde_json::from_slice(message).map_err(value_error)?;
@@ -124,108 +112,170 @@ impl RunDesk {
             _ => return Err(PyValueError::new_err("a run begins with a message or a state")),
         };
         let (session, turn) = begin.ids();
-        let (_, alias) = runs::new_ids();
+        let (mouth, ear) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
-        self.stops().insert(token, stop.clone());
-        let completions = Arc::clone(&self.completions);
-        let tell = move |event| completions.push(token, Done::Event(event));
-        let listener = events.then(|| Box::new(tell) as Box<dyn Fn(EventView) + Send>);
         let run = Run {
-            alias,
             agent,
             runtime: Runtime { code, python, replay },
             store: Arc::clone(&store.0),
             begin,
-            stop,
-            listener,
+            stop: stop.clone(),
+            listener: events.then(|| Box::new(self.teller(token, Came::Event)) as Box<dyn Fn(EventView) + Send>),
+            worker: Box::new(self.teller(token, move |told| Came::Told(turn, told))),
         };
-        let (desk, stops) = (Arc::clone(&self.desk), Arc::clone(&self.stops));
-        self.spawn(token, async move {
-            let outcome = desk.run(run).await;
-            stops.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
-            Done::Outcome(outcome)
+        let open = OpenRun { mouth: mouth.clone(), stop };
+        lock(&self.runs).insert(token, open);
+        let runs = Arc::clone(&self.runs);
+        self.begin(token, async move {
+            let outcome = run.run(mouth, ear).await;
+            lock(&runs).remove(&token);
+            Came::Outcome(outcome)
         })?;
-        Ok((alias.to_string(), session.to_string(), turn.to_string()))
+        Ok(session.to_string())
+    }
+
+    /// Hears a frame of a run's turn, as a worker would send it; it is passed on by `fetch`. Whether it could be read:
+    /// what is no plain JSON, or too large, `hear_json` takes or refuses.
+    fn hear(&self, token: u64, frame: &Bound<'_, PyDict>) -> PyResult<bool> {
+        let Some(name) = frame.get_item("frame")? else { return Ok(false) };
+        let room = Cell::new(MAX_FRAME / 2);
+        let read = word(&name.extract::<String>()?, Object { object: frame.as_any(), depth: 0, room: &room });
+        Ok(match read {
+            Some(Ok(word)) => {
+                self.say(token, word);
+                true
+            }
+            Some(Err(_)) | None => false,
+        })
+    }
+
+    /// Hears a frame that is written as JSON. `ValueError` for one that is none of a turn.
+    fn hear_json(&self, token: u64, frame: &[u8]) -> PyResult<()> {
+        match parse(frame).map_err(value_error)? {
+            FromWorker::Turn(_, word) => self.say(token, word),
+            _ => return Err(PyValueError::new_err("a frame is about no turn")),
+        }
+        Ok(())
     }
 
     /// Lets go of a run that is under way; its completion still comes.
     fn stop(&self, token: u64) {
-        if let Some(stop) = self.stops().get(&token) {
-            stop.cancel();
+        if let Some(open) = lock(&self.runs).get(&token) {
+            open.stop.cancel();
         }
     }
 
-    /// Opens a store to be used beside other processes; its completion is a RunStore.
+    /// Opens a store to be used beside other processes; its value is a RunStore.
     fn open_store(&self, token: u64, address: String) -> PyResult<()> {
-        self.spawn(token, async move {
-            let opened = tokio::task::spawn_blocking(move || open::shared(&address)).await;
-            Done::Store(
-                opened
-                    .unwrap_or_else(|error| Err(OpenError::Failed { path: "store".into(), reason: error.to_string() })),
-            )
+        let opening = runtime()?.spawn_blocking(move || open::shared(&address));
+        self.begin(token, async move {
+            let lost =
+                |error: tokio::task::JoinError| OpenError::Failed { path: "store".into(), reason: error.to_string() };
+            Came::Store(opening.await.unwrap_or_else(|error| Err(lost(error))))
         })
     }
 
-    /// The state of a session's open turn; its completion is a RunState or None.
+    /// The state of a session's open turn; its value is a RunState or None.
     fn load(&self, token: u64, store: &RunStore, session: &str, agent: String, code: String) -> PyResult<()> {
         let (store, session) = (Arc::clone(&store.0), read_session(session)?);
-        self.spawn(token, async move {
+        self.begin(token, async move {
             let loaded = store.query(move |reader| match reader.session(session)? {
                 Some(_) => runs::export(reader, session, &agent, &code),
                 None => Ok(None),
             });
-            Done::State(loaded.await)
+            Came::State(loaded.await)
         })
     }
 
-    /// Closes a store; its completion is None.
+    /// Closes a store; its value is None.
     fn close_store(&self, token: u64, store: &RunStore) -> PyResult<()> {
         let store = Arc::clone(&store.0);
-        self.spawn(token, async move { Done::Nothing(store.close().await) })
+        self.begin(token, async move { Came::Nothing(store.close().await) })
     }
 
-    /// What is done since the last call: `(token, is_event, exception | None, value)` of each.
-    fn completed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Completed<'py>>> {
-        let done = self.completions.take();
-        done.into_iter()
-            .map(|(token, done)| {
-                let is_event = matches!(done, Done::Event(_));
-                let value = match done {
-                    Done::Outcome(outcome) => {
-                        outcome.map_err(|error| raised(py, &error)).and_then(|outcome| outcome_of(py, outcome))
-                    }
-                    Done::Store(opened) => opened
-                        .map_err(|error| open_error(py, &error))
-                        .and_then(|store| Ok(Bound::new(py, RunStore(store))?.into_any())),
-                    Done::State(loaded) => loaded
-                        .map_err(|error| raised(py, &error))
-                        .and_then(|state| state.map(RunState::new).into_bound_py_any(py)),
-                    Done::Event(event) => event_of(py, &event),
-                    Done::Nothing(done) => done.map_err(|error| raised(py, &error)).map(|()| py.None().into_bound(py)),
-                };
-                Ok(match value {
-                    Ok(value) => (token, is_event, None, value),
-                    Err(error) => (token, is_event, Some(error), py.None().into_bound(py)),
-                })
+    /// Carries on with what can go on, and returns what came of everything since the last call: `(token, what, value)`
+    /// of each, where `what` is `told` (a frame), `event`, `value`, or `error` (an exception).
+    fn fetch<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u64, &'static str, Bound<'py, PyAny>)>> {
+        let entered = runtime()?.enter();
+        // Without the interpreter: a store may make us wait for another thread that needs it.
+        let news = py.detach(|| {
+            self.driver.expect();
+            for (token, word) in lock(&self.said).drain(..) {
+                // The run that would not hear it is over.
+                if let Some(open) = lock(&self.runs).get(&token) {
+                    drop(open.mouth.send(Said::Word(word)));
+                }
+            }
+            self.driver.drive();
+            std::mem::take(&mut *lock(&self.news))
+        });
+        drop(entered);
+        news.into_iter()
+            .map(|(token, came)| {
+                Ok(came.into_python(py).map_or_else(
+                    |error| (token, "error", error.into_value(py).into_bound(py).into_any()),
+                    |(what, value)| (token, what, value),
+                ))
             })
             .collect()
     }
 }
 
 impl RunDesk {
-    fn spawn(&self, token: u64, work: impl Future<Output = Done> + Send + 'static) -> PyResult<()> {
-        let completions = Arc::clone(&self.completions);
-        runtime()?.spawn(async move { completions.push(token, work.await) });
+    /// Sets something going; `fetch` drives it.
+    fn begin(&self, token: u64, work: impl Future<Output = Came> + Send + 'static) -> PyResult<()> {
+        check_owner()?;
+        let news = Arc::clone(&self.news);
+        self.driver.add(
+            token,
+            Box::pin(async move {
+                let came = work.await;
+                lock(&news).push((token, came));
+            }),
+        );
         Ok(())
     }
 
-    fn stops(&self) -> MutexGuard<'_, HashMap<u64, CancellationToken>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    fn say(&self, token: u64, word: Word) {
+        lock(&self.said).push((token, word));
+    }
+
+    /// What tells the loop what a run has to say.
+    fn teller<T, F>(&self, token: u64, came: F) -> impl Fn(T) + Send + Sync + use<T, F>
+    where
+        F: Fn(T) -> Came + Send + Sync + 'static,
+    {
+        let (news, woken) = (Arc::clone(&self.news), Arc::clone(self.driver.woken()));
+        move |told| {
+            lock(&news).push((token, came(told)));
+            woken.tell();
+        }
     }
 }
 
-/// Which was asked for, whether this is an event on the way, why it failed, and what came of it.
-type Completed<'py> = (u64, bool, Option<PyErr>, Bound<'py, PyAny>);
+impl Came {
+    /// What it is, and its value.
+    fn into_python(self, py: Python<'_>) -> PyResult<(&'static str, Bound<'_, PyAny>)> {
+        match self {
+            Self::Told(turn, told) => Ok(("told", pythonize::pythonize(py, &told.frame(turn, MAX_PAYLOAD))?)),
+            Self::Event(event) => Ok(("event", event_of(py, &event)?)),
+            Self::Outcome(outcome) => {
+                outcome.map_err(|error| raised(py, &error)).and_then(|outcome| Ok(("value", outcome_of(py, outcome)?)))
+            }
+            Self::Store(opened) => {
+                let store = opened.map_err(|error| open_error(py, &error))?;
+                Ok(("value", Bound::new(py, RunStore(store))?.into_any()))
+            }
+            Self::State(loaded) => {
+                let state = loaded.map_err(|error| raised(py, &error))?;
+                Ok(("value", state.map(RunState::new).into_bound_py_any(py)?))
+            }
+            Self::Nothing(done) => {
+                done.map_err(|error| raised(py, &error)).map(|()| ("value", py.None().into_bound(py)))
+            }
+        }
+    }
+}
 
 /// A store that runs write to.
 #[pyclass(frozen, module = "hitl._core")]
@@ -264,4 +314,9 @@ fn read_session(text: &str) -> PyResult<SessionId> {
 
 fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What panics under one of them leaves nothing half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

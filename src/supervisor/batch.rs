@@ -7,7 +7,7 @@ use super::seat::{Heard, Seat};
 use crate::engine::dispatch::Record;
 
 /// Records that go to the store together at most, so that no transaction keeps others waiting for long.
-const MOST: usize = 256;
+pub const MOST: usize = 256;
 
 /// See the module.
 pub struct Batch {

@@ -5,7 +5,7 @@
 //! frames ([`frames`]), forked by a zygote that has the agent imported, or started alone where forking is not safe
 //! ([`spawner`]). Whatever goes wrong with a worker ends its turns and nothing else.
 
-mod batch;
+pub(crate) mod batch;
 pub mod channel;
 mod control;
 pub(crate) mod frames;

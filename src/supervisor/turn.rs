@@ -315,14 +315,7 @@ impl Turn {
         let turn = self.turn;
         for delivery in self.held.drain(..until) {
             faults::at(Point::SupervisorDeliver);
-            seat.worker().send(&match &delivery {
-                Delivery::Answer { index, at, interrupt, value } => {
-                    ToWorker::Answer { turn, index: *index, at: *at, interrupt_id: *interrupt, value }
-                }
-                Delivery::Expired { index, at, interrupt } => {
-                    ToWorker::Expired { turn, index: *index, at: *at, interrupt_id: *interrupt }
-                }
-            });
+            seat.worker().send(&ToWorker::delivery(turn, &delivery));
             faults::at(Point::SupervisorDelivered);
         }
     }

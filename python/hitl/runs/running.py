@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from contextlib import AsyncExitStack
 from typing import Any
 
 from hitl.agents.shapes import as_agent
@@ -71,9 +70,9 @@ async def run_with(
         store = state._store
     loaded = as_agent(agent)
     runs = LoopRuns.here()
-    async with AsyncExitStack() as stack:
-        opened = await stack.enter_async_context(using(store))
-        task = Task(loaded, code_of(loaded), _context(context, state), tool_error_formatter)
+    given = _context(context, state)
+    task = Task(runs, loaded, code_of(loaded), given, tool_error_formatter, is_heard=on_event is not None)
+    async with using(store) as opened:
         kept = opened if store is not None and opened is store else None
         try:
             return await _go(runs, opened, task, input, session, kept, on_event)
@@ -98,22 +97,24 @@ async def _go(
     named = None if session is None else session_id(session)
     state = input._core if isinstance(input, RunState) else None
     agent = task.agent
-    replay, tells = agent.options.replay, on_event is not None
-    token, (alias, of_session, task.turn_id), done = runs.ask(
-        lambda token: runs.core.run(token, core, agent.name, task.code, PYTHON, replay, message, named, state, tells),
+    replay = agent.options.replay
+    task.token, of_session, done = runs.ask(
+        lambda token: runs.core.run(
+            token, core, agent.name, task.code, PYTHON, replay, message, named, state, task.is_heard
+        ),
+        task,
         on_event,
     )
-    runs.enter(alias, task)
     try:
         status, response, messages, error, code, after = await done
         if task.turn is not None:
             await task.turn.gone()
     except (asyncio.CancelledError, AlreadyResumed):
-        runs.core.stop(token)
+        runs.stop(task.token)
         await _cancel(task)
         raise
     finally:
-        runs.leave(alias)
+        runs.leave(task.token)
     if task.turn is not None and (unstorable := _context_error(task.turn.turn)) is not None:
         raise unstorable
     answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))

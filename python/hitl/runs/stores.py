@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from hitl import _core
@@ -69,18 +68,15 @@ class Store:
         return state
 
 
-@asynccontextmanager
-async def using(store: Store | str | os.PathLike[str] | None) -> AsyncIterator[Store]:
+def using(store: Store | str | os.PathLike[str] | None) -> AbstractAsyncContextManager[Store]:
     """A store for one run: the caller's own, or one that is opened and closed here."""
     if isinstance(store, Store):
-        yield store
-    elif store is None:
-        yield Store()
-    elif isinstance(store, str | os.PathLike):
-        async with Store(store) as opened:
-            yield opened
-    else:
-        raise TypeError(f"store must be a Store, an address or a path, got {type(store).__name__}")
+        return nullcontext(store)
+    if store is None:
+        return nullcontext(Store())
+    if isinstance(store, str | os.PathLike):
+        return Store(store)
+    raise TypeError(f"store must be a Store, an address or a path, got {type(store).__name__}")
 
 
 def session_id(name: str) -> str:

@@ -4,36 +4,77 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from hitl.agents.shapes import LoadedAgent
-from hitl.errors import ToolRejected
-from hitl.worker.channel import Sender
+from hitl.errors import ToolRejected, UnreadableJournal
+from hitl.runs.loop import LoopRuns
 from hitl.worker.frames import Frame
 from hitl.worker.output import original
 from hitl.worker.port import ChannelPort
-from hitl.worker.turns import RunningTurn
+from hitl.worker.turns import RunningTurn, describe_error
 
 Formatter = Callable[[str, dict[str, Any], ToolRejected], str]
 
 
-@dataclass
 class Task:
     """One run, as its loop knows it."""
 
-    agent: LoadedAgent
-    code: str
-    context: Any
-    tool_error_formatter: Formatter | None
-    turn_id: str = ""
-    turn: RunTurn | None = None
-    error: BaseException | None = None
-    """What the agent raised, or why its turn cannot go on."""
+    def __init__(
+        self,
+        runs: LoopRuns,
+        agent: LoadedAgent,
+        code: str,
+        context: Any,
+        tool_error_formatter: Formatter | None,
+        *,
+        is_heard: bool,
+    ) -> None:
+        self.agent = agent
+        self.code = code
+        self.context = context
+        self.tool_error_formatter = tool_error_formatter
+        self.is_heard = is_heard
+        """Whether somebody listens to what the model says."""
+        self.token = 0
+        self.turn: RunTurn | None = None
+        self.error: BaseException | None = None
+        """What the agent raised, or why its turn cannot go on."""
+        self._runs = runs
+
+    def send(self, frame: Frame) -> None:
+        """Say something about the turn to the core."""
+        self._runs.say(self.token, frame)
+
+    def told(self, frame: Frame) -> None:
+        """A frame of the core about the turn."""
+        name = frame["frame"]
+        turn = self.turn
+        if name == "turn":
+            try:
+                self.turn = RunTurn(self, frame)
+            except UnreadableJournal as error:
+                self.error = error
+                result = {"error": describe_error(error)}
+                self.send({"frame": "end", "turn": frame["turn"], "call": 1, "result": result})
+        elif turn is None or turn.stopped_as is not None:
+            return
+        elif name not in ("cancel", "park"):
+            turn.receive(frame)
+        elif not turn.task.done():
+            turn.cancel() if name == "cancel" else turn.park()
 
 
 class RunPort(ChannelPort):
-    """Prints stay in the program that runs the agent."""
+    """Prints stay in the program that runs the agent, and what a model says word by word where nobody listens."""
+
+    def __init__(self, task: Task, turn_id: str) -> None:
+        super().__init__(task, turn_id)
+        self._is_heard = task.is_heard
+
+    def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
+        if self._is_heard:
+            super().delta(step_id, attempt, delta)
 
     def log(self, stream: str, text: str) -> None:
         """Only called where somebody else in this process routes its output by turn."""
@@ -43,17 +84,10 @@ class RunPort(ChannelPort):
 class RunTurn(RunningTurn):
     """See the module."""
 
-    def __init__(self, task: Task, channel: Sender, frame: Frame) -> None:
+    def __init__(self, task: Task, frame: Frame) -> None:
         self._of = task
-        super().__init__(
-            task.agent,
-            channel,
-            frame,
-            task.code,
-            turn_id=task.turn_id,
-            context=task.context,
-            port=RunPort(channel, frame["turn"]),
-        )
+        port = RunPort(task, frame["turn"])
+        super().__init__(task.agent, task, frame, task.code, context=task.context, port=port)
         self.turn.tool_error_formatter = task.tool_error_formatter
 
     def failed(self, error: BaseException) -> None:
@@ -62,7 +96,8 @@ class RunTurn(RunningTurn):
 
     async def gone(self) -> None:
         """Wait until nothing of the turn runs any more; its tasks have a few seconds to clean up."""
-        await asyncio.wait([self.task])
+        if not self.task.done():
+            await asyncio.wait([self.task])
         failure = self.turn.failure
         if failure.done():  # whatever the agent then made of being cancelled
             self._of.error = failure.result()

@@ -32,10 +32,16 @@ _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 def encode_frame(frame: Frame) -> bytes:
     """The bytes of a frame. TypeError or ValueError for what is no JSON, is no UTF-8, or is larger than 64 MiB."""
+    body = encode_body(frame)
+    return len(body).to_bytes(4, "big") + body
+
+
+def encode_body(frame: Frame) -> bytes:
+    """The JSON of a frame. Raises what ``encode_frame`` raises."""
     body = _encoder.encode(frame).encode()
     if len(body) > MAX_FRAME:
         raise ValueError(f"{_what(frame)} is {len(body):,} bytes of JSON, more than the limit of {MAX_FRAME:,}")
-    return len(body).to_bytes(4, "big") + body
+    return body
 
 
 def check_frame(body: bytes | bytearray | memoryview) -> Frame:

@@ -119,12 +119,14 @@ class ChannelPort:
 
     def _call(self, frame: Frame) -> int:
         self._last_call += 1
-        self._send({**frame, "call": self._last_call})
+        frame["call"] = self._last_call
+        self._send(frame)
         return self._last_call
 
     def _send(self, frame: Frame) -> None:
         if not self._silent:
-            self._channel.send({**frame, "turn": self._turn_id})
+            frame["turn"] = self._turn_id
+            self._channel.send(frame)
 
 
 _RECEIVERS: dict[str, Callable[[ChannelPort, Frame, Order], None]] = {

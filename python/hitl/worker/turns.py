@@ -137,7 +137,7 @@ class Worker:
 class RunningTurn:
     """One turn, from its frame to the acknowledgement of its end.
 
-    ``turn_id`` where the frame calls the turn by another name than its own; ``port`` where its frames go elsewhere.
+    ``port`` where it is not a ``ChannelPort`` that its records go to.
     """
 
     def __init__(
@@ -147,7 +147,6 @@ class RunningTurn:
         frame: Frame,
         code: str,
         *,
-        turn_id: str | None = None,
         context: Any = None,
         port: ChannelPort | None = None,
     ) -> None:
@@ -155,13 +154,12 @@ class RunningTurn:
         self._frame = frame
         self.error: BaseException | None = None
         """What the agent raised."""
-        self._stopped = asyncio.Event()
         self.stopped_as: str | None = None
         """How the server took the turn from us, as the frame that says we obeyed: ``cancelled`` or ``parked``."""
         self.port = port or ChannelPort(channel, frame["turn"])
         self.turn = Turn(
             self.port,
-            turn_id=turn_id or frame["turn"],
+            turn_id=frame["turn"],
             session_id=frame["session_id"],
             agent=agent.name,
             context=_context(frame["journal"]) if context is None else context,
@@ -171,7 +169,12 @@ class RunningTurn:
             code=code,
         )
         self._agent_task = self.turn.start(self._outcome)
-        self.task = asyncio.get_running_loop().create_task(self._run(), context=OUTSIDE.copy())
+        loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = loop.create_future()
+        """The agent has returned, the turn cannot go on, or it was taken from us."""
+        self._agent_task.add_done_callback(self._is_over, context=OUTSIDE.copy())
+        self.turn.failure.add_done_callback(self._is_over, context=OUTSIDE.copy())
+        self.task = loop.create_task(self._run(), context=OUTSIDE.copy())
         self.turn.order.settle()
 
     @property
@@ -196,15 +199,16 @@ class RunningTurn:
 
     def _stop(self, how: str) -> None:
         self.stopped_as = how
-        self._stopped.set()
+        self._is_over()
         self.port.silence()
 
+    def _is_over(self, _: object = None) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
     async def _run(self) -> None:
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        endings: list[asyncio.Future[Any]] = [self._agent_task, self.turn.failure, stopped]
-        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if self.stopped_as is not None:
+        await self._over
+        if self.stopped_as is not None and not self._agent_task.done():
             await asyncio.wait([self._agent_task], timeout=_CLEANUP_SECONDS)
         result = self._result()
         if result is not None:

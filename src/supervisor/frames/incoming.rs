@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::Violation;
@@ -240,7 +241,7 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
         "pong" => return Ok(FromWorker::Pong),
         _ => {}
     }
-    let Some(word) = word(name, body) else {
+    let Some(word) = read_word(name, body) else {
         let shown: String = name.chars().take(40).collect();
         return Err(Violation(format!("unknown frame {shown:?}")));
     };
@@ -259,59 +260,64 @@ enum Unread {
 }
 
 /// A frame about a turn; `None` when there is none of this name.
-fn word(name: &str, body: &[u8]) -> Option<Result<Word, Unread>> {
-    let acknowledged = |call, record| Word::Record { call: Some(call), record };
-    let told = |record| Word::Record { call: None, record };
-    Some(match name {
-        "step" => read_deep(body, name)
-            .map(|StepBody { call, step, result }| acknowledged(call, Record::Step { step, result })),
-        "intent" => read_deep(body, name).map(|IntentBody { call, step }| acknowledged(call, Record::Intent { step })),
-        "ask" => read_deep(body, name)
-            .map(|AskBody { call, step, interrupt }| acknowledged(call, Record::Ask { step, ask: interrupt })),
-        "timer" => {
-            read_deep(body, name).map(|TimerBody { call, path, due }| acknowledged(call, Record::Timer { path, due }))
-        }
-        "wakes" => read_deep(body, name).map(|WakesBody { wakes }| told(Record::Wakes(wakes))),
-        "withdraw" => read_deep(body, name)
-            .map(|WithdrawBody { interrupt_id }| told(Record::Withdraw { interrupt: interrupt_id })),
-        "waiting" => read_deep(body, name)
-            .map(|WaitingBody { seen, timers, context }| told(Record::Waiting { seen, timers, context })),
-        "replayed" => read_deep(body, name).map(|ReplayedBody { warnings }| Word::Replayed { warnings }),
-        "delta" => {
-            read_deep(body, name).map(|DeltaBody { step_id, attempt, delta }| Word::Delta { step_id, attempt, delta })
-        }
-        "cancelled" | "parked" => read_deep(body, name).map(|DroppedBody { left }| Word::Dropped { left }),
-        "end" => read_deep(body, name).and_then(|EndBody { call, result }| {
-            outcome(result).map(|outcome| Word::End { call, outcome }).map_err(Unread::Wrong)
-        }),
-        _ => return None,
-    })
-}
-
-fn outcome(result: EndResult) -> Result<Outcome, Violation> {
-    match result {
-        EndResult { error: Some(error), .. } => {
-            let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
-            Ok(Outcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
-        }
-        EndResult { response: Some(response), state: Some(state), .. } => Ok(Outcome::Done { response, state }),
-        _ => Err(Violation("`end` frame: `result` has neither `error` nor both `response` and `state`".to_owned())),
-    }
-}
-
-fn read<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Violation> {
-    serde_json::from_slice(body).map_err(|error| violation(name, &error))
-}
-
-fn read_deep<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Unread> {
-    serde_json::from_slice(body).map_err(|error| {
+fn read_word(name: &str, body: &[u8]) -> Option<Result<Word, Unread>> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let read = word(name, &mut reader)?;
+    Some(read.map_err(|error| {
         // serde_json has no other way to tell; a test holds this text.
         if error.to_string().starts_with("recursion limit exceeded") {
             Unread::TooDeep
         } else {
             Unread::Wrong(violation(name, &error))
         }
+    }))
+}
+
+/// What a frame says about a turn, in whatever form its members come; `None` when there is no frame of this name.
+pub fn word<'de, D: Deserializer<'de>>(name: &str, members: D) -> Option<Result<Word, D::Error>> {
+    let acknowledged = |call, record| Word::Record { call: Some(call), record };
+    let told = |record| Word::Record { call: None, record };
+    Some(match name {
+        "step" => StepBody::deserialize(members)
+            .map(|StepBody { call, step, result }| acknowledged(call, Record::Step { step, result })),
+        "intent" => IntentBody::deserialize(members)
+            .map(|IntentBody { call, step }| acknowledged(call, Record::Intent { step })),
+        "ask" => AskBody::deserialize(members)
+            .map(|AskBody { call, step, interrupt }| acknowledged(call, Record::Ask { step, ask: interrupt })),
+        "timer" => TimerBody::deserialize(members)
+            .map(|TimerBody { call, path, due }| acknowledged(call, Record::Timer { path, due })),
+        "wakes" => WakesBody::deserialize(members).map(|WakesBody { wakes }| told(Record::Wakes(wakes))),
+        "withdraw" => WithdrawBody::deserialize(members)
+            .map(|WithdrawBody { interrupt_id }| told(Record::Withdraw { interrupt: interrupt_id })),
+        "waiting" => WaitingBody::deserialize(members)
+            .map(|WaitingBody { seen, timers, context }| told(Record::Waiting { seen, timers, context })),
+        "replayed" => ReplayedBody::deserialize(members).map(|ReplayedBody { warnings }| Word::Replayed { warnings }),
+        "delta" => DeltaBody::deserialize(members).map(|DeltaBody { step_id, attempt, delta }| Word::Delta {
+            step_id,
+            attempt,
+            delta,
+        }),
+        "cancelled" | "parked" => DroppedBody::deserialize(members).map(|DroppedBody { left }| Word::Dropped { left }),
+        "end" => EndBody::deserialize(members).and_then(|EndBody { call, result }| {
+            outcome(result).map(|outcome| Word::End { call, outcome }).map_err(D::Error::custom)
+        }),
+        _ => return None,
     })
+}
+
+fn outcome(result: EndResult) -> Result<Outcome, &'static str> {
+    match result {
+        EndResult { error: Some(error), .. } => {
+            let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
+            Ok(Outcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
+        }
+        EndResult { response: Some(response), state: Some(state), .. } => Ok(Outcome::Done { response, state }),
+        _ => Err("`result` has neither `error` nor both `response` and `state`"),
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Violation> {
+    serde_json::from_slice(body).map_err(|error| violation(name, &error))
 }
 
 fn violation(name: &str, error: &serde_json::Error) -> Violation {

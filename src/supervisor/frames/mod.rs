@@ -3,6 +3,8 @@
 mod incoming;
 mod outgoing;
 
+#[cfg(feature = "python")]
+pub use incoming::word;
 pub use incoming::{FromWorker, Hello, Log, Outcome, Stream, Word, parse};
 #[cfg(test)]
 pub use outgoing::Lean;

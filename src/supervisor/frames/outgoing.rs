@@ -10,7 +10,7 @@ use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
-use crate::engine::dispatch::TurnOrder;
+use crate::engine::dispatch::{Delivery, TurnOrder};
 
 /// A frame of the server.
 #[derive(Debug, Serialize)]
@@ -79,6 +79,18 @@ impl<'a> ToWorker<'a> {
             state: order.state.iter().map(Lean).collect(),
             journal: &order.journal,
             max_payload,
+        }
+    }
+
+    /// Something that a turn waits for has come.
+    pub fn delivery(turn: TurnId, delivery: &'a Delivery) -> Self {
+        match delivery {
+            Delivery::Answer { index, at, interrupt, value } => {
+                Self::Answer { turn, index: *index, at: *at, interrupt_id: *interrupt, value }
+            }
+            Delivery::Expired { index, at, interrupt } => {
+                Self::Expired { turn, index: *index, at: *at, interrupt_id: *interrupt }
+            }
         }
     }
 }

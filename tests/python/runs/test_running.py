@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,45 @@ async def test_the_same_state_does_not_run_a_tool_twice_with_a_store(tmp_path: P
         with pytest.raises(hitl.AlreadyResumed):
             await hitl.run(agent, state)
     assert files.deleted == ["/a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({1: "one", None: 2}, {"1": "one", "null": 2}),
+        ({"pair": (1, 2)}, {"pair": [1, 2]}),
+        ({"large": 2**64}, {"large": 2.0**64}),
+        ({"deep": {"er": [1.5, "\u00fc\U0001f600"]}}, {"deep": {"er": [1.5, "\u00fc\U0001f600"]}}),
+    ],
+)
+async def test_what_an_agent_returns_is_kept_as_its_json(given: Any, kept: Any) -> None:
+    """As in a worker, between which and its server there are bytes."""
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        return ChatMessage.assistant_message(content="done", user_params=given), [message]
+
+    result = await hitl.run(agent, "go")
+    assert result.response is not None
+    assert result.response.user_params == kept
+
+
+@pytest.mark.parametrize("given", [float("nan"), {"a set"}, "\ud800", b"bytes"])
+async def test_an_agent_that_returns_what_is_no_json_fails(given: Any) -> None:
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        return ChatMessage.assistant_message(content="done", user_params={"value": given}), [message]
+
+    result = await hitl.run(agent, "go")
+    assert (result.status, result.error_code) == ("error", "agent_error")
+
+
+async def test_a_value_that_nests_too_deeply_fails_its_step() -> None:
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        nested: Any = []
+        for _ in range(200):
+            nested = [nested]
+        return ChatMessage.assistant_message(content="done", user_params={"value": nested}), [message]
+
+    result = await hitl.run(agent, "go")
+    assert result.status == "error"
+    assert result.error is not None
+    assert "nested too deeply" in result.error
