@@ -98,7 +98,7 @@ impl Told {
 /// What a run hears.
 pub enum Said {
     /// The engine's order, which comes first.
-    Begin(Box<TurnOrder>),
+    Begin(TurnOrder),
     /// A word of the turn.
     Word(Word),
 }
@@ -181,7 +181,7 @@ impl Desk {
                 },
             };
             match said {
-                Said::Begin(order) => self.begin(order).await,
+                Said::Begin(order) => self.begin(Box::new(order)).await,
                 Said::Word(Word::Record { call, record }) => {
                     let (mut calls, mut records) = (vec![call], vec![record]);
                     while records.len() < MOST && next.is_none() {
@@ -325,7 +325,7 @@ struct Line {
 impl Dispatch for Line {
     fn start(&self, order: TurnOrder) {
         // The run that would not hear it is over.
-        drop(self.mouth.send(Said::Begin(Box::new(order))));
+        drop(self.mouth.send(Said::Begin(order)));
     }
 
     fn deliver(&self, _turn: TurnId, delivery: Delivery) {

@@ -166,7 +166,7 @@ class Replay:
     def done(self) -> bool:
         """Whether nothing is left to deliver or to wait for."""
 
-def fingerprint(value: Any, /) -> str | None:
+def fingerprint(value: object) -> str | None:
     """32 hex digits of the SHA-256 of a value's canonical JSON; None for one with something else in it than dicts with
     string keys, lists, tuples, strings, integers of 64 bits, booleans and None."""
 

@@ -89,7 +89,7 @@ async def prepare_call(
     if not required and not turn.has_rules:
         return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
     ready = await _decide(turn, tool, arguments, tool_call_id, required)
-    return replace(ready, once=ready.once or once)
+    return replace(ready, once=True) if once and not ready.once else ready
 
 
 async def call_tool(tool: Tool[..., Any], given: Mapping[str, Any], *, tool_call_id: str | None = None) -> Any:

@@ -62,6 +62,8 @@ class ChatMessage:
 
     def check(self) -> None:
         """Raise if a field holds what cannot be sent; fields can be assigned to, so this runs again before sending."""
+        if self.role in ROLES and self._is_plain():
+            return
         if self.role not in ROLES:
             raise ValueError(f"ChatMessage.role must be one of {', '.join(ROLES)}, got {self.role!r}")
         for name in _TEXT_FIELDS:
@@ -72,6 +74,19 @@ class ChatMessage:
             value = getattr(self, name)
             if value is not None and not isinstance(value, expected):
                 raise TypeError(f"ChatMessage.{name} must be a {expected.__name__} or None, got {type(value).__name__}")
+
+    def _is_plain(self) -> bool:
+        """Whether it is text alone, as most are; messages are checked often."""
+        return (
+            type(self.content) in _PLAIN
+            and type(self.name) in _PLAIN
+            and type(self.tool_call_id) in _PLAIN
+            and type(self.reasoning) in _PLAIN
+            and self.base64_image is None
+            and self.tool_calls is None
+            and self.reasoning_details is None
+            and self.user_params is None
+        )
 
     @classmethod
     def user_message(cls, content: str | None = None, **fields: Any) -> ChatMessage:
@@ -103,13 +118,14 @@ class ChatMessage:
 
         Raises TypeError for an unknown field or a wrong type, ValueError for an unknown role.
         """
-        unknown = data.keys() - FIELDS
-        if unknown:
-            raise TypeError(f"ChatMessage has no field {min(map(str, unknown))!r}")
+        if not data.keys() <= _KNOWN:
+            raise TypeError(f"ChatMessage has no field {min(map(str, data.keys() - _KNOWN))!r}")
         return cls(**{"role": "user", **data})
 
 
 FIELDS: tuple[str, ...] = tuple(field.name for field in fields(ChatMessage))
+_KNOWN = frozenset(FIELDS)
+_PLAIN = frozenset({str, type(None)})
 _CONTAINER_FIELDS: tuple[tuple[str, type], ...] = (
     ("reasoning_details", list),
     ("tool_calls", list),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 
 _running: contextvars.ContextVar[tuple[Stopwatch, ...]] = contextvars.ContextVar("hitl_stopwatches", default=())
 
@@ -41,12 +41,13 @@ class Stopwatch:
         return not self._over and not self._timeout.expired()
 
 
-@asynccontextmanager
-async def limit(seconds: float | None, what: str) -> AsyncIterator[None]:
+def limit(seconds: float | None, what: str) -> AbstractAsyncContextManager[None]:
     """Let the block work for `seconds` (None: without limit), else `TimeoutError("<what> took longer than 5 s")`."""
-    if seconds is None:
-        yield
-        return
+    return nullcontext() if seconds is None else _limit(seconds, what)
+
+
+@asynccontextmanager
+async def _limit(seconds: float, what: str) -> AsyncIterator[None]:
     timeout = asyncio.timeout(seconds)
     try:
         async with timeout:

@@ -62,7 +62,7 @@ def parse_arguments(raw: str) -> JsonObject:
     if not raw.strip():  # how several providers write "no arguments"
         return {}
     try:
-        given = json.loads(raw, parse_constant=_refuse_constant)
+        given = _decode_arguments(raw)
     except RecursionError:
         raise InvalidArguments("arguments are not valid JSON: nested too deeply") from None
     except ValueError as error:
@@ -74,6 +74,10 @@ def parse_arguments(raw: str) -> JsonObject:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+# Made once: json.loads would make a decoder for every call.
+_decode_arguments = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def _json_type(value: object) -> str:

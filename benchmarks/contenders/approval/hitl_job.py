@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +14,18 @@ from pathlib import Path
 from job import CALL_ARGS, DONE, TOOL, time_jobs
 
 import hitl
-from hitl.testing import ScriptedChatClient
+from hitl.models.chat_client import ModelReply, ModelRequest
+
+
+class Scripted:
+    """Calls the tool, then says that it is done."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """The next reply."""
+        if any(message.role == "tool" for message in request.messages):
+            return ModelReply(hitl.ChatMessage.assistant_message(content=DONE))
+        call = {"id": "call-1", "type": "function", "function": {"name": TOOL, "arguments": json.dumps(CALL_ARGS)}}
+        return ModelReply(hitl.ChatMessage.assistant_message(tool_calls=[call]))
 
 
 @hitl.tool(requires_approval=True)
@@ -42,8 +54,7 @@ async def in_a_store(agent: hitl.ReActAgent, store: hitl.Store) -> str:
 
 def main() -> None:
     """Run the job as often as asked."""
-    client = ScriptedChatClient([{"tool_calls": [{"name": TOOL, "args": CALL_ARGS}]}, {"content": DONE}])
-    agent = hitl.ReActAgent(client, "scripted", name="agent", tools=[delete_file])
+    agent = hitl.ReActAgent(Scripted(), "scripted", name="agent", tools=[delete_file])
     with asyncio.Runner() as runner, tempfile.TemporaryDirectory() as folder:
         if sys.argv[2] == "string":
             time_jobs(lambda number: runner.run(as_a_string(agent, number)), int(sys.argv[1]))

@@ -117,7 +117,7 @@ class Conversation:
             add_usage(turn, reply.usage)
             message, shared = own_ids(reply.message)
             doomed.update(shared)
-            return replace(reply, message=message)
+            return replace(reply, message=message) if shared else reply
 
         system = [] if agent.system_prompt is None else [ChatMessage.system_message(content=agent.system_prompt)]
         # Only the outermost agent speaks to the reader; what a nested one says is a tool's business.

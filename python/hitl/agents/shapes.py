@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from hitl.errors import AgentLoadError
 from hitl.messages import ChatMessage
@@ -62,16 +63,17 @@ def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
             f"make an instance of it: {candidate.__name__}(...)",
         )
     call, label = _entry_point(candidate, what)
-    _check_parameters(call, label)
-    if inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
-        raise AgentLoadError(
-            f"{label} is a generator, not an agent",
-            "return (response, state) instead of yielding; models stream by themselves",
-        )
+    # Of a method, which is looked at once: that takes longer than the rest of a run's start.
+    method = call.__func__ if inspect.ismethod(call) else None
+    is_async = _methods.get(method) if method is not None else None
+    if is_async is None:
+        is_async = _check(call, label)
+        if method is not None:
+            _methods[method] = is_async
     options = getattr(candidate, OPTIONS_ATTRIBUTE, None)
     if not isinstance(options, AgentOptions):
-        options = AgentOptions()
-    return LoadedAgent(options.name or _name_of(candidate), options, call, _is_async(call))
+        options = _DEFAULT_OPTIONS
+    return LoadedAgent(options.name or _name_of(candidate), options, call, is_async)
 
 
 def check_result(result: Any) -> AgentResult:
@@ -105,6 +107,22 @@ def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
         f"{what} is of type {type(candidate).__name__}, not an agent",
         "an agent is a function (message, state), or an object with run_turn(message, state)",
     )
+
+
+_DEFAULT_OPTIONS = AgentOptions()
+_methods: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Functions of methods that were found to be agents, and whether they are async."""
+
+
+def _check(call: Callable[..., Any], label: str) -> bool:
+    """Whether it is async. AgentLoadError for what cannot be called as an agent."""
+    _check_parameters(call, label)
+    if inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
+        raise AgentLoadError(
+            f"{label} is a generator, not an agent",
+            "return (response, state) instead of yielding; models stream by themselves",
+        )
+    return _is_async(call)
 
 
 def _check_parameters(call: Callable[..., Any], label: str) -> None:
