@@ -18,6 +18,12 @@ export class Problem extends Error {
   }
 }
 
+/** The code of a `Problem` where no reply came, or not all of it: what was asked for may have been done. */
+export const UNREACHABLE = "unreachable";
+
+/** Characters: browsers take 64 KiB with them when a page goes, of all its requests. */
+const MOST_KEPT = 16_000;
+
 export interface Page<T> {
   items: T[];
   next: string | null;
@@ -31,18 +37,20 @@ export function whenUnauthorized(listener: Unauthorized): void {
   onUnauthorized = listener;
 }
 
-async function request(method: string, path: string, body?: Json): Promise<{ value: Json; headers: Headers }> {
+async function request(method: string, path: string, body?: Json, keepalive = false): Promise<{ value: Json; headers: Headers }> {
   let response: Response;
+  let text: string;
+  const sent = body === undefined ? undefined : write(body);
   try {
     response = await fetch(path, {
       method,
       credentials: "same-origin",
-      ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: write(body) }),
+      ...(sent === undefined ? {} : { headers: { "content-type": "application/json" }, body: sent, keepalive: keepalive && sent.length < MOST_KEPT }),
     });
+    text = await response.text();
   } catch {
-    throw new Problem(0, "unreachable", "The server cannot be reached", {});
+    throw new Problem(0, UNREACHABLE, "The server cannot be reached", {});
   }
-  const text = await response.text();
   let value: Json = null;
   try {
     value = text === "" ? null : parse(text);
@@ -89,9 +97,9 @@ export const api = {
   interrupts: (query: Query) => page<Interrupt>(withQuery("/interrupts", query)),
   nextInterrupts: (path: string) => page<Interrupt>(path),
   interrupt: (interrupt: string) => get<Interrupt>(`/interrupts/${id(interrupt)}`),
-  /** `as` says who answers what they have claimed, on a server without keys. */
-  resume: (interrupt: string, value: Json, as: string | null) =>
-    request("POST", `/interrupts/${id(interrupt)}/resume`, as === null ? { value } : { value, as }),
+  /** `as` says who answers what they have claimed, on a server without keys; `keepalive` outlives the page. */
+  resume: (interrupt: string, value: Json, as: string | null, keepalive: boolean) =>
+    request("POST", `/interrupts/${id(interrupt)}/resume`, as === null ? { value } : { value, as }, keepalive),
   claim: (interrupt: string, as: string | null) => request("POST", `/interrupts/${id(interrupt)}/claim`, as === null ? {} : { as }),
   release: (interrupt: string, as: string | null) =>
     request("DELETE", withQuery(`/interrupts/${id(interrupt)}/claim`, { as: as ?? undefined })),

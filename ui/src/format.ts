@@ -47,8 +47,12 @@ export function saysMore(record: Interrupt): boolean {
   return record.message !== null && (flat(record.message) !== title(record) || /\]\(|:\/\//.test(record.message));
 }
 
+const LONGEST_FLAT = 2_000;
+
 /** Markdown on one line, without its marks. */
 export function flat(value: string): string {
+  // Marks that nothing closes would be looked for again and again.
+  if (value.length > LONGEST_FLAT) return oneLine(value);
   return oneLine(value.replace(/(\*\*|__|~~|`)(\S(?:.*?\S)?)\1/g, "$2").replace(/^\s{0,3}(#{1,6}|>|[-*+])\s+/gm, ""));
 }
 

@@ -1,4 +1,5 @@
-// JSON without loss: a number that a double cannot hold keeps its digits, because what is approved has to be what was shown.
+// JSON without loss: a number that would be written otherwise keeps its digits, because what is approved has to be what was
+// shown; an untouched 1.0 stays 1.0.
 
 export type Json = null | boolean | number | string | RawNumber | Json[] | JsonObject;
 export type JsonObject = { [member: string]: Json };
@@ -16,17 +17,8 @@ type Source = { source?: string } | undefined;
 export function parse(text: string): Json {
   // The third argument is newer than TypeScript's library knows.
   const reviver = (_: string, value: unknown, context?: Source): unknown =>
-    typeof value === "number" && context?.source !== undefined && !exact(value, context.source)
-      ? new RawNumber(context.source)
-      : value;
+    typeof value === "number" && context?.source !== undefined && String(value) !== context.source ? new RawNumber(context.source) : value;
   return JSON.parse(text, reviver as (key: string, value: unknown) => unknown) as Json;
-}
-
-function exact(value: number, source: string): boolean {
-  const text = String(value);
-  if (text === source) return true;
-  const digits = source.replace(/^-/, "").replace(/[eE].*$/, "").replace(".", "").replace(/^0+/, "");
-  return digits.length <= 15 && Number.isFinite(value);
 }
 
 const rawJson = (JSON as unknown as { rawJSON?: (text: string) => unknown }).rawJSON;

@@ -3,8 +3,8 @@
 import { Problem, api } from "./api";
 import { title } from "./format";
 import { parse, isObject } from "./json";
-import { loadDone, loadPending, takeIn } from "./inbox/lists";
-import { announce } from "./shell/notices";
+import { loadDone, loadPending, takeAway, takeIn } from "./inbox/lists";
+import { announce, failed } from "./shell/notices";
 import * as store from "./store";
 import type { Interrupt, SessionStatus } from "./types";
 
@@ -25,7 +25,7 @@ export function onDelta(listener: OnDelta): () => void {
   return () => void deltaListeners.delete(listener);
 }
 
-/** Told of every change of a session or of its interrupts. */
+/** Told of every change of a session or of its interrupts; with an empty id after the stream was broken. */
 export function onSession(listener: OnSession): () => void {
   sessionListeners.add(listener);
   return () => void sessionListeners.delete(listener);
@@ -38,7 +38,29 @@ let retry = 0;
 /** How often in a row the browser gave up. */
 let refusals = 0;
 
-export function listen(): void {
+/** What the server can do, and who this is. */
+async function learn(): Promise<void> {
+  const routes = await api.routes();
+  store.set({ routes });
+  if (routes.has(store.ME)) store.set({ me: await api.me() });
+  store.set({ needsKey: false });
+}
+
+/** Asks for everything that the page shows, and then hears what changes. */
+export async function begin(): Promise<void> {
+  try {
+    await learn();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status === 401) return;
+    // The lists say what is wrong, and it is tried again with the stream.
+    store.set({ needsKey: false });
+  }
+  void loadPending();
+  listen();
+}
+
+function listen(): void {
   source?.close();
   clearTimeout(retry);
   const stream = new EventSource("/events");
@@ -48,7 +70,8 @@ export function listen(): void {
     store.set({ connection: "live" });
     // What happened before the stream was open is in the lists.
     void loadPending();
-    if (store.get().done.ids.length > 0) void loadDone();
+    if (store.get().done.loaded) void loadDone();
+    if (store.get().routes.size === 0) void learn().catch(failed);
     for (const listener of sessionListeners) listener("");
   };
   stream.onerror = () => {
@@ -77,6 +100,7 @@ export function hangUp(): void {
 }
 
 async function comeBack(): Promise<void> {
+  if (store.get().routes.size === 0) return begin();
   try {
     await api.interrupts({ limit: "1" });
   } catch (error) {
@@ -87,12 +111,11 @@ async function comeBack(): Promise<void> {
 
 function interruptEvent(word: string, event: Event): void {
   const data = parse((event as MessageEvent<string>).data);
-  if (!isObject(data) || typeof data["payload"] !== "object") return;
+  if (!isObject(data)) return;
   const record = data as unknown as Interrupt;
-  const known = store.get().records.get(record.interrupt_id);
-  // Events are told in order, but a request's own reply may have been faster.
-  if (known !== undefined && known.status !== "pending" && record.status === "pending") return;
-  takeIn(record);
+  // With its session the record is gone too, and the event names it only.
+  if (isObject(data["payload"])) takeIn(record);
+  else takeAway(record.interrupt_id);
   if (word === "created" && record.status === "pending") announce(`New request: ${title(record)}`);
   for (const listener of sessionListeners) listener(record.session_id);
 }

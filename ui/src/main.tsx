@@ -2,14 +2,14 @@
 
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
-import { api, Problem, whenUnauthorized } from "./api";
+import { api, whenUnauthorized } from "./api";
 import { useNow } from "./clock";
 import { Inbox } from "./inbox";
-import { guardUnsent } from "./inbox/deciding";
+import { flush, sendBeforeLeaving, undo } from "./inbox/deciding";
 import { idsOf } from "./inbox/lists";
 import { listenToKeys, useKeys } from "./keys";
-import { hangUp, listen } from "./live";
-import { go, useRoute } from "./router";
+import { begin, hangUp } from "./live";
+import { go, toInterrupt, useRoute } from "./router";
 import { Sessions } from "./sessions";
 import { Help } from "./shell/help";
 import { failed } from "./shell/notices";
@@ -23,20 +23,9 @@ import "./styles/shell.css";
 import "./styles/request.css";
 import "./styles/session.css";
 
-async function begin(): Promise<void> {
-  try {
-    const routes = await api.routes();
-    const me = routes.has(store.ME) ? await api.me() : null;
-    store.set({ routes, me, needsKey: false });
-  } catch (error) {
-    if (error instanceof Problem && error.status === 401) return;
-    // The lists say what is wrong, and the stream tries again.
-  }
-  listen();
-}
-
 async function signOut(): Promise<void> {
   try {
+    await flush();
     await api.signOut();
   } catch (error) {
     failed(error);
@@ -62,6 +51,10 @@ function Page() {
     document.title = `${needs > 0 ? `(${needs}) ` : ""}hitl inbox`;
   }, [needs]);
   useKeys({
+    u: () => {
+      const back = undo();
+      if (back !== null) location.hash = toInterrupt(back);
+    },
     "?": () => store.set({ help: true }),
     g: () => go(route.page === "inbox" ? { page: "sessions", id: null, tab: "chat" } : { page: "inbox", box: "needs", id: null }),
   });
@@ -91,7 +84,7 @@ whenUnauthorized(() => {
   store.set({ needsKey: true, me: null });
 });
 listenToKeys();
-guardUnsent();
+sendBeforeLeaving();
 const root = document.getElementById("app");
 if (root !== null) render(<Page />, root);
 void begin();

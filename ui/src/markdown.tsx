@@ -18,12 +18,12 @@ export function Markdown({ text }: { text: string }) {
 }
 
 const FENCE = /^\s{0,3}(```+|~~~+)\s*([\w+-]*)/;
-const HEADING = /^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const HEADING = /^\s{0,3}(#{1,6})\s/;
 const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/;
 const QUOTE = /^\s{0,3}>\s?/;
-const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
+const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+([^]*)$/;
 const ROW = /^\s*\|.*\|\s*$/;
-const DIVIDER = /^\s*\|?(\s*:?-+:?\s*\|)+\s*:?-*:?\s*\|?\s*$/;
+// None of these, nor what looks within a line, takes longer than the line is long.
 
 function render(lines: string[], depth: number): ComponentChildren[] {
   const out: ComponentChildren[] = [];
@@ -41,7 +41,7 @@ function render(lines: string[], depth: number): ComponentChildren[] {
       at = stop + 1;
     } else if (heading) {
       // Headings of a message are no headings of the page.
-      out.push(<p class={`heading h${heading[1]?.length ?? 1}`}><strong>{inline(heading[2] ?? "")}</strong></p>);
+      out.push(<p class={`heading h${heading[1]?.length ?? 1}`}><strong>{inline(headline(here.slice(heading[0].length)))}</strong></p>);
       at++;
     } else if (RULE.test(here)) {
       out.push(<hr />);
@@ -54,7 +54,7 @@ function render(lines: string[], depth: number): ComponentChildren[] {
       const [list, next] = renderList(lines, at, depth);
       out.push(list);
       at = next;
-    } else if (ROW.test(here) && DIVIDER.test(line(at + 1))) {
+    } else if (ROW.test(here) && isDivider(line(at + 1))) {
       const rows: string[][] = [];
       const head = cells(here);
       for (at += 2; at < lines.length && ROW.test(line(at)); at++) rows.push(cells(line(at)));
@@ -77,6 +77,17 @@ function render(lines: string[], depth: number): ComponentChildren[] {
 
 function continues(text: string): boolean {
   return text.trim() !== "" && ![FENCE, HEADING, RULE, QUOTE, ITEM].some((one) => one.test(text));
+}
+
+function isDivider(row: string): boolean {
+  return row.includes("|") && cells(row).every((cell) => /^:?-+:?$/.test(cell));
+}
+
+/** Without the # that may close it too. */
+function headline(text: string): string {
+  let end = text.trimEnd().length;
+  while (text.charAt(end - 1) === "#") end--;
+  return text.slice(0, end).trim();
 }
 
 function cells(row: string): string[] {
@@ -104,33 +115,104 @@ function renderList(lines: string[], start: number, depth: number): [ComponentCh
   return [ordered ? <ol start={begin}>{children}</ol> : <ul>{children}</ul>, at];
 }
 
-// Alternatives in the order in which they bind: code, links, addresses, strong, emphasis, struck.
-const INLINE =
-  /(`+)([^`]|[^`].*?[^`])\1(?!`)|!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?([^\s)>]*)>?(?:\s+"[^"]*")?\s*\)|<?(https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)])>?|(\*\*|__)(?=\S)(.+?\S?)\6|([*_])(?=\S)((?:(?!\8).)+?)\8(?!\w)|~~(?=\S)(.+?)~~|\\([\\`*_{}[\]()#+.!|~<>-])/;
+/** Characters of a line in which marks count; a longer one is data, and shown as it is. */
+const LONGEST_LINE = 20_000;
+const MOST_TARGET = 2_000;
+const START = /`+|!?\[|<?https?:\/\/|\*\*|__|[*_]|~~|\\[\\`*_{}[\]()#+.!|~<>-]/g;
+const ADDRESS = /<?(https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)])>?/y;
+const TARGET = /^<?([^\s>]*)>?(?:\s+"[^"]*")?$/;
+
+interface Found {
+  end: number;
+  node: ComponentChildren;
+}
+
+/** Where a mark stands next. Looks at no part of the text twice, so that marks which nothing closes cost nothing. */
+function finder(text: string): (mark: string, from: number) => number {
+  const known = new Map<string, { from: number; at: number }>();
+  return (mark, from) => {
+    const before = known.get(mark);
+    if (before !== undefined && before.from <= from && (before.at < 0 || before.at >= from)) return before.at;
+    const at = text.indexOf(mark, from);
+    known.set(mark, { from, at });
+    return at;
+  };
+}
 
 function inline(text: string, depth = 0): ComponentChildren[] {
+  if (text.length > LONGEST_LINE || depth >= 6) return [<Plain text={text} />];
   const out: ComponentChildren[] = [];
-  let rest = text;
-  while (rest !== "") {
-    const found = depth < 6 ? INLINE.exec(rest) : null;
+  const find = finder(text);
+  let shown = 0;
+  let at = 0;
+  for (;;) {
+    START.lastIndex = at;
+    const start = START.exec(text);
+    if (start === null) break;
+    const found = element(text, start.index, start[0], find, depth);
     if (found === null) {
-      out.push(<Plain text={rest} />);
-      break;
+      at = start.index + (start[0].startsWith("`") ? start[0].length : 1);
+      continue;
     }
-    if (found.index > 0) out.push(<Plain text={rest.slice(0, found.index)} />);
-    const [all, , code, label, target, address, , strong, , emphasis, struck, escaped] = found;
-    const within = /[\w]$/.test(rest.slice(0, found.index)) && /^_/.test(all);
-    if (within) out.push(<Plain text={all} />);
-    else if (code !== undefined) out.push(<code><Plain text={code.trim() === "" ? code : code.replace(/^ (.*) $/, "$1")} /></code>);
-    else if (label !== undefined) out.push(<Link target={target ?? ""} shown={inline(label, depth + 1)} label={label} />);
-    else if (address !== undefined) out.push(<Link target={address} shown={<Plain text={address} />} label={address} />);
-    else if (strong !== undefined) out.push(<strong>{inline(strong, depth + 1)}</strong>);
-    else if (emphasis !== undefined) out.push(<em>{inline(emphasis, depth + 1)}</em>);
-    else if (struck !== undefined) out.push(<del>{inline(struck, depth + 1)}</del>);
-    else out.push(escaped ?? "");
-    rest = rest.slice(found.index + all.length);
+    if (start.index > shown) out.push(<Plain text={text.slice(shown, start.index)} />);
+    out.push(found.node);
+    at = shown = found.end;
   }
+  if (shown < text.length) out.push(<Plain text={text.slice(shown)} />);
   return out;
+}
+
+/** What `mark` begins at `at`; null where it is only text. */
+function element(text: string, at: number, mark: string, find: (mark: string, from: number) => number, depth: number): Found | null {
+  const from = at + mark.length;
+  if (mark.startsWith("\\")) return { end: from, node: mark.slice(1) };
+  if (mark.startsWith("`")) return code(text, from, mark, find);
+  if (mark.endsWith("[")) return link(text, from, find, depth);
+  if (mark.endsWith("//")) {
+    ADDRESS.lastIndex = at;
+    const [all, address] = ADDRESS.exec(text) ?? [];
+    return all === undefined || address === undefined ? null : { end: at + all.length, node: <Link target={address} shown={<Plain text={address} />} label={address} /> };
+  }
+  // A mark opens before a word; within one, _ is part of a name.
+  if (!/\S/.test(text.charAt(from)) || (mark.startsWith("_") && /\w/.test(text.charAt(at - 1)))) return null;
+  const close = find(mark, from + (mark.length > 1 ? 1 : 0));
+  if (close <= from) return null;
+  const end = close + mark.length;
+  if (mark.length === 1 && /\w/.test(text.charAt(end))) return null;
+  const within = inline(text.slice(from, close), depth + 1);
+  return { end, node: mark === "~~" ? <del>{within}</del> : mark.length > 1 ? <strong>{within}</strong> : <em>{within}</em> };
+}
+
+/** Code ends at as many backticks as it began with, no more and no fewer. */
+function code(text: string, from: number, mark: string, find: (mark: string, from: number) => number): Found | null {
+  let close = find(mark, from);
+  while (close >= 0) {
+    let end = close + mark.length;
+    while (text.charAt(end) === "`") end++;
+    if (end === close + mark.length) break;
+    close = find(mark, end);
+  }
+  if (close < 0) return null;
+  const said = text.slice(from, close);
+  return { end: close + mark.length, node: <code><Plain text={said.trim() === "" ? said : said.replace(/^ ([^]*) $/, "$1")} /></code> };
+}
+
+/** `[label](target "title")`; the label may have brackets in it, one deep. */
+function link(text: string, from: number, find: (mark: string, from: number) => number, depth: number): Found | null {
+  let close = from;
+  for (let open = 1; open > 0; close++) {
+    const it = text.charAt(close);
+    if (it === "" || open > 2) return null;
+    if (it === "[") open++;
+    else if (it === "]") open--;
+  }
+  if (text.charAt(close) !== "(") return null;
+  const end = find(")", close);
+  if (end < 0 || end - close > MOST_TARGET) return null;
+  const target = TARGET.exec(text.slice(close + 1, end).trim());
+  if (target === null) return null;
+  const label = text.slice(from, close - 1);
+  return { end: end + 1, node: <Link target={target[1] ?? ""} shown={inline(label, depth + 1)} label={label} /> };
 }
 
 /** Only web and mail addresses; where the text is another than the address, the address's host stands beside it. */

@@ -37,20 +37,25 @@ export function typesOf(schema: JsonObject): string[] {
 export function typeOf(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
-  if (value instanceof RawNumber) return /[.eE]/.test(value.digits) ? "number" : "integer";
+  if (value instanceof RawNumber) return isWhole(value.digits) ? "integer" : "number";
   if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
   return typeof value;
 }
 
-const named: Record<string, string> = {
-  integer: "a whole number",
-  number: "a number",
-  string: "text",
-  boolean: "yes or no",
-  array: "a list",
-  object: "an object",
-  null: "nothing",
-};
+/** 1.0 is a whole number too. */
+function isWhole(digits: string): boolean {
+  return /^-?\d+(\.0+)?$/.test(digits) || (/e/i.test(digits) && Number.isInteger(Number(digits)));
+}
+
+const named = new Map([
+  ["integer", "a whole number"],
+  ["number", "a number"],
+  ["string", "text"],
+  ["boolean", "yes or no"],
+  ["array", "a list"],
+  ["object", "an object"],
+  ["null", "nothing"],
+]);
 
 export function check(value: Json, schema: Json | undefined, root: Json, path: (string | number)[] = [], depth = 0): Wrong[] {
   if (schema === false) return [{ path, text: "is not allowed here" }];
@@ -63,7 +68,7 @@ export function check(value: Json, schema: Json | undefined, root: Json, path: (
   // An empty field.
   if ((value === null || value === "") && types.length > 0 && !types.includes(type)) return [{ path, text: "is missing" }];
   if (types.length > 0 && !types.includes(type) && !(type === "integer" && types.includes("number"))) {
-    return [{ path, text: `has to be ${types.map((one) => named[one] ?? one).join(" or ")}` }];
+    return [{ path, text: `has to be ${types.map((one) => named.get(one) ?? one).join(" or ")}` }];
   }
   if (it["const"] !== undefined && !equal(value, it["const"])) say(`has to be ${JSON.stringify(it["const"])}`);
   if (Array.isArray(it["enum"]) && !it["enum"].some((one) => equal(one, value))) {
@@ -86,8 +91,9 @@ export function check(value: Json, schema: Json | undefined, root: Json, path: (
 }
 
 type Say = (text: string) => void;
-const below = (size: number, limit: Json | undefined): boolean => typeof limit === "number" && size < limit;
-const above = (size: number, limit: Json | undefined): boolean => typeof limit === "number" && size > limit;
+const isNumber = (limit: Json | undefined): boolean => typeof limit === "number" || limit instanceof RawNumber;
+const below = (size: number, limit: Json | undefined): boolean => isNumber(limit) && size < Number(limit);
+const above = (size: number, limit: Json | undefined): boolean => isNumber(limit) && size > Number(limit);
 
 function checkText(value: string, it: JsonObject, say: Say): void {
   const length = [...value].length;
@@ -107,8 +113,8 @@ function checkText(value: string, it: JsonObject, say: Say): void {
 function checkNumber(value: number, it: JsonObject, say: Say): void {
   if (below(value, it["minimum"])) say(`has to be at least ${it["minimum"]}`);
   if (above(value, it["maximum"])) say(`has to be at most ${it["maximum"]}`);
-  if (typeof it["exclusiveMinimum"] === "number" && value <= it["exclusiveMinimum"]) say(`has to be more than ${it["exclusiveMinimum"]}`);
-  if (typeof it["exclusiveMaximum"] === "number" && value >= it["exclusiveMaximum"]) say(`has to be less than ${it["exclusiveMaximum"]}`);
+  if (isNumber(it["exclusiveMinimum"]) && value <= Number(it["exclusiveMinimum"])) say(`has to be more than ${it["exclusiveMinimum"]}`);
+  if (isNumber(it["exclusiveMaximum"]) && value >= Number(it["exclusiveMaximum"])) say(`has to be less than ${it["exclusiveMaximum"]}`);
 }
 
 function checkMembers(value: JsonObject, it: JsonObject, root: Json, path: (string | number)[], depth: number): Wrong[] {
@@ -158,7 +164,7 @@ export function blank(schema: Json | undefined, root: Json, depth = 0): Json {
   if (type === "object" && depth < 6) {
     const properties = isObject(it["properties"]) ? it["properties"] : {};
     const required = Array.isArray(it["required"]) ? it["required"].map(String) : [];
-    const members = required.filter((name) => properties[name] !== undefined);
+    const members = required.filter((name) => Object.hasOwn(properties, name));
     return Object.fromEntries(members.map((name) => [name, blank(properties[name], root, depth + 1)]));
   }
   return type === "array" ? [] : type === "string" ? "" : null;

@@ -7,16 +7,34 @@ import { isObject, RawNumber, write, type Json, type JsonObject } from "./json";
 const ODD =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ue000-\uf8ff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
 
+/** Besides, spaces that look like others, or like nothing: in a value they count. */
+const ODD_OR_SPACE = new RegExp(`${ODD.source}|[\\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]`, "g");
+
+/** A value to the letter: its white space is kept, and can be seen where it is at an end or is no ordinary one. */
+export function Exact({ text }: { text: string }) {
+  const start = text.length - text.trimStart().length;
+  const end = Math.max(start, text.trimEnd().length);
+  return (
+    <span class="exact">
+      <Edge text={text.slice(0, start)} /><Plain text={text.slice(start, end)} odd={ODD_OR_SPACE} /><Edge text={text.slice(end)} />
+    </span>
+  );
+}
+
+function Edge({ text }: { text: string }) {
+  return text === "" ? null : <span class="edge" title="White space"><Plain text={text} odd={ODD_OR_SPACE} /></span>;
+}
+
 /** A text as it is, with its invisible characters made visible. */
-export function Plain({ text }: { text: string }) {
-  const all = [...text.matchAll(ODD)];
+export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
+  const all = [...text.matchAll(odd)];
   if (all.length === 0) return <>{text}</>;
   const out = [];
   let from = 0;
   for (const found of all) {
     const code = found[0].codePointAt(0) ?? 0;
     // A joiner between two emoji is how families are written.
-    if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(text.slice(0, found.index))) continue;
+    if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(text.slice(Math.max(0, found.index - 3), found.index))) continue;
     out.push(text.slice(from, found.index));
     out.push(<span class="odd" title="A character that cannot be seen">U+{code.toString(16).toUpperCase().padStart(4, "0")}</span>);
     from = found.index + found[0].length;
@@ -29,10 +47,10 @@ const LONG = 1_200;
 /** A text in full, or its beginning and how much more there is. */
 export function Text({ text }: { text: string }) {
   const [whole, setWhole] = useState(false);
-  if (text.length <= LONG || whole) return <Plain text={text} />;
+  if (text.length <= LONG || whole) return <Exact text={text} />;
   return (
     <>
-      <Plain text={text.slice(0, LONG)} />…{" "}
+      <Exact text={text.slice(0, LONG)} />…{" "}
       <button type="button" class="link" onClick={() => setWhole(true)}>
         Show all {text.length.toLocaleString()} characters
       </button>
@@ -82,7 +100,7 @@ export function Members({ value, depth = 0, without = [] }: { value: JsonObject;
       <tbody>
         {members.map(([name, one]) => (
           <tr key={name}>
-            <th scope="row"><Plain text={name} /></th>
+            <th scope="row"><Exact text={name} /></th>
             <td><Value value={one} depth={depth + 1} /></td>
           </tr>
         ))}

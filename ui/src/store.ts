@@ -18,6 +18,8 @@ export interface Loaded {
   ids: string[];
   next: string | null;
   loading: boolean;
+  /** Whether a first page has come. */
+  loaded: boolean;
   failed: string | null;
 }
 
@@ -27,6 +29,8 @@ export interface Held {
   label: string;
   detail: string | null;
   until: number;
+  /** Whether it is on its way; then it cannot be taken back. */
+  sending: boolean;
 }
 
 export interface Notice {
@@ -57,7 +61,7 @@ export interface State {
   help: boolean;
 }
 
-export const nothing: Loaded = { ids: [], next: null, loading: false, failed: null };
+export const nothing: Loaded = { ids: [], next: null, loading: false, loaded: false, failed: null };
 export const noFilters: Filters = { q: "", type: "", tool: "", agent: "", session: "" };
 
 let state: State = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.python.ui.desk import call
 
@@ -88,7 +89,7 @@ def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
             expect(inbox.answer).to_contain_text("Rejected")
             nothing_ran(inbox.page)
     inbox.page.goto(f"{base}#/sessions/{session_id}")
-    expect(inbox.page.get_by_role("log").get_by_role("region")).to_have_count(2)
+    expect(inbox.page.get_by_role("region", name="Request: ")).to_have_count(2)
     nothing_ran(inbox.page)
     # And as a message, by the person and by the agent.
     other = inbox.api.create()
@@ -111,6 +112,89 @@ def test_characters_that_hide_or_turn_text_are_shown_by_name(open_inbox: Open) -
     assert not any(character in shown for character in "\u202e\u202c\u200b\u0007")
 
 
+def test_white_space_that_counts_can_be_seen(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(call("refund", order=1, cents=1, reason=" two  spaces\u00a0and\u2003more\n"))
+    inbox.show("refund")
+    cell = inbox.request.locator(".members td").last
+    assert cell.inner_text() == " two  spacesU+00A0andU+2003more\n"
+    expect(cell.locator(".edge")).to_have_count(2)
+
+
+@pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "hasOwnProperty"])
+def test_a_name_that_every_object_has_is_a_name(open_inbox: Open, name: str) -> None:
+    inbox = open_inbox()
+    options = [{"label": name, "description": name}, {"label": "b", "description": "b"}]
+    question = {"question": name, "header": name[:12], "options": options}
+    form = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+    _, asked = inbox.asked(
+        call("ask_user_question", questions=[question]),
+        call("ask_anything", payload={"type": name, name: name}, message="Look", schema=form),
+    )
+    expect(inbox.rows).to_have_count(2)
+    inbox.show("Look")
+    expect(inbox.request.locator(".members")).to_contain_text(name)
+    expect(inbox.answer.get_by_role("button", name="Answer", exact=True)).to_be_visible()
+    inbox.row(name).filter(has_text="Question").get_by_role("link").click()
+    inbox.page.get_by_role("radio", name=name).check()
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    [answered] = [one for one in asked if one["type"] == "user_input"]
+    assert inbox.resolved(answered["interrupt_id"]) == {"answers": {name: name}}
+
+
+def test_what_cannot_be_shown_is_shown_as_json_and_the_rest_goes_on(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(call("refund", order=7, cents=1, reason="fine"))
+    _, [asked] = inbox.asked(call("refund", order=8, cents=1, reason="odd"))
+
+    def spoil(route: Route) -> None:
+        """A record as no server of this version sends it."""
+        response = route.fetch()
+        body = response.json()
+        for record in body if isinstance(body, list) else [body]:
+            if record["interrupt_id"] == asked["interrupt_id"]:
+                record |= {"allowed_decisions": 5, "expires_at": {}, "agent": 5}
+        route.fulfill(response=response, json=body)
+
+    inbox.page.route(re.compile(r"/interrupts(/[^/]+|\?.*)$"), spoil)
+    inbox.page.reload()
+    expect(inbox.row("order: 7")).to_be_visible()
+    inbox.row("cannot be shown").get_by_role("link").click()
+    expect(inbox.request.get_by_label("The request as JSON")).to_contain_text('"odd"')
+    inbox.page.get_by_label("Answer (JSON)").fill('{"approved": true}')
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+LONG = 19_000
+HEAVY = {
+    "heading": f"# {' ' * LONG}x",
+    "closed heading": f"# x{'# ' * (LONG // 2)}x",
+    "divider": f"|a|\n|{' ' * LONG}x",
+    "item": f"-{' ' * LONG}x",
+    "strong": "**a " * (LONG // 4),
+    "emphasis": "*a _b " * (LONG // 6),
+    "code": "".join("`" * (1 + length % 300) + "a" for length in range(300)),
+    "links": "[](" * (LONG // 3),
+    "brackets": "[" * LONG,
+    "labels": "[a" * (LONG // 2),
+    "addresses": "http://" + "." * LONG,
+    "joiners": "\u200d" * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", HEAVY)
+def test_no_line_keeps_the_page_busy(open_inbox: Open, kind: str) -> None:
+    """Looking for marks takes no longer than the text is long."""
+    inbox = open_inbox()
+    inbox.asked(call("ask_anything", payload={"type": "look"}, message=f"First\n\n{HEAVY[kind]}"))
+    inbox.show("First")
+    expect(inbox.request.locator(".prose").first).to_be_visible()
+    inbox.page.get_by_label("Answer", exact=True).last.click()
+
+
 def test_a_link_says_where_it_leads(open_inbox: Open) -> None:
     inbox = open_inbox()
     message = "Look at [your bank](https://evil.example/login) and **decide**."
@@ -122,6 +206,26 @@ def test_a_link_says_where_it_leads(open_inbox: Open) -> None:
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
     expect(message_shown).to_contain_text("your bank (evil.example)")
     expect(message_shown.locator("strong")).to_have_text("decide")
+
+
+def test_markdown_within_a_line(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    text = '**a *b* c** *d* snake_case_name `x`` y` ~~e~~ [f [g] h](https://f.example "t") \\*i\\* ** j ** *k'
+    inbox.asked(
+        call(
+            "ask_anything", payload={"type": "look"}, message=f"First\n\n{text}\n\n## Head ##\n\n|a|b|\n|:-|-:|\n|c|d|"
+        )
+    )
+    inbox.show("First")
+    prose = inbox.request.locator(".prose").first
+    expect(prose.locator("p > strong").first).to_have_text("a b c")
+    expect(prose.locator("em")).to_have_text(["b", "d"])
+    expect(prose.locator("del")).to_have_text("e")
+    expect(prose.get_by_role("link", name="f [g] h")).to_be_visible()
+    for shown in ("snake_case_name", "*i* ** j ** *k"):
+        expect(prose).to_contain_text(shown)
+    expect(prose.locator(".heading")).to_have_text("Head")
+    expect(prose.get_by_role("cell")).to_have_text(["c", "d"])
 
 
 def test_a_long_argument_is_never_cut_without_saying_so(open_inbox: Open) -> None:

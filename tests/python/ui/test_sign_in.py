@@ -41,9 +41,7 @@ def test_an_answer_is_by_the_key_that_signed_in(enter: Enter, make_key: MakeKey)
     assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"
 
 
-def test_a_key_that_only_reads_is_offered_no_answer(
-    enter: Enter, make_key: MakeKey
-) -> None:
+def test_a_key_that_only_reads_is_offered_no_answer(enter: Enter, make_key: MakeKey) -> None:
     inbox = enter(make_key("bob", "read")["key"])
     inbox.asked(REFUND)
     inbox.go("Waiting")
@@ -54,9 +52,7 @@ def test_a_key_that_only_reads_is_offered_no_answer(
         expect(button).to_be_disabled()
 
 
-def test_a_cookie_outlives_the_page_and_ends_with_sign_out(
-    enter: Enter, make_key: MakeKey
-) -> None:
+def test_a_cookie_outlives_the_page_and_ends_with_sign_out(enter: Enter, make_key: MakeKey) -> None:
     inbox = enter(make_key("ada", "read", "answer")["key"])
     inbox.page.reload()
     inbox.is_live()
@@ -68,11 +64,30 @@ def test_a_cookie_outlives_the_page_and_ends_with_sign_out(
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
 
 
-def test_a_revoked_key_is_asked_for_again(
-    enter: Enter, make_key: MakeKey, api: Api
-) -> None:
+def test_a_revoked_key_is_asked_for_again(enter: Enter, make_key: MakeKey, api: Api) -> None:
     key = make_key("ada", "read", "answer")
     inbox = enter(key["key"])
     assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
     # Nobody has touched the page.
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
+
+
+def test_a_key_that_may_not_read_says_so(open_page: OpenPage, desk: Served, make_key: MakeKey) -> None:
+    page = open_page(desk.url, "desktop", (*REFUSED, "403", "EventSource"))
+    expect(page.get_by_text("--scope read --scope answer")).to_be_visible()
+    page.get_by_label("Key", exact=True).fill(make_key("eve", "answer")["key"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator(".rows")).to_contain_text("read")
+    expect(page.get_by_text("Nothing needs you.")).to_have_count(0)
+
+
+def test_signing_out_sends_what_is_held(enter: Enter, make_key: MakeKey) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"])
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.click("Approve", inbox.answer)
+    expect(inbox.undo).to_be_visible()
+    inbox.click("Sign out")
+    expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
+    assert inbox.said(session_id).startswith("refunded")
+    assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.python.ui.desk import call
+from tests.python.ui.inbox import pending
 
 if TYPE_CHECKING:
     from tests.python.ui.conftest import Open
@@ -127,3 +128,47 @@ def test_what_came_of_a_step_is_asked_in_words(open_inbox: Open) -> None:
     inbox.click("Answer", inbox.answer)
     inbox.send()
     assert inbox.resolved(asked["interrupt_id"]) == {"outcome": "failed", "message": "The bank refused it"}
+
+
+AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+
+
+@pytest.mark.parametrize(("typed", "value"), [("100.00", 100.0), ("1.05", 1.05), ("-0.5", -0.5), ("1e3", 1000.0)])
+def test_a_number_is_what_was_typed(inbox: Inbox, typed: str, value: float) -> None:
+    _, [asked] = inbox.asked(ask(AMOUNT))
+    inbox.show("How is it?")
+    field = inbox.page.get_by_label("amount")
+    field.focus()
+    inbox.page.keyboard.type(typed)
+    expect(field).to_have_value(typed)
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"amount": value}
+
+
+def test_an_entry_that_is_removed_takes_its_own_field_with_it(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    _, [asked] = inbox.asked(ask({"type": "array", "items": {}}))
+    inbox.show("How is it?")
+    for text in ("1", '{"keep": 2}'):
+        inbox.click("+ Add to Answer", inbox.answer)
+        inbox.answer.get_by_role("textbox").last.fill(text)
+    inbox.click("Remove Answer 1", inbox.answer)
+    expect(inbox.answer.get_by_role("textbox")).to_have_value('{"keep": 2}')
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == [{"keep": 2}]
+
+
+def test_what_only_the_server_finds_wrong_stands_at_its_field(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("422",))
+    rule = {"type": "string", "not": {"const": "bad"}}
+    _, [asked] = inbox.asked(ask({"type": "object", "properties": {"weather": rule}, "required": ["weather"]}))
+    inbox.show("How is it?")
+    inbox.page.get_by_label("weather").fill("bad")
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    inbox.page.locator(".toast.bad").get_by_role("link", name="Show").click()
+    expect(inbox.answer.get_by_role("alert").locator("code")).to_have_text("weather")
+    expect(inbox.page.get_by_label("weather")).to_have_attribute("aria-invalid", "true")
+    assert pending(inbox.api, asked["interrupt_id"])

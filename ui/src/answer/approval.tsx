@@ -1,6 +1,6 @@
 // A tool's call: approve it, for once or for the session, change its arguments, refuse it, or answer in its place.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { title, toolArgs } from "../format";
 import { equal, isObject, type Json } from "../json";
 import { useKeys } from "../keys";
@@ -18,7 +18,12 @@ export function Approval(props: AnswerProps) {
   const allowed = record.allowed_decisions ?? ["approve", "reject"];
   const name = title(record);
   const always = draft.always === true;
-  const open = (mode: "edit" | "reject" | "respond"): void => setDraft({ mode });
+  // Only a form that was opened just now takes the focus, not one that is still open from before.
+  const [focus, setFocus] = useState(false);
+  const open = (mode: "edit" | "reject" | "respond"): void => {
+    setFocus(true);
+    setDraft({ mode });
+  };
   const approve = (): void => {
     if (always) give({ approved: true, always: true }, `Approved ${name} for this session`);
     else give({ approved: true }, `Approved ${name}`);
@@ -29,9 +34,9 @@ export function Approval(props: AnswerProps) {
     r: () => allowed.includes("reject") && open("reject"),
     s: () => setDraft({ always: !always }),
   });
-  if (draft.mode === "edit") return <Edit {...props} />;
-  if (draft.mode === "reject") return <Reject {...props} />;
-  if (draft.mode === "respond") return <Respond {...props} />;
+  if (draft.mode === "edit") return <Edit {...props} focus={focus} />;
+  if (draft.mode === "reject") return <Reject {...props} focus={focus} />;
+  if (draft.mode === "respond") return <Respond {...props} focus={focus} />;
   return (
     <>
       <div class="buttons">
@@ -49,6 +54,10 @@ export function Approval(props: AnswerProps) {
       {(allowed.includes("approve") || allowed.includes("reject")) && <Always {...props} />}
     </>
   );
+}
+
+interface FormProps extends AnswerProps {
+  focus: boolean;
 }
 
 /** Whether what decides `record` for the session may decide `other`: nobody else alone has to. */
@@ -85,22 +94,19 @@ function Always({ record, draft, setDraft }: AnswerProps) {
   );
 }
 
-function Edit({ record, give, draft, setDraft, refused }: AnswerProps) {
+function Edit({ record, give, draft, setDraft, refused, focus }: FormProps) {
   const before = toolArgs(record);
   const args = draft.args ?? before;
   const schema = argsSchema(record.response_schema);
   const [broken, report] = useBrokenFields();
-  const wrong = [
-    ...(schema === null ? [] : check(args, schema, record.response_schema)),
-    ...refused.filter((one) => one.path[0] === "args").map((one) => ({ path: one.path.slice(1), text: one.text })),
-  ];
-  const local = schema === null ? [] : check(args, schema, record.response_schema);
+  const local = !isObject(args) ? [{ path: [], text: "has to be an object" }] : schema === null ? [] : check(args, schema, record.response_schema);
+  const wrong = [...local, ...refused.filter((one) => one.path[0] === "args").map((one) => ({ path: one.path.slice(1), text: one.text }))];
   const isChanged = !equal(before, args);
-  const form = useFocusFirst<HTMLFormElement>();
+  const form = useFocusFirst<HTMLFormElement>(focus);
   const close = (): void => setDraft({ mode: undefined, args: undefined });
   useKeys({ Escape: close });
   const take = (value: Json | undefined): void => {
-    if (isObject(value)) setDraft({ args: value });
+    if (value !== undefined) setDraft({ args: value });
   };
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -129,8 +135,8 @@ function Edit({ record, give, draft, setDraft, refused }: AnswerProps) {
   );
 }
 
-function Reject({ record, give, draft, setDraft }: AnswerProps) {
-  const form = useFocusFirst<HTMLFormElement>();
+function Reject({ record, give, draft, setDraft, focus }: FormProps) {
+  const form = useFocusFirst<HTMLFormElement>(focus);
   const always = draft.always === true;
   const close = (): void => setDraft({ mode: undefined });
   useKeys({ Escape: close });
@@ -145,7 +151,7 @@ function Reject({ record, give, draft, setDraft }: AnswerProps) {
       <div class="field">
         <label for={`reason-${record.interrupt_id}`}>Why not? <span class="muted">optional; the agent is told</span></label>
         <textarea id={`reason-${record.interrupt_id}`} rows={2} value={draft.reason ?? ""} onInput={(event) => setDraft({ reason: event.currentTarget.value })}
-          onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && submit(event)} />
+          onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)} />
       </div>
       <div class="buttons">
         <button type="submit" class="danger solid">{always ? "Reject for this session" : "Reject"} <kbd>Enter</kbd></button>
@@ -155,8 +161,8 @@ function Reject({ record, give, draft, setDraft }: AnswerProps) {
   );
 }
 
-function Respond({ record, give, draft, setDraft }: AnswerProps) {
-  const form = useFocusFirst<HTMLFormElement>();
+function Respond({ record, give, draft, setDraft, focus }: FormProps) {
+  const form = useFocusFirst<HTMLFormElement>(focus);
   const text = typeof draft.response === "string" ? draft.response : "";
   const close = (): void => setDraft({ mode: undefined });
   useKeys({ Escape: close });
@@ -178,10 +184,11 @@ function Respond({ record, give, draft, setDraft }: AnswerProps) {
   );
 }
 
-/** The first field has the focus when a form opens. */
-export function useFocusFirst<T extends HTMLElement>() {
+/** The first field has the focus when somebody opens a form. */
+function useFocusFirst<T extends HTMLElement>(wanted: boolean) {
   const ref = useRef<T>(null);
   useEffect(() => {
+    if (!wanted) return;
     const first = ref.current?.querySelector<HTMLElement>("textarea, input, select");
     first?.focus({ preventScroll: true });
     ref.current?.scrollIntoView({ block: "nearest" });

@@ -2,7 +2,7 @@
 
 import { changes, lines } from "../diff";
 import { write, type Json } from "../json";
-import { Plain, Value } from "../shown";
+import { Exact, Value } from "../shown";
 
 export function Changes({ before, after }: { before: Json; after: Json }) {
   const list = changes(before, after);
@@ -15,7 +15,7 @@ export function Changes({ before, after }: { before: Json; after: Json }) {
       <tbody>
         {list.map((change) => (
           <tr key={change.path}>
-            <th scope="row"><Plain text={change.path === "" ? "all" : change.path} /></th>
+            <th scope="row"><Exact text={change.path === "" ? "all" : change.path} /></th>
             {isLong(change.before) && isLong(change.after) ? (
               <td colSpan={2}><Lines before={textOf(change.before)} after={textOf(change.after)} /></td>
             ) : (
@@ -47,7 +47,7 @@ function Lines({ before, after }: { before: string; after: string }) {
       {lines(before, after).map((line) => (
         <div class={line.kind}>
           <span class="mark" aria-label={line.kind === "gone" ? "removed" : line.kind === "new" ? "added" : undefined}>{marks[line.kind]}</span>
-          <span><Plain text={line.text} /></span>
+          <span><Exact text={line.text} /></span>
         </div>
       ))}
     </div>

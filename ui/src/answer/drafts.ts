@@ -1,15 +1,15 @@
 // What a person has begun to answer, kept while they look at something else.
 
-import type { Json, JsonObject } from "../json";
+import type { Json } from "../json";
 
 export interface Draft {
   mode?: "edit" | "reject" | "respond" | undefined;
-  args?: JsonObject | undefined;
+  args?: Json | undefined;
   reason?: string | undefined;
   response?: Json | undefined;
   always?: boolean | undefined;
-  chosen?: Record<string, string[]> | undefined;
-  other?: Record<string, string> | undefined;
+  chosen?: ReadonlyMap<string, string[]> | undefined;
+  other?: ReadonlyMap<string, string> | undefined;
   value?: Json | undefined;
   as?: "form" | "json" | "text" | undefined;
   outcome?: string | undefined;

@@ -1,11 +1,27 @@
 // A form out of a JSON Schema. What it cannot show as fields, it shows as JSON; nothing is ever without a way to answer.
 
 import { createContext } from "preact";
-import { useContext, useEffect, useId, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { equal, isObject, parse, RawNumber, write, type Json, type JsonObject } from "../json";
 import { blank, resolve, typesOf, type Wrong } from "../schema";
 
 export type Path = (string | number)[];
+
+/** A value as it is typed: 1.0 stays that while one goes on to 1.05. A value from outside replaces what was typed. */
+function useTyped(value: Json | undefined, shown: (value: Json | undefined) => string): [string, (text: string, value: Json | undefined) => void] {
+  const [typed, setTyped] = useState(() => ({ text: shown(value), value }));
+  const text = equal(typed.value, value) ? typed.text : shown(value);
+  return [text, (text, value) => setTyped({ text, value })];
+}
+
+/** Names for the entries of a list that stay with them when others are removed. */
+function useKeys(length: number): { at: (index: number) => number; remove: (index: number) => void } {
+  const keys = useRef<number[]>([]);
+  const count = useRef(0);
+  while (keys.current.length < length) keys.current.push(++count.current);
+  keys.current.length = length;
+  return { at: (index) => keys.current[index] ?? index, remove: (index) => void keys.current.splice(index, 1) };
+}
 
 /** Told which fields hold something that is no value yet: until it is mended, nothing may be sent. */
 export const Broken = createContext<(field: string, broken: boolean) => void>(() => undefined);
@@ -149,11 +165,12 @@ function readNumber(text: string): Json {
 function NumberField(props: InnerProps) {
   const { it, value, onChange, wrong, path, required, nullable } = props;
   const id = useId();
-  const text = value === undefined || value === null ? "" : String(value);
+  const [text, setText] = useTyped(value, (it) => (it === undefined || it === null ? "" : String(it)));
   const take = (entered: string): void => {
     const typed = entered.trim();
-    if (typed === "") onChange(required && !nullable ? "" : nullable ? null : undefined);
-    else onChange(readNumber(typed));
+    const read = typed === "" ? (required && !nullable ? "" : nullable ? null : undefined) : readNumber(typed);
+    setText(entered, read);
+    onChange(read);
   };
   return (
     <div class="field">
@@ -223,14 +240,19 @@ function ListField(props: InnerProps) {
   const { it, root, value, onChange, wrong, path, label, required, depth = 0 } = props;
   const id = useId();
   const list = Array.isArray(value) ? value : [];
+  const keys = useKeys(list.length);
+  const remove = (index: number): void => {
+    keys.remove(index);
+    onChange(list.filter((_, at) => at !== index));
+  };
   const put = (index: number, one: Json | undefined): void => onChange(list.map((other, at) => (at === index ? (one ?? null) : other)));
   return (
     <Group {...{ label, it, required, id, wrong, path }}>
       {list.map((one, index) => (
-        <div class="entry" key={index}>
+        <div class="entry" key={keys.at(index)}>
           <Field schema={it["items"]} root={root} value={one} wrong={wrong} path={[...path, index]} label={`${label} ${index + 1}`} required depth={depth + 1}
             onChange={(changed) => put(index, changed)} />
-          <button type="button" class="quiet" aria-label={`Remove ${label} ${index + 1}`} onClick={() => onChange(list.filter((_, at) => at !== index))}>✕</button>
+          <button type="button" class="quiet" aria-label={`Remove ${label} ${index + 1}`} onClick={() => remove(index)}>✕</button>
         </div>
       ))}
       <button type="button" class="quiet add" onClick={() => onChange([...list, blank(it["items"], root)])}>+ Add to {label}</button>
@@ -253,7 +275,7 @@ function ObjectField(props: InnerProps) {
   return (
     <Group {...{ label, it, required, id, wrong, path }}>
       {[...Object.keys(properties), ...others].map((name) => (
-        <Field key={name} schema={properties[name] ?? it["additionalProperties"]} root={root} value={Object.hasOwn(members, name) ? members[name] : undefined}
+        <Field key={name} schema={Object.hasOwn(properties, name) ? properties[name] : it["additionalProperties"]} root={root} value={Object.hasOwn(members, name) ? members[name] : undefined}
           wrong={wrong} path={[...path, name]} label={name} required={needed.includes(name)} depth={depth + 1} onChange={(one) => put(name, one)} />
       ))}
     </Group>
@@ -264,7 +286,10 @@ function ObjectField(props: InnerProps) {
 function MapField(props: InnerProps) {
   const { it, root, value, onChange, wrong, path, label, required, depth = 0 } = props;
   const id = useId();
-  const [rows, setRows] = useState<[string, Json][]>(() => Object.entries(isObject(value) ? value : {}));
+  const given = isObject(value) ? value : {};
+  const [typed, setRows] = useState<[string, Json][]>(() => Object.entries(given));
+  const rows = equal(Object.fromEntries(typed), given) ? typed : Object.entries(given);
+  const keys = useKeys(rows.length);
   const take = (next: [string, Json][]): void => {
     setRows(next);
     onChange(Object.fromEntries(next));
@@ -274,7 +299,7 @@ function MapField(props: InnerProps) {
   return (
     <Group {...{ label, it, required, id, wrong, path }}>
       {rows.map(([name, one], index) => (
-        <div class="entry pair" key={index}>
+        <div class="entry pair" key={keys.at(index)}>
           <div class="field">
             <label for={`${id}-${index}`}>Name {index + 1}</label>
             <textarea id={`${id}-${index}`} rows={1} value={name} spellcheck={false}
@@ -282,7 +307,7 @@ function MapField(props: InnerProps) {
           </div>
           <Field schema={it["additionalProperties"]} root={root} value={one} wrong={wrong} path={[...path, name]} label={`Value ${index + 1}`} required depth={depth + 1}
             onChange={(changed) => take(rows.map((row, at) => (at === index ? [row[0], changed ?? null] : row)))} />
-          <button type="button" class="quiet" aria-label={`Remove ${name}`} onClick={() => take(rows.filter((_, at) => at !== index))}>✕</button>
+          <button type="button" class="quiet" aria-label={`Remove ${name}`} onClick={() => { keys.remove(index); take(rows.filter((_, at) => at !== index)); }}>✕</button>
         </div>
       ))}
       {twice && <p class="wrong">The same name stands twice.</p>}
@@ -291,26 +316,31 @@ function MapField(props: InnerProps) {
   );
 }
 
+function readJson(text: string, required: boolean): { value?: Json; broken: string | null } {
+  if (text.trim() === "" && !required) return { broken: null };
+  try {
+    return { value: parse(text), broken: null };
+  } catch (error) {
+    return { broken: error instanceof Error ? error.message : String(error) };
+  }
+}
+
 /** What is typed has to be JSON before it counts. */
 export function JsonField(props: Pick<FieldProps, "value" | "onChange" | "wrong" | "path" | "label" | "required"> & { it?: JsonObject }) {
   const { value, onChange, wrong, path, label, required, it = {} } = props;
   const id = useId();
-  const [text, setText] = useState(value === undefined ? "" : write(value, 2));
-  const [broken, setBroken] = useState<string | null>(null);
+  const [text, setText] = useTyped(value, (it) => (it === undefined ? "" : write(it, 2)));
+  const [touched, setTouched] = useState(false);
+  const read = useMemo(() => readJson(text, required), [text, required]);
+  // An empty box is no mistake before anybody has written in it.
+  const broken = touched || text !== "" ? read.broken : null;
   useBroken(id, broken !== null);
   const take = (entered: string): void => {
-    setText(entered);
-    if (entered.trim() === "" && !required) {
-      setBroken(null);
-      onChange(undefined);
-      return;
-    }
-    try {
-      onChange(parse(entered));
-      setBroken(null);
-    } catch (error) {
-      setBroken(error instanceof Error ? error.message : String(error));
-    }
+    setTouched(true);
+    const now = readJson(entered, required);
+    // As long as it is no JSON, the value is what it was.
+    setText(entered, now.broken === null ? now.value : value);
+    if (now.broken === null) onChange(now.value);
   };
   return (
     <div class="field">

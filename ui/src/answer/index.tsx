@@ -10,6 +10,7 @@ import { useStore } from "../store";
 import type { Interrupt } from "../types";
 import { Approval } from "./approval";
 import { Custom } from "./custom";
+import { Broken, JsonField, useBrokenFields } from "./form";
 import { draftOf, keepDraft, type Draft } from "./drafts";
 import { OutcomeForm } from "./outcome";
 import { Questions } from "./questions";
@@ -42,7 +43,7 @@ export function Answer({ record, onGiven, keys = true }: { record: Interrupt; on
   }, [id, onGiven]);
   const reason = whyNot(record, me);
   if (reason !== null) return <p class="note"><Plain text={reason} /></p>;
-  const refused = (problems ?? []).map((one) => ({ path: one.loc, text: one.msg }));
+  const refused = (problems ?? []).map((one) => ({ path: within(one.loc), text: one.msg }));
   const props: AnswerProps = { record, give, draft, setDraft, refused, keys };
   return (
     <div class="answer">
@@ -55,6 +56,29 @@ export function Answer({ record, onGiven, keys = true }: { record: Interrupt; on
       <Form {...props} />
     </div>
   );
+}
+
+/** The way that is always there: any JSON, which the server checks. */
+export function AnswerAsJson({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
+  const [value, setValue] = useState<Json | undefined>(undefined);
+  const [broken, report] = useBrokenFields();
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (broken || value === undefined) return;
+    hold([{ id: record.interrupt_id, value }], "Answered");
+    onGiven();
+  };
+  return (
+    <form class="editing" onSubmit={submit}>
+      <Broken.Provider value={report}><JsonField value={value} onChange={setValue} wrong={[]} path={[]} label="Answer" required /></Broken.Provider>
+      <div class="buttons"><button type="submit" class="primary" disabled={broken || value === undefined}>Answer</button></div>
+    </form>
+  );
+}
+
+/** A place in the request's body, as one in the answer. */
+function within(loc: (string | number)[]): (string | number)[] {
+  return loc[0] === "body" && loc[1] === "value" ? loc.slice(2) : loc;
 }
 
 function Form(props: AnswerProps) {

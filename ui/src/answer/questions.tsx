@@ -11,9 +11,10 @@ const OTHER = "\u0000other";
 export function Questions({ record, give, draft, setDraft }: AnswerProps) {
   const asked = questions(record);
   const [tried, setTried] = useState(false);
-  const chosen = draft.chosen ?? {};
-  const other = draft.other ?? {};
-  const answers = asked.map((one) => answerTo(one, chosen[one.question] ?? [], other[one.question] ?? ""));
+  // Maps: a question may be called as a member that every object has.
+  const chosen = draft.chosen ?? new Map<string, string[]>();
+  const other = draft.other ?? new Map<string, string>();
+  const answers = asked.map((one) => answerTo(one, chosen.get(one.question) ?? [], other.get(one.question) ?? ""));
   const missing = answers.filter((one) => one === null).length;
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -26,9 +27,9 @@ export function Questions({ record, give, draft, setDraft }: AnswerProps) {
   return (
     <form class="questions" onSubmit={submit}>
       {asked.map((one, index) => (
-        <Ask key={one.question} asked={one} alone={asked.length === 1} missing={tried && answers[index] === null} chosen={chosen[one.question] ?? []} other={other[one.question] ?? ""}
-          onChoose={(labels) => setDraft({ chosen: { ...chosen, [one.question]: labels } })}
-          onOther={(text) => setDraft({ other: { ...other, [one.question]: text } })} />
+        <Ask key={one.question} asked={one} alone={asked.length === 1} missing={tried && answers[index] === null} chosen={chosen.get(one.question) ?? []} other={other.get(one.question) ?? ""}
+          onChoose={(labels) => setDraft({ chosen: new Map(chosen).set(one.question, labels) })}
+          onOther={(text) => setDraft({ other: new Map(other).set(one.question, text) })} />
       ))}
       <div class="buttons">
         <button type="submit" class="primary">Answer</button>

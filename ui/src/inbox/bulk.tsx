@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { counted, title, toolArgs } from "../format";
 import { write } from "../json";
-import { Plain } from "../shown";
+import { Exact, Plain } from "../shown";
 import * as store from "../store";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
@@ -69,8 +69,9 @@ function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; recor
               {records.map((record) => (
                 <tr key={record.interrupt_id}>
                   {columns.map((column) => {
-                    const value = toolArgs(record)[column];
-                    return <td>{value === undefined ? <span class="muted">absent</span> : <Plain text={typeof value === "string" ? value : write(value)} />}</td>;
+                    const args = toolArgs(record);
+                    const value = Object.hasOwn(args, column) ? args[column] : undefined;
+                    return <td>{value === undefined ? <span class="muted">absent</span> : <Exact text={typeof value === "string" ? value : write(value)} />}</td>;
                   })}
                 </tr>
               ))}

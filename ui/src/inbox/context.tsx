@@ -17,14 +17,18 @@ const EARLIER = "6";
 export function Context({ record }: { record: Interrupt }) {
   const [messages, setMessages] = useState<Message[] | null>(null);
   const [earlier, setEarlier] = useState<Interrupt[] | null>(null);
+  const [failed, setFailed] = useState<{ messages?: string; earlier?: string }>({});
   const tool = toolName(record);
   useEffect(() => {
     let here = true;
-    conversation(record.session_id, record.status === "pending").then((list) => here && setMessages(list), () => here && setMessages([]));
+    const fail = (what: "messages" | "earlier") => (error: unknown): void => {
+      if (here) setFailed((before) => ({ ...before, [what]: error instanceof Error ? error.message : String(error) }));
+    };
+    conversation(record.session_id, record.status === "pending").then((list) => here && setMessages(list), fail("messages"));
     const like = tool === null ? { type: record.type } : { type: record.type, tool };
     api.interrupts({ ...like, status: "resolved", limit: EARLIER }).then(
       (page) => here && setEarlier(page.items.filter((one) => one.interrupt_id !== record.interrupt_id)),
-      () => here && setEarlier([]),
+      fail("earlier"),
     );
     return () => {
       here = false;
@@ -34,12 +38,12 @@ export function Context({ record }: { record: Interrupt }) {
     <div class="context">
       <section aria-label="Conversation">
         <div class="bar"><h2>Conversation</h2><a href={toSession(record.session_id)}>Open the session</a></div>
-        {messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={messages.slice(-RECENT)} compact />}
+        {failed.messages !== undefined ? <p class="wrong">{failed.messages}</p> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={messages.slice(-RECENT)} compact />}
       </section>
       {tool !== null && (
         <section aria-label="Earlier decisions">
           <h2>Earlier decisions about <code><Plain text={tool} /></code></h2>
-          {earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
+          {failed.earlier !== undefined ? <p class="wrong">{failed.earlier}</p> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
         </section>
       )}
     </div>

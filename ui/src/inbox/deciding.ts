@@ -1,12 +1,11 @@
 // Answers: held for a few seconds so that they can be taken back, then sent, then told.
 
-import { api, Problem } from "../api";
+import { api, Problem, UNREACHABLE } from "../api";
 import { decider, outcome, title } from "../format";
 import type { Json } from "../json";
 import { toInterrupt } from "../router";
 import { announce, notify } from "../shell/notices";
 import * as store from "../store";
-import type { Interrupt } from "../types";
 import { ownName, refresh } from "./lists";
 
 /** How long an answer can be taken back. */
@@ -21,6 +20,10 @@ interface Waiting {
   answers: Answer[];
   label: string;
   timer: number;
+  /** What is still to be sent, once the sending has begun. */
+  queue: Answer[];
+  /** The sending; what was begun cannot be taken back. */
+  sending: Promise<void> | null;
 }
 
 const waiting = new Map<string, Waiting>();
@@ -31,10 +34,10 @@ export function hold(answers: Answer[], label: string, detail: string | null = n
   const ids = answers.map((answer) => answer.id);
   if (ids.some((id) => store.get().held.has(id))) return;
   const key = `held-${++count}`;
-  const held = { ids, label, detail, until: Date.now() + UNDO_SECONDS * 1000 };
-  waiting.set(key, { answers, label, timer: window.setTimeout(() => void sendNow(key), UNDO_SECONDS * 1000) });
+  const timer = window.setTimeout(() => void sendNow(key), UNDO_SECONDS * 1000);
+  waiting.set(key, { answers, label, timer, queue: [], sending: null });
+  show(key, ids, { ids, label, detail, until: Date.now() + UNDO_SECONDS * 1000, sending: false });
   store.set((state) => ({
-    held: store.changed(state.held, [[key, held], ...ids.map((id) => [id, held] as const)]),
     problems: store.changed(state.problems, ids.map((id) => [id, undefined] as const)),
     selected: new Set([...state.selected].filter((id) => !ids.includes(id))),
   }));
@@ -46,53 +49,74 @@ export function groups(held: store.State["held"]): [string, store.Held][] {
   return [...held].filter(([key]) => key.startsWith("held-"));
 }
 
-function letGo(key: string): Waiting | undefined {
-  const group = waiting.get(key);
-  if (group !== undefined) {
-    clearTimeout(group.timer);
-    waiting.delete(key);
-    const keys = [key, ...group.answers.map((answer) => answer.id)];
-    store.set((state) => ({ held: store.changed(state.held, keys.map((one) => [one, undefined] as const)) }));
-  }
-  return group;
+function show(key: string, ids: string[], held: store.Held | undefined): void {
+  store.set((state) => ({ held: store.changed(state.held, [key, ...ids].map((one) => [one, held] as const)) }));
 }
 
-/** Takes back the newest answers, or those under `key`. Says which request to show again. */
+function letGo(key: string, group: Waiting): void {
+  clearTimeout(group.timer);
+  waiting.delete(key);
+  show(key, group.answers.map((answer) => answer.id), undefined);
+}
+
+/** Takes back the newest answers that are not being sent, or those under `key`. Says which request to show again. */
 export function undo(key?: string): string | null {
-  const newest = key ?? [...waiting.keys()].at(-1);
-  const group = newest === undefined ? undefined : letGo(newest);
-  if (group === undefined) return null;
+  const newest = key ?? [...waiting].filter(([, group]) => group.sending === null).at(-1)?.[0];
+  const group = newest === undefined ? undefined : waiting.get(newest);
+  if (newest === undefined || group === undefined || group.sending !== null) return null;
+  letGo(newest, group);
   announce("Taken back. Nothing was sent.");
   return group.answers[0]?.id ?? null;
 }
 
-export async function sendNow(key: string): Promise<void> {
-  const group = waiting.get(key);
-  if (group === undefined || group.timer === 0) return;
-  clearTimeout(group.timer);
-  group.timer = 0;
-  // Few at a time: a bulk decision must not take all connections of the page.
-  const queue = [...group.answers];
-  const sent: Interrupt[] = [];
-  const workers = Array.from({ length: 4 }, async () => {
-    for (let answer = queue.shift(); answer !== undefined; answer = queue.shift()) {
-      const record = await send(answer);
-      if (record !== null) sent.push(record);
-    }
-  });
-  await Promise.all(workers);
-  letGo(key);
-  if (sent.length > 0) announce(`${group.label}: sent.`);
+/** Sends no more of what is being sent; what is on its way already cannot be stopped. */
+export function stop(key: string): void {
+  waiting.get(key)?.queue.splice(0);
 }
 
-async function send(answer: Answer): Promise<Interrupt | null> {
+/** `leaving`: the page may be gone before there is a reply. */
+export function sendNow(key: string, leaving = false): Promise<void> {
+  const group = waiting.get(key);
+  if (group === undefined) return Promise.resolve();
+  group.sending ??= deliver(key, group, leaving);
+  return group.sending;
+}
+
+/** Few at a time: a bulk decision must not take all connections of the page. */
+const AT_ONCE = 4;
+
+async function deliver(key: string, group: Waiting, leaving: boolean): Promise<void> {
+  clearTimeout(group.timer);
+  const held = store.get().held.get(key);
+  if (held !== undefined) show(key, held.ids, { ...held, sending: true });
+  const { answers, label } = group;
+  group.queue = [...answers];
+  let begun = 0;
+  let sent = 0;
+  const work = async (): Promise<void> => {
+    for (let answer = group.queue.shift(); answer !== undefined; answer = group.queue.shift()) {
+      begun++;
+      if (await send(answer, leaving)) sent++;
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: leaving ? answers.length : AT_ONCE }, work));
+  } finally {
+    letGo(key, group);
+  }
+  if (begun < answers.length) notify(`${label}: stopped. ${sent} of ${answers.length} were sent.`);
+  else if (sent > 0) announce(`${label}: ${answers.length === 1 ? "sent" : `${sent} of ${answers.length} sent`}.`);
+}
+
+/** Whether the server has taken it. */
+async function send(answer: Answer, leaving: boolean): Promise<boolean> {
   const before = store.get().records.get(answer.id);
   const name = before === undefined ? "the request" : title(before);
   const link = { href: toInterrupt(answer.id), text: "Show" };
   try {
     const { me } = store.get();
     const isMine = before?.claimed_by != null && before.claimed_by === ownName();
-    await api.resume(answer.id, answer.value, isMine && !me?.authentication ? ownName() : null);
+    await api.resume(answer.id, answer.value, isMine && !me?.authentication ? ownName() : null, leaving);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.status === 422 && error.errors.length > 0) {
@@ -104,18 +128,25 @@ async function send(answer: Answer): Promise<Interrupt | null> {
       const what = record === null ? "answered" : outcome(record);
       notify(`${name}: ${what}${who === null ? "" : ` by ${who}`} before your answer came. Yours was not taken.`, "bad", link);
     } else {
-      notify(`${name} was not answered: ${error.message}`, "bad", link);
+      const what = error.code === UNREACHABLE ? "may not have been answered" : "was not answered";
+      notify(`${name} ${what}: ${error.message}`, "bad", link);
       await refresh(answer.id).catch(() => null);
     }
-    return null;
+    return false;
   }
   // The event says it too; whoever comes first. The answer is stored either way.
-  return await refresh(answer.id).catch(() => before ?? null);
+  await refresh(answer.id).catch(() => null);
+  return true;
 }
 
-/** A page that is closed sends nothing more: ask first. */
-export function guardUnsent(): void {
-  addEventListener("beforeunload", (event) => {
-    if (waiting.size > 0) event.preventDefault();
-  });
+/** Sends all that is held, now. */
+export async function flush(leaving = false): Promise<void> {
+  await Promise.all([...waiting.keys()].map((key) => sendNow(key, leaving)));
+}
+
+/** A page that goes takes what is held with it: phones end a page in the background without another word. */
+export function sendBeforeLeaving(): void {
+  const leave = (): void => void flush(true);
+  addEventListener("pagehide", leave);
+  document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && leave());
 }

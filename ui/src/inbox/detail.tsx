@@ -2,13 +2,15 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../api";
-import { Answer } from "../answer";
+import { Answer, AnswerAsJson } from "../answer";
 import { Changes } from "../answer/changes";
 import { useNow } from "../clock";
 import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, shortId, title, toolArgs } from "../format";
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
+import { onSession } from "../live";
+import { Guard } from "../shell/guard";
 import { Members, Plain, Source, Value } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
@@ -23,10 +25,16 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
   const [failed, setFailed] = useState<Problem | null>(null);
   useEffect(() => {
     // Always as it is now; on the server it also marks the request as seen.
-    refresh(id).catch((error: unknown) => {
-      if (error instanceof Problem) setFailed(error);
-      else throw error;
-    });
+    const look = (): void =>
+      void refresh(id).then(
+        () => setFailed(null),
+        (error: unknown) => {
+          if (error instanceof Problem) setFailed(error);
+          else throw error;
+        },
+      );
+    look();
+    return onSession((session) => session === "" && look());
   }, [id]);
   const back = <a class="back" href={write({ page: "inbox", box, id: null })}>‹ Back</a>;
   if (record === undefined) {
@@ -35,11 +43,24 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
   return (
     <article class="detail" aria-labelledby={`title-${id}`}>
       {back}
-      <Head record={record} />
-      <Asked record={record} />
-      <Standing record={record} onGiven={onGiven} />
-      <Context record={record} />
+      <Guard instead={<Bare record={record} onGiven={onGiven} />}>
+        <Head record={record} />
+        <Asked record={record} />
+        <Standing record={record} onGiven={onGiven} />
+      </Guard>
+      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} /></Guard>
     </article>
+  );
+}
+
+/** A request that cannot be shown as what it is: all of it as JSON, and a box that takes any answer. */
+function Bare({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
+  return (
+    <>
+      <h1 id={`title-${record.interrupt_id}`}>A request that cannot be shown here</h1>
+      <Source value={record.payload} label="The request as JSON" />
+      {record.status === "pending" && <section class="standing" aria-label="Answer"><AnswerAsJson record={record} onGiven={onGiven} /></section>}
+    </>
   );
 }
 
@@ -55,7 +76,7 @@ function Head({ record }: { record: Interrupt }) {
         <time dateTime={record.created_at} title={clock(record.created_at)}>{age(record.created_at, now)}</time>
         {expires !== null && <span class={expires.urgent ? "urgent" : ""} title={clock(record.expires_at ?? "")}>{expires.text}</span>}
       </p>
-      <h1 id={`title-${record.interrupt_id}`} class={record.type === "tool_approval" ? "mono" : ""} dir="auto">
+      <h1 id={`title-${record.interrupt_id}`} tabIndex={-1} class={record.type === "tool_approval" ? "mono" : ""} dir="auto">
         <Plain text={title(record)} />
       </h1>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
@@ -114,7 +135,7 @@ function Standing({ record, onGiven }: { record: Interrupt; onGiven: () => void 
     const key = groups(all).find(([, group]) => group === held)?.[0];
     return (
       <section class="standing" aria-label="Answer">
-        <p class="note">{held.label}. It is sent in a moment. <button type="button" class="link" onClick={() => key !== undefined && undo(key)}>Undo</button></p>
+        <p class="note">{held.label}. {held.sending ? "It is being sent." : <>It is sent in a moment. <button type="button" class="link" onClick={() => key !== undefined && undo(key)}>Undo</button></>}</p>
       </section>
     );
   }

@@ -24,6 +24,7 @@ export function Handling({ record }: { record: Interrupt }) {
   const me = useStore((state) => state.me);
   const canClaim = useStore((state) => state.routes.has(store.CLAIM));
   const now = useNow();
+  const [seconds, setSeconds] = useState(3_600);
   const [naming, setNaming] = useState(false);
   const [name, setName] = useState(ownName() ?? "");
   const id = record.interrupt_id;
@@ -63,10 +64,13 @@ export function Handling({ record }: { record: Interrupt }) {
       <div class="buttons small">
         {mayHold && (!isClaimed || !other) && <button type="button" class="quiet" onClick={toggle} aria-keyshortcuts="c">{isClaimed ? "Release" : "Claim"} <kbd>c</kbd></button>}
         {snoozed === null ? mayHold && (
-          <select class="quiet" aria-label="Snooze" value="" onChange={(event) => run(api.snooze(id, Number(event.currentTarget.value)))}>
-            <option value="">Snooze…</option>
-            {spans.map(([label, seconds]) => <option value={String(seconds)}>{label}</option>)}
-          </select>
+          <>
+            {/* Two steps: with a keyboard, a choice changes at every key. */}
+            <select class="quiet" aria-label="Snooze for" value={String(seconds)} onChange={(event) => setSeconds(Number(event.currentTarget.value))}>
+              {spans.map(([label, span]) => <option value={String(span)}>{label}</option>)}
+            </select>
+            <button type="button" class="quiet" onClick={() => run(api.snooze(id, seconds))}>Snooze</button>
+          </>
         ) : (
           <>
             <span class="muted">Snoozed{record.snoozed_by ? <> by <Plain text={record.snoozed_by} /></> : null}, {left(snoozed, now).text}.</span>

@@ -1,19 +1,19 @@
 // The inbox: a list, and what is asked beside it; on a phone one or the other.
 
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useNow } from "../clock";
 import { counted } from "../format";
 import { useKeys } from "../keys";
-import { go, toInterrupt, write, type Box } from "../router";
+import { go, write, type Box } from "../router";
+import { Guard } from "../shell/guard";
 import { Virtual } from "../shell/virtual";
 import * as store from "../store";
 import { useStore } from "../store";
 import { Bulk } from "./bulk";
-import { undo } from "./deciding";
 import { Detail } from "./detail";
 import { FilterBar } from "./filters";
 import { idsOf, loadDone, loadMore, loadPending, setOutcome } from "./lists";
-import { Row } from "./row";
+import { Row, UnshownRow } from "./row";
 
 const ROW = 72;
 const names: Record<Box, string> = { needs: "Needs you", waiting: "Waiting", done: "Done" };
@@ -48,10 +48,6 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
     j: () => move(1),
     k: () => move(-1),
     x: () => id !== null && box === "needs" && select(id),
-    u: () => {
-      const back = undo();
-      if (back !== null) location.hash = toInterrupt(back);
-    },
     "/": () => document.getElementById("search")?.focus(),
     1: () => go({ page: "inbox", box: "needs", id: null }),
     2: () => go({ page: "inbox", box: "waiting", id: null }),
@@ -63,10 +59,19 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
       else if (id !== null) open(null);
     },
   });
+  // The button that was pressed is gone, and the focus with it: it goes on where the eyes go.
+  const goOn = useRef(false);
+  const main = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (!goOn.current) return;
+    goOn.current = false;
+    (main.current?.querySelector<HTMLElement>("h1") ?? main.current)?.focus({ preventScroll: true });
+  }, [id]);
   // The one after what was just answered; on a narrow screen, back to the list.
   const onGiven = (): void => {
     if (matchMedia("(max-width: 760px)").matches) return go({ page: "inbox", box, id: null }, true);
     const at = id === null ? -1 : ids.indexOf(id);
+    goOn.current = true;
     go({ page: "inbox", box, id: ids[at + 1] ?? ids[at - 1] ?? null }, true);
   };
   const count = (one: Box): string => {
@@ -88,7 +93,12 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
         {state.selected.size > 0 && box === "needs" && <Bulk />}
         <Virtual
           ids={ids} height={ROW} current={id} label={names[box]}
-          row={(one) => <Row id={one} box={box} now={now} isCurrent={one === id} isSelected={state.selected.has(one)} onSelect={box === "needs" ? select : null} />}
+          row={(one) => (
+            <Guard key={one} instead={<UnshownRow id={one} box={box} />}>
+              <Row id={one} box={box} now={now} isCurrent={one === id} isSelected={state.selected.has(one)} onSelect={box === "needs" ? select : null} />
+            </Guard>
+          )}
+          more={loaded.loading || loaded.failed !== null ? null : loaded.next}
           onEnd={() => void loadMore(which)}
           empty={<Empty box={box} />}
           foot={
@@ -98,12 +108,12 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
                   <p class="wrong">{loaded.failed}</p>
                   <button type="button" onClick={() => void (box === "done" ? loadDone() : loadPending())}>Try again</button>
                 </>
-              ) : loaded.loading ? <p class="muted">Loading…</p> : ids.length > 20 && loaded.next === null ? <p class="muted">{counted(ids.length, "request")}, all of them</p> : null}
+              ) : loaded.loading && ids.length > 0 ? <p class="muted">Loading…</p> : ids.length > 20 && loaded.next === null ? <p class="muted">{counted(ids.length, "request")}, all of them</p> : null}
             </div>
           }
         />
       </section>
-      <section class="main" aria-label="Request">
+      <section class="main" aria-label="Request" ref={main} tabIndex={-1}>
         {id === null ? <Nothing box={box} waiting={counts.needs} /> : <Detail key={id} id={id} box={box} onGiven={onGiven} />}
       </section>
     </div>
@@ -111,9 +121,11 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
 }
 
 function Empty({ box }: { box: Box }) {
-  const { loading, failed } = useStore((state) => (box === "done" ? state.done : state.pending));
+  const { loading, loaded, next, failed } = useStore((state) => (box === "done" ? state.done : state.pending));
   const filters = useStore((state) => state.filters);
-  if (loading || failed !== null) return null;
+  if (failed !== null) return null;
+  // Later pages may have what this box is for.
+  if (loading || !loaded || next !== null) return <p class="empty">Loading…</p>;
   if (Object.values(filters).some((value) => value !== "")) return <p class="empty">Nothing here fits the filters.</p>;
   if (box === "needs") return <p class="empty"><strong>Nothing needs you.</strong>What agents ask appears here by itself.</p>;
   return <p class="empty">{box === "waiting" ? "Nothing is snoozed, claimed by others or for others to answer." : "Nothing yet."}</p>;

@@ -117,11 +117,11 @@ async function load(which: Which, fetchPage: () => Promise<Page<Interrupt>>, mor
     store.set((state) => {
       const ids = page.items.map((record) => record.interrupt_id);
       const before = more ? state[which].ids : [];
-      const known = new Set(before);
-      const listed = [...before, ...ids.filter((id) => !known.has(id))];
       const kept = state[which].ids.filter((id) => since.has(id));
-      const loaded: Loaded = { ids: kept.reduce(inserted, listed), next: page.next, loading: false, failed: null };
-      const news = page.items.filter((one) => !since.has(one.interrupt_id));
+      // Ids are in the order of time; the newest comes first.
+      const all = [...new Set([...before, ...ids, ...kept])].sort().reverse();
+      const loaded: Loaded = { ids: all, next: page.next, loading: false, loaded: true, failed: null };
+      const news = page.items.filter((one) => !since.has(one.interrupt_id) && !isOutdated(one, state));
       return { records: store.changed(state.records, news.map((one) => [one.interrupt_id, one])), [which]: loaded };
     });
   } catch (error) {
@@ -148,7 +148,7 @@ export async function loadMore(which: Which): Promise<void> {
 export function setFilters(change: Partial<Filters>): void {
   store.set((state) => ({ filters: { ...state.filters, ...change } }));
   void loadPending();
-  if (store.get().done.ids.length > 0) void loadDone();
+  if (store.get().done.loaded) void loadDone();
 }
 
 export function setOutcome(outcome: State["outcome"]): void {
@@ -156,15 +156,22 @@ export function setOutcome(outcome: State["outcome"]): void {
   void loadDone();
 }
 
+/** What is settled never waits again: events are told in order, but a reply may be slower than the next event. */
+function isOutdated(record: Interrupt, state: State): boolean {
+  const known = state.records.get(record.interrupt_id);
+  return known !== undefined && known.status !== "pending" && record.status === "pending";
+}
+
 /** Takes in a record, from an event or an answer. */
 export function takeIn(record: Interrupt): void {
+  if (isOutdated(record, store.get())) return;
   for (const since of Object.values(heard)) since.add(record.interrupt_id);
   store.set((state) => {
     const records = store.changed(state.records, [[record.interrupt_id, record]]);
     const change: Partial<State> = { records };
     if (matches(record, state.filters)) {
       const which: Which = record.status === "pending" ? "pending" : "done";
-      if (which === "pending" || state.done.ids.length > 0) {
+      if (which === "pending" || state.done.loaded || state.done.loading) {
         change[which] = { ...state[which], ids: inserted(state[which].ids, record.interrupt_id) };
       }
     }
@@ -175,7 +182,12 @@ export function takeIn(record: Interrupt): void {
   });
 }
 
-/** Ids are in the order of time; the newest comes first. */
+/** Its session was deleted, and it with that. */
+export function takeAway(id: string): void {
+  const known = store.get().records.get(id);
+  if (known?.status === "pending") takeIn({ ...known, status: "cancelled" });
+}
+
 function inserted(ids: string[], id: string): string[] {
   let low = 0;
   let high = ids.length;
@@ -188,7 +200,12 @@ function inserted(ids: string[], id: string): string[] {
 }
 
 export async function refresh(id: string): Promise<Interrupt> {
-  const record = await api.interrupt(id);
-  takeIn(record);
-  return record;
+  try {
+    const record = await api.interrupt(id);
+    takeIn(record);
+    return record;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) takeAway(id);
+    throw error;
+  }
 }

@@ -15,10 +15,15 @@ interface RowProps {
   onSelect: ((id: string) => void) | null;
 }
 
-const kinds: Record<string, string> = { tool_approval: "Approval", user_input: "Question", unknown_outcome: "Outcome" };
+const kinds = new Map([["tool_approval", "Approval"], ["user_input", "Question"], ["unknown_outcome", "Outcome"]]);
 
 export function kindOf(type: string): string {
-  return kinds[type] ?? type.replace(/_/g, " ");
+  return kinds.get(type) ?? type.replace(/_/g, " ");
+}
+
+/** A row whose record cannot be shown; the request itself still can. */
+export function UnshownRow({ id, box }: Pick<RowProps, "id" | "box">) {
+  return <div class="row"><a class="open" href={toInterrupt(id, box)}><span class="name">A request that cannot be shown here</span></a></div>;
 }
 
 export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps) {

@@ -65,14 +65,16 @@ export function Chat({ session }: { session: Session }) {
   const isShown = sent !== null && messages?.at(-1)?.content === sent && messages.at(-1)?.role === "user";
   return (
     <>
-      <div class="conversation" role="log" aria-label="Conversation" tabIndex={0}>
-        {messages === null ? <p class="muted">Loading…</p> : <Thread messages={messages} />}
-        {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">Say something to begin.</p>}
-        <ol class="thread">
-          {sent !== null && !isShown && <Said message={{ role: "user", content: sent }} />}
-          {spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
-        </ol>
-        {session.status === "running" && spoken === "" && <p class="working" role="status">The agent works…</p>}
+      <div class="conversation" role="group" aria-label="Conversation" tabIndex={0}>
+        <div role="log" aria-label="What was said">
+          {messages === null ? <p class="muted">Loading…</p> : <Thread messages={messages} />}
+          {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">Say something to begin.</p>}
+          <ol class="thread">
+            {sent !== null && !isShown && <Said message={{ role: "user", content: sent }} />}
+            {spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
+          </ol>
+          {session.status === "running" && spoken === "" && <p class="working" role="status">The agent works…</p>}
+        </div>
         {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}
         {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
         <div ref={end} />

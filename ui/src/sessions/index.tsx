@@ -18,6 +18,7 @@ const ROW = 56;
 const PAGE = "200";
 
 async function load(next: string | null = null): Promise<void> {
+  if (store.get().sessionList.loading) return;
   store.set((state) => ({ sessionList: { ...state.sessionList, loading: true, failed: null } }));
   try {
     const page = next === null ? await api.sessions({ limit: PAGE }) : await api.nextSessions(next);
@@ -26,7 +27,7 @@ async function load(next: string | null = null): Promise<void> {
       const ids = page.items.map((one) => one.session_id);
       return {
         sessions: store.changed(state.sessions, page.items.map((one) => [one.session_id, one])),
-        sessionList: { ids: [...before, ...ids.filter((id) => !before.has(id))], next: page.next, loading: false, failed: null },
+        sessionList: { ids: [...before, ...ids.filter((id) => !before.has(id))], next: page.next, loading: false, loaded: true, failed: null },
       };
     });
   } catch (error) {
@@ -66,7 +67,8 @@ export function Sessions({ id, tab }: { id: string | null; tab: SessionTab }) {
   useEffect(() => {
     void load();
     return onSession((session) => {
-      if (session !== "" && !store.get().sessions.has(session)) void look(session);
+      if (session === "") void load();
+      else if (!store.get().sessions.has(session)) void look(session);
     });
   }, []);
   // The server lists the oldest first; people look for the newest.
@@ -101,8 +103,9 @@ export function Sessions({ id, tab }: { id: string | null; tab: SessionTab }) {
               </div>
             );
           }}
-          onEnd={() => void (list.next !== null && !list.loading && list.failed === null && load(list.next))}
-          empty={list.loading ? null : <p class="empty"><strong>No session yet.</strong>Start one, and talk to the agent.</p>}
+          more={list.loading || list.failed !== null ? null : list.next}
+          onEnd={() => void load(list.next)}
+          empty={list.failed !== null ? null : list.loading || !list.loaded || list.next !== null ? <p class="empty">Loading…</p> : <p class="empty"><strong>No session yet.</strong>Start one, and talk to the agent.</p>}
           foot={list.failed !== null ? <p class="wrong foot" role="alert">{list.failed}</p> : null}
         />
       </section>

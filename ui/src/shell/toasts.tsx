@@ -1,7 +1,7 @@
 // What was decided and can still be taken back, and short messages.
 
 import { useEffect, useState } from "preact/hooks";
-import { groups, sendNow, undo } from "../inbox/deciding";
+import { groups, sendNow, stop, undo } from "../inbox/deciding";
 import { toInterrupt } from "../router";
 import { Plain } from "../shown";
 import { useStore, type Held } from "../store";
@@ -37,8 +37,17 @@ function Undo({ name, group }: { name: string; group: Held }) {
   return (
     <div class="toast undo">
       <span><Plain text={group.label} />{group.detail !== null && <small><Plain text={group.detail} /></small>}</span>
-      <button type="button" class="strong" onClick={takeBack} aria-keyshortcuts="u">Undo <kbd>u</kbd></button>
-      <button type="button" class="quiet" onClick={() => void sendNow(name)}>{left > 0 ? `Send now (${left})` : "Sending…"}</button>
+      {group.sending ? (
+        <>
+          <span class="muted">Sending…</span>
+          {group.ids.length > 1 && <button type="button" class="strong" onClick={() => stop(name)}>Stop</button>}
+        </>
+      ) : (
+        <>
+          <button type="button" class="strong" onClick={takeBack} aria-keyshortcuts="u">Undo <kbd>u</kbd></button>
+          <button type="button" class="quiet" onClick={() => void sendNow(name)}>Send now ({left})</button>
+        </>
+      )}
     </div>
   );
 }

@@ -9,6 +9,8 @@ interface VirtualProps {
   current: string | null;
   label: string;
   row: (id: string, index: number) => ComponentChildren;
+  /** Where more is; null where there is none, or none to be asked for now. */
+  more: string | null;
   onEnd: () => void;
   empty: ComponentChildren;
   foot?: ComponentChildren;
@@ -16,7 +18,7 @@ interface VirtualProps {
 
 const BEYOND = 6;
 
-export function Virtual({ ids, height, current, label, row, onEnd, empty, foot }: VirtualProps) {
+export function Virtual({ ids, height, current, label, row, more, onEnd, empty, foot }: VirtualProps) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 800 });
   useEffect(() => {
@@ -42,8 +44,9 @@ export function Virtual({ ids, height, current, label, row, onEnd, empty, foot }
   const first = Math.max(0, Math.floor(view.top / height) - BEYOND);
   const last = Math.min(ids.length, Math.ceil((view.top + view.height) / height) + BEYOND);
   useEffect(() => {
-    if (last >= ids.length - 2 * BEYOND) onEnd();
-  }, [last, ids.length]);
+    // Once for each page: one may add nothing to this list.
+    if (more !== null && last >= ids.length - 2 * BEYOND) onEnd();
+  }, [last, ids.length, more]);
   return (
     <div class="rows" ref={box} tabIndex={-1}>
       {ids.length === 0 && empty}

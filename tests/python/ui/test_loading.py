@@ -1,0 +1,93 @@
+"""What the page says while it does not know everything yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import Route, expect
+
+from tests.python.ui.desk import call
+
+if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
+    from tests.python.ui.inbox import Inbox
+
+REFUND = call("refund", order=7, cents=500, reason="late")
+
+
+def test_nothing_is_said_to_be_there_before_it_was_looked_for(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    held: list[Route] = []
+    inbox.page.route("**/interrupts?*status=pending*", lambda route: held.append(route))
+    inbox.page.reload()
+    inbox.is_live()
+    expect(inbox.page.locator(".rows")).to_contain_text("Loading…")
+    expect(inbox.page.get_by_text("Nothing needs you.")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(inbox.page.get_by_text("Nothing needs you.")).to_be_visible()
+
+
+def test_the_list_is_there_without_the_stream(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("503", "EventSource"))
+    inbox.asked(REFUND)
+    inbox.page.route("**/events", lambda route: route.fulfill(status=503))
+    inbox.page.reload()
+    expect(inbox.row("refund")).to_be_visible()
+    expect(inbox.page.locator(".connection.broken")).to_be_attached()
+
+
+def test_it_is_looked_for_on_later_pages_too(inbox: Inbox) -> None:
+    """Boxes are told apart by the page, so a page of the list may have nothing for this one."""
+    inbox.asked(REFUND)
+    for order in range(2):
+        _, [asked] = inbox.asked(call("refund", order=order, cents=1, reason="put off"))
+        inbox.api.post(f"/interrupts/{asked['interrupt_id']}/snooze", {"seconds": 3600})
+    small = lambda route: route.continue_(url=route.request.url.replace("limit=200", "limit=1"))  # noqa: E731
+    inbox.page.route("**/interrupts?*", small)
+    inbox.page.reload()
+    expect(inbox.row("order: 7")).to_be_visible()
+    expect(inbox.rows).to_have_count(1)
+    inbox.go("Waiting")
+    expect(inbox.rows).to_have_count(2)
+
+
+def test_a_request_goes_with_its_session(inbox: Inbox) -> None:
+    session_id, _ = inbox.asked(REFUND)
+    inbox.asked(call("refund", order=8, cents=1, reason="stays"))
+    expect(inbox.rows).to_have_count(2)
+    inbox.show("order: 7")
+    inbox.api.delete(session_id)
+    expect(inbox.answer).to_contain_text("Cancelled")
+    inbox.go("Needs you")
+    expect(inbox.rows).to_have_count(1)
+    expect(inbox.rows).to_contain_text("order: 8")
+
+
+def test_what_is_settled_comes_into_an_empty_list_of_what_is_done(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.go("Done")
+    expect(inbox.page.get_by_text("Nothing yet.")).to_be_visible()
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True})
+    expect(inbox.row("refund")).to_contain_text("approved")
+
+
+def test_the_open_request_is_looked_at_again_after_a_broken_connection(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("ERR_INTERNET_DISCONNECTED", "Failed to load"))
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.page.context.set_offline(True)
+    inbox.page.evaluate("dispatchEvent(new Event('offline'))")
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True})
+    inbox.page.context.set_offline(False)
+    expect(inbox.answer).to_contain_text("Approved")
+
+
+def test_a_conversation_that_cannot_be_read_is_not_an_empty_one(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("500",))
+    inbox.asked(REFUND)
+    inbox.page.route("**/messages", lambda route: route.fulfill(status=500, json={"code": "x", "detail": "No disk"}))
+    inbox.show("refund")
+    conversation = inbox.request.get_by_role("region", name="Conversation")
+    expect(conversation).to_contain_text("No disk")
+    expect(conversation).not_to_contain_text("Nothing was said")

@@ -1,0 +1,139 @@
+"""What is held is sent, and what is sent is not taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.python.ui.desk import call
+from tests.python.ui.inbox import pending
+
+if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
+    from tests.python.ui.inbox import Inbox
+
+REFUND = call("refund", order=7, cents=500, reason="late")
+
+
+def hold_back(inbox: Inbox) -> list[Route]:
+    """Answers go no further than the browser, until the test lets them."""
+    held: list[Route] = []
+    inbox.page.route("**/resume", lambda route: held.append(route))
+    return held
+
+
+def test_what_is_being_sent_cannot_be_taken_back(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    held = hold_back(inbox)
+    inbox.click("Approve", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    expect(inbox.undo).to_contain_text("Sending…")
+    expect(inbox.page.get_by_role("button", name="Undo")).to_have_count(0)
+    inbox.press("u")
+    expect(inbox.undo).to_contain_text("Sending…")
+    expect(inbox.page.locator("[aria-live=polite]")).not_to_contain_text("Taken back")
+    for route in held:
+        route.continue_()
+    assert inbox.settled(session_id) == "refunded 500 cents of order 7: late"
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    asked = [inbox.asked(call("refund", order=order, cents=order, reason="r"))[1][0] for order in range(6)]
+    expect(inbox.rows).to_have_count(6)
+    inbox.row("order: 1").get_by_role("checkbox").check()
+    bar = inbox.page.get_by_role("region", name="Selected requests")
+    inbox.click("All like this", bar)
+    inbox.click("Approve", bar)
+    inbox.click("Approve 6", inbox.page.get_by_role("dialog"))
+    held = hold_back(inbox)
+    inbox.click("Send now", inbox.undo)
+    while len(held) < 4:
+        inbox.page.wait_for_timeout(10)
+    inbox.click("Stop", inbox.undo)
+    for route in held:
+        route.continue_()
+    expect(inbox.page.locator(".toast.plain")).to_contain_text("stopped. 4 of 6 were sent.")
+    assert sum(pending(inbox.api, one["interrupt_id"]) for one in asked) == 2
+    expect(inbox.rows).to_have_count(2)
+
+
+def test_a_page_in_the_background_sends_what_it_holds(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.click("Approve", inbox.answer)
+    inbox.page.evaluate(
+        """() => { Object.defineProperty(document, "visibilityState", { value: "hidden" });
+            document.dispatchEvent(new Event("visibilitychange")); }"""
+    )
+    assert inbox.settled(session_id).startswith("refunded")
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+def test_and_so_does_one_that_is_closed(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.click("Approve", inbox.answer)
+    expect(inbox.undo).to_be_visible()
+    inbox.page.goto("about:blank")
+    while pending(inbox.api, asked["interrupt_id"]):
+        inbox.page.wait_for_timeout(10)
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+@pytest.mark.parametrize("page", ["Inbox", "Sessions"])
+def test_u_takes_back_wherever_one_is(open_inbox: Open, page: str) -> None:
+    inbox = open_inbox()
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.click("Approve", inbox.answer)
+    expect(inbox.undo).to_be_visible()
+    inbox.page.get_by_role("link", name=page, exact=True).click()
+    inbox.press("u")
+    expect(inbox.undo).to_have_count(0)
+    expect(inbox.answer).to_be_visible()
+    assert pending(inbox.api, asked["interrupt_id"])
+
+
+def test_an_enter_that_ends_a_composed_word_sends_nothing(open_inbox: Open) -> None:
+    """With an input method, Enter takes the word that is composed."""
+    inbox = open_inbox()
+    inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.press("r")
+    reason = inbox.page.get_by_label("Why not?")
+    reason.dispatch_event("keydown", {"key": "Enter", "isComposing": True, "bubbles": True})
+    expect(reason).to_be_visible()
+    expect(inbox.undo).to_have_count(0)
+    reason.press("Enter")
+    expect(inbox.undo).to_contain_text("Rejected refund")
+
+
+def test_the_focus_goes_on_to_the_next_request(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    for order in range(2):
+        inbox.asked(call("refund", order=order, cents=order, reason="r"))
+    inbox.show("order: 1")
+    inbox.click("Approve", inbox.answer)
+    expect(inbox.request).to_contain_text("order0")
+    expect(inbox.request.get_by_role("heading", level=1)).to_be_focused()
+
+
+def test_a_form_that_was_left_open_does_not_take_the_focus(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    for order in range(2):
+        inbox.asked(call("refund", order=order, cents=order, reason="r"))
+    inbox.show("order: 1")
+    inbox.press("e")
+    expect(inbox.page.get_by_label("order")).to_be_focused()
+    inbox.page.get_by_label("order").blur()
+    inbox.press("j")
+    expect(inbox.answer.get_by_role("button", name="Approve", exact=False).first).to_be_visible()
+    inbox.press("k")
+    expect(inbox.page.get_by_label("order")).to_be_visible()
+    expect(inbox.page.get_by_label("order")).not_to_be_focused()
