@@ -163,6 +163,9 @@ def _write_file(path: Path, rows: Iterable[str], look: Callable[[str], None]) ->
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
-        raise
+        if not isinstance(error, OSError):
+            raise
+        hint = "nothing was written; make room, or name another file with --output"
+        raise Failure(f"cannot write {path}: {error}", hint, exit_codes.RUNTIME) from error

@@ -78,6 +78,8 @@ def _hint(error: ClientError) -> str:
             return "leave it to one of them; `hitl interrupts show ID` names them, `hitl keys list` their groups"
         case Forbidden():
             return "the server takes requests only under its own host name"
+        case NotFound() if error.code == "unknown_notice":
+            return "`hitl webhooks list` shows what there is; a notice is forgotten seven days after it is over"
         case NotFound():
             return "`hitl sessions list` and `hitl interrupts list` show what there is"
         case Gone():
@@ -104,6 +106,10 @@ def _conflict_hint(error: Conflict) -> str:
             f"wait, or ask {who(error.claimed_by)}; an admin can give it up: hitl interrupts release ID"
             "; on a server without keys say who you are with --as"
         )
+    if error.code == "key_exists":
+        return "choose another name, or revoke that key: hitl keys revoke KEY_ID"
+    if error.code == "notice_not_failed":
+        return "a pending notice is tried again by itself, and a delivered one never: hitl webhooks list"
     if "interrupted" in error.detail:
         return "the session waits for a person: hitl interrupts list --session SESSION_ID"
     if "running" in error.detail:

@@ -241,14 +241,25 @@ def watch(
     json: AsJson = False,
 ) -> None:
     """Print what is pending, then every interrupt as it is opened, answered, expired or withdrawn, until Ctrl-C."""
+    from hitl.cli.pages import collect
+
     as_json = wants_json(json)
     with connect(url, api_key) as client, client.events(session) as events:
         # Listed after the stream is open, so that nothing falls between the two.
-        for interrupt in reversed(client.list_interrupts(status="pending", session_id=session, limit=1000).items):
+        pending = collect(
+            lambda size, cursor: client.list_interrupts(
+                status="pending", session_id=session, limit=size, cursor=cursor
+            ),
+            0,
+        )
+        for interrupt in reversed(pending):
             _print_change("interrupt.created", interrupt, as_json)
         for event in events:
             if event.type.startswith("interrupt.") and event.interrupt_id is not None:
-                _print_change(event.type, _interrupt_of(event) or client.get_interrupt(event.interrupt_id), as_json)
+                if (record := _interrupt_of(event)) is None:
+                    _print_gone(event, as_json)
+                else:
+                    _print_change(event.type, record, as_json)
 
 
 def summary(interrupt: Interrupt) -> str:
@@ -278,6 +289,15 @@ def _print_change(event: str, interrupt: Interrupt, as_json: bool) -> None:
     )
     line.append(one_line(summary(interrupt)))
     console().print(line, soft_wrap=True)
+
+
+def _print_gone(event: Event, as_json: bool) -> None:
+    """One that went with its session: the event names it, and there is nothing left to ask for."""
+    if as_json:
+        print_json_line({"event": event.type, **event.data})
+        return
+    what = status_text(event.type.removeprefix("interrupt."))
+    console().print(Text.assemble(what, f"  {one_line(str(event.interrupt_id))}  "), "with its session", soft_wrap=True)
 
 
 def _print_accepted(accepted: Accepted, json: bool) -> None:

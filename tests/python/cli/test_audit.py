@@ -79,6 +79,15 @@ def test_a_server_and_its_file_export_the_same(audited: Audited, hitl: Run, tmp_
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
+def test_what_cannot_be_written_is_told_and_leaves_nothing(audited: Audited, hitl: Run, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    refused = hitl("audit", "export", "--store", f"sqlite:{audited.store}", "--output", str(tmp_path / "taken"))
+    assert (refused.returncode, refused.stdout) == (exit_codes.RUNTIME, "")
+    assert "error: cannot write" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
 def test_what_is_whole_is_verified_wherever_it_is(audited: Audited, hitl: Run, tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     hitl("audit", "export", "--output", str(file), *audited.at)

@@ -174,6 +174,19 @@ def test_watching_prints_what_waits_and_what_comes(
     assert watching.finish() == 130
 
 
+def test_watching_goes_on_where_an_interrupt_goes_with_its_session(
+    terminal: Open, hitl: Run, server: FakeServer, session_id: str, interrupt_id: str
+) -> None:
+    """The event only names it, and there is no record left to ask for."""
+    watching = terminal("interrupts", "watch", "--json", HITL_URL=server.url)
+    watching.expect(f'{{"event": "interrupt.created", "interrupt_id": "{interrupt_id}"')
+    hitl("sessions", "delete", session_id, HITL_URL=server.url)
+    watching.expect('{"event": "interrupt.cancelled"')
+    watching.expect(interrupt_id)
+    watching.send(CTRL_C)
+    assert watching.finish() == 130
+
+
 # --- on a terminal ---
 
 
@@ -224,6 +237,9 @@ def test_a_table_is_safe_from_what_agents_wrote(terminal: Open, server: FakeServ
         (problem(404, "Session not found", "session_not_found"), 4, "hitl sessions list"),
         (problem(409, "Session is running", "session_busy"), 5, "hitl sessions get --wait"),
         (problem(409, "Session is interrupted", "session_busy"), 5, "hitl interrupts list"),
+        (problem(404, "Unknown notice_id: n", "unknown_notice"), 4, "hitl webhooks list"),
+        (problem(409, "A key has that name", "key_exists"), 5, "another name"),
+        (problem(409, "The notice is pending", "notice_not_failed"), 5, "by itself"),
         (problem(410, "Expired", "interrupt_expired"), 5, "hitl interrupts show"),
         (problem(422, "Invalid", "invalid", errors=[{"loc": ["a", 0], "msg": "wrong"}]), 2, "nothing was changed"),
         (problem(500, "Oops", "internal"), 1, "server's log"),

@@ -219,6 +219,10 @@ class FakeServer:
 
     async def _delete(self, session_id: str) -> None:
         session = self.sessions.pop(session_id)
+        for record in session.pending:
+            # The record is gone; the event names it only.
+            names = {"session_id": session_id, "interrupt_id": record["interrupt_id"]}
+            self.publish("interrupt.cancelled", names)
         async with session.changed:
             session.changed.notify_all()
         await self._cut_streams()

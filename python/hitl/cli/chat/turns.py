@@ -129,6 +129,9 @@ class Follower:
         try:
             async for event in self._stream:
                 if event.type in _SETTLED and event.interrupt_id is not None:
+                    if "payload" not in event.data:
+                        # The record went with its session, and the event only names it.
+                        raise SessionGone("Session deleted")
                     news = self._news_of(event.interrupt_id)
                     if not news.done():
                         news.set_result(Interrupt.from_json(event.data))
