@@ -78,6 +78,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(module: str, source: str) -> None:
     Path(f"{module}.py").write_text(source)
+    # Python takes cached bytecode for a source of the same second and size.
+    shutil.rmtree("__pycache__", ignore_errors=True)
 
 
 def edit(module: str, *edits: tuple[str, str]) -> None:
@@ -86,8 +88,6 @@ def edit(module: str, *edits: tuple[str, str]) -> None:
         assert before in source
         source = source.replace(before, after)
     write(module, source)
-    # Python takes cached bytecode for a source of the same second and size.
-    shutil.rmtree("__pycache__", ignore_errors=True)
 
 
 def check(*arguments: str, agent: str = "shop:agent", **variables: str) -> Checked:
