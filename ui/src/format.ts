@@ -26,6 +26,15 @@ export function title(record: Interrupt): string {
   return flat(first) || record.type.replace(/_/g, " ");
 }
 
+const LONGEST_LINE = 400;
+
+/** What fits on a line of a list: laying out much more than anybody sees takes long. */
+export function lineOf(value: string): string {
+  if (value.length <= LONGEST_LINE) return value;
+  // No half of a character at the end.
+  return `${value.slice(0, LONGEST_LINE).replace(/[\ud800-\udbff]$/, "")}…`;
+}
+
 /** One line about it. */
 export function summary(record: Interrupt): string {
   if (record.message !== null && flat(record.message) !== title(record)) return flat(record.message);

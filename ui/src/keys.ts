@@ -1,17 +1,28 @@
 // Keys of the page. They do nothing while somebody types, except Escape.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export type Bindings = Record<string, () => unknown>;
 
-// The newest component comes first: a form's Escape before the page's.
-const layers: { current: Bindings }[] = [];
+interface Layer {
+  bindings: Bindings;
+  order: number;
+}
 
+// The newest component comes first, and one before what it stands in: a form's Escape before the page's.
+const layers: Layer[] = [];
+let rendered = 0;
+
+/** Bound from the moment that what they belong to is on the page: an effect would come after the paint, and a key before it. */
 export function useKeys(bindings: Bindings): void {
-  const layer = useRef(bindings);
-  layer.current = bindings;
-  useEffect(() => {
-    layers.unshift(layer);
+  const ref = useRef<Layer | null>(null);
+  const layer = (ref.current ??= { bindings, order: ++rendered });
+  useLayoutEffect(() => {
+    layer.bindings = bindings;
+  });
+  useLayoutEffect(() => {
+    layers.push(layer);
+    layers.sort((one, other) => other.order - one.order);
     return () => void layers.splice(layers.indexOf(layer), 1);
   }, []);
 }
@@ -28,10 +39,10 @@ export function listenToKeys(): void {
     if (document.querySelector("dialog[open]") !== null) return;
     if (typing(event.target)) {
       if (event.key !== "Escape") return;
-      if (!layers.some((layer) => layer.current["Escape"])) return;
+      if (!layers.some((layer) => layer.bindings["Escape"])) return;
     }
     for (const layer of layers) {
-      const run = layer.current[event.key];
+      const run = layer.bindings[event.key];
       if (run !== undefined) {
         event.preventDefault();
         // A key that is held down moves, but decides once: the next request was not looked at yet.

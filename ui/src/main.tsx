@@ -9,7 +9,7 @@ import { flush, sendBeforeLeaving, undo } from "./inbox/deciding";
 import { idsOf } from "./inbox/lists";
 import { listenToKeys, useKeys } from "./keys";
 import { begin, hangUp } from "./live";
-import { go, toInterrupt, useRoute } from "./router";
+import { go, useRoute } from "./router";
 import { Sessions } from "./sessions";
 import { Help } from "./shell/help";
 import { failed } from "./shell/notices";
@@ -53,7 +53,7 @@ function Page() {
   useKeys({
     u: () => {
       const back = undo();
-      if (back !== null) location.hash = toInterrupt(back);
+      if (back !== null) go({ page: "inbox", box: "needs", id: back });
     },
     "?": () => store.set({ help: true }),
     g: () => go(route.page === "inbox" ? { page: "sessions", id: null, tab: "chat" } : { page: "inbox", box: "needs", id: null }),

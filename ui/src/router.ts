@@ -1,6 +1,6 @@
 // Where we are is in the fragment: /#/inbox/done/ID, /#/sessions/ID/journal. The server serves one page.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export type Box = "needs" | "waiting" | "done";
 export type SessionTab = "chat" | "journal" | "grants";
@@ -43,15 +43,15 @@ export function current(): Route {
 export function go(route: Route, replace = false): void {
   const hash = write(route);
   if (hash === location.hash) return;
-  if (replace) {
-    history.replaceState(null, "", hash);
-    dispatchEvent(new HashChangeEvent("hashchange"));
-  } else location.hash = hash;
+  if (replace) history.replaceState(null, "", hash);
+  else history.pushState(null, "", hash);
+  // At once, and not when the browser comes to it: the next key has to mean what is shown next.
+  dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 export function useRoute(): Route {
   const [route, setRoute] = useState(current);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const listen = (): void => setRoute(current());
     addEventListener("hashchange", listen);
     listen();

@@ -31,15 +31,29 @@ export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
   if (all.length === 0) return <>{text}</>;
   const out = [];
   let from = 0;
+  // The same one many times in a row is one mark: thousands of them would keep the page busy, and say no more.
+  let run = { code: 0, count: 0 };
+  const mark = (): void => {
+    if (run.count > 0) out.push(<span class="odd" title="A character that cannot be seen">{name(run.code)}{run.count > 1 && ` × ${run.count}`}</span>);
+    run = { code: 0, count: 0 };
+  };
   for (const found of all) {
     const code = found[0].codePointAt(0) ?? 0;
     // A joiner between two emoji is how families are written.
     if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(text.slice(Math.max(0, found.index - 3), found.index))) continue;
-    out.push(text.slice(from, found.index));
-    out.push(<span class="odd" title="A character that cannot be seen">U+{code.toString(16).toUpperCase().padStart(4, "0")}</span>);
+    if (code !== run.code || found.index !== from) {
+      mark();
+      out.push(text.slice(from, found.index));
+    }
+    run = { code, count: run.count + 1 };
     from = found.index + found[0].length;
   }
+  mark();
   return <>{[...out, text.slice(from)]}</>;
+}
+
+function name(code: number): string {
+  return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 const LONG = 1_200;

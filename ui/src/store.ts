@@ -1,6 +1,6 @@
 // One state for the whole page, changed by replacing members; components take what they need of it.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import type { Interrupt, Me, SessionSummary, FieldError } from "./types";
 
 export interface Filters {
@@ -99,7 +99,7 @@ export function set(change: Partial<State> | ((state: State) => Partial<State>))
 export function useStore<T>(select: (state: State) => T): T {
   const [, again] = useState({});
   const value = select(state);
-  useEffect(() => {
+  useLayoutEffect(() => {
     let seen = value;
     const look = (): void => {
       const now = select(state);

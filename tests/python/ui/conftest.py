@@ -92,6 +92,8 @@ def open_page(browser: Browser, api: Api) -> Iterator[Callable[..., Page]]:
             page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.accept()))
 
             def leave() -> None:
+                # What a test holds or changes on its way may still be under way.
+                page.unroute_all(behavior="ignoreErrors")
                 context.close()
                 # Chromium writes every refusal of a request on the console.
                 said = [text for text in trouble if not any(part in text for part in expected)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.python.ui.desk import call
 
 if TYPE_CHECKING:
+    from tests.python.ui.conftest import Open
     from tests.python.ui.inbox import Inbox
 
 REFUND = call("refund", order=7, cents=500, reason="late")
@@ -39,6 +40,25 @@ def test_what_somebody_else_has_claimed_waits_until_they_let_go(inbox: Inbox) ->
     inbox.show("refund")
     expect(inbox.answer).to_contain_text("Bob works on this until")
     inbox.api.http.delete(claim, params={"as": "Bob"})
+    expect(inbox.answer).not_to_contain_text("Bob")
+
+
+def test_a_reply_that_is_older_than_what_was_heard_meanwhile_is_asked_for_again(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    _, [asked] = inbox.asked(REFUND)
+    itself = f"/interrupts/{asked['interrupt_id']}"
+    assert inbox.api.post(f"{itself}/claim", {"as": "Bob"}).status_code == 200
+    inbox.go("Waiting")
+    expect(inbox.row("refund")).to_contain_text("with Bob")
+    held: list[tuple[Route, APIResponse]] = []
+    inbox.page.route(f"**{itself}", lambda route: held.append((route, route.fetch())), times=1)
+    inbox.show("refund")
+    expect(inbox.answer).to_contain_text("Bob works on this until")
+    inbox.api.http.delete(f"{itself}/claim", params={"as": "Bob"})
+    expect(inbox.answer).not_to_contain_text("Bob")
+    [(route, response)] = held
+    with inbox.page.expect_request(f"**{itself}"):
+        route.fulfill(response=response)
     expect(inbox.answer).not_to_contain_text("Bob")
 
 

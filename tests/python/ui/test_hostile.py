@@ -103,10 +103,11 @@ def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
 
 def test_characters_that_hide_or_turn_text_are_shown_by_name(open_inbox: Open) -> None:
     inbox = open_inbox()
-    inbox.asked(call("refund", order=1, cents=1, reason="pay \u202eecila\u202c and\u200b bob\u0007"))
+    inbox.asked(call("refund", order=1, cents=1, reason="pay \u202eecila\u202c and\u200b bob\u0007\u0007\u0007!"))
     inbox.show("refund")
     cell = inbox.request.locator(".members td").last
-    for name in ("U+202E", "U+202C", "U+200B", "U+0007"):
+    # Many of one are one mark.
+    for name in ("U+202E", "U+202C", "U+200B", "bobU+0007 \u00d7 3!"):
         expect(cell).to_contain_text(name)
     shown: str = cell.inner_text()
     assert not any(character in shown for character in "\u202e\u202c\u200b\u0007")

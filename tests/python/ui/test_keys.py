@@ -78,6 +78,27 @@ def test_r_rejects_with_a_reason_and_e_edits(inbox: Inbox) -> None:
     assert inbox.resolved(second["interrupt_id"])["args"]["cents"] == 20
 
 
+def test_keys_that_come_faster_than_the_page_is_painted_mean_what_is_shown_then(inbox: Inbox) -> None:
+    """As tasks of the page one after the other, which no hand and no driver of a browser does for sure."""
+    focused = inbox.page.evaluate(
+        """async (keys) => {
+            for (const key of keys) {
+                const press = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+                document.activeElement.dispatchEvent(press);
+                await new Promise((resolve) => {
+                    const { port1, port2 } = new MessageChannel();
+                    port1.onmessage = resolve;
+                    port2.postMessage(null);
+                });
+            }
+            return document.activeElement.labels?.[0]?.textContent ?? document.activeElement.tagName;
+        }""",
+        ["j", "j", "r"],
+    )
+    assert focused.startswith("Why not?")
+    expect(inbox.request).to_contain_text("reason 2")
+
+
 def test_x_selects_and_the_question_mark_lists_the_keys(inbox: Inbox) -> None:
     inbox.press("j", "x", "j", "x")
     expect(inbox.page.get_by_role("region", name="Selected requests")).to_contain_text("2 selected")

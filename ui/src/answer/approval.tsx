@@ -1,6 +1,6 @@
 // A tool's call: approve it, for once or for the session, change its arguments, refuse it, or answer in its place.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { title, toolArgs } from "../format";
 import { equal, isObject, type Json } from "../json";
 import { useKeys } from "../keys";
@@ -184,10 +184,10 @@ function Respond({ record, give, draft, setDraft, focus }: FormProps) {
   );
 }
 
-/** The first field has the focus when somebody opens a form. */
+/** The first field has the focus when somebody opens a form, before the next key can come. */
 function useFocusFirst<T extends HTMLElement>(wanted: boolean) {
   const ref = useRef<T>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!wanted) return;
     const first = ref.current?.querySelector<HTMLElement>("textarea, input, select");
     first?.focus({ preventScroll: true });

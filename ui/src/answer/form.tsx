@@ -1,7 +1,7 @@
 // A form out of a JSON Schema. What it cannot show as fields, it shows as JSON; nothing is ever without a way to answer.
 
 import { createContext } from "preact";
-import { useContext, useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { equal, isObject, parse, RawNumber, write, type Json, type JsonObject } from "../json";
 import { blank, resolve, typesOf, type Wrong } from "../schema";
 
@@ -28,7 +28,8 @@ export const Broken = createContext<(field: string, broken: boolean) => void>(()
 
 function useBroken(field: string, broken: boolean): void {
   const report = useContext(Broken);
-  useEffect(() => {
+  // Before the next key: a form with a broken field is not sent.
+  useLayoutEffect(() => {
     report(field, broken);
     return () => report(field, false);
   }, [field, broken]);

@@ -1,6 +1,6 @@
 // Several requests at once, if they are alike: the same tool of the same agent.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { counted, title, toolArgs } from "../format";
 import { write } from "../json";
 import { Exact, Plain } from "../shown";
@@ -47,7 +47,7 @@ export function Bulk() {
 function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; records: Interrupt[]; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState("");
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   const name = records[0] === undefined ? "" : title(records[0]);
   const columns = [...new Set(records.flatMap((record) => Object.keys(toolArgs(record))))];
   const verb = kind === "approve" ? "Approve" : "Reject";

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { useNow } from "../clock";
-import { age, decider, outcome, outcomeTone, summary, title, toolName } from "../format";
+import { age, decider, lineOf, outcome, outcomeTone, summary, title, toolName } from "../format";
 import { isObject } from "../json";
 import { toInterrupt, toSession } from "../router";
 import { Thread } from "../sessions/thread";
@@ -60,7 +60,7 @@ function Earlier({ list }: { list: Interrupt[] }) {
           <li key={one.interrupt_id}>
             <a href={toInterrupt(one.interrupt_id, "done")}>
               <span class={`outcome ${outcomeTone(one)}`}>{outcome(one)}</span>
-              <span class="summary"><Plain text={summary(one) || title(one)} /></span>
+              <span class="summary"><Plain text={lineOf(summary(one) || title(one))} /></span>
               <span class="muted">{who !== null && <>{<Plain text={who} />} · </>}{age(one.resolved_at ?? one.created_at, now)}</span>
             </a>
           </li>

@@ -1,6 +1,6 @@
 // The inbox: a list, and what is asked beside it; on a phone one or the other.
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { useNow } from "../clock";
 import { counted } from "../format";
 import { useKeys } from "../keys";
@@ -62,7 +62,7 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
   // The button that was pressed is gone, and the focus with it: it goes on where the eyes go.
   const goOn = useRef(false);
   const main = useRef<HTMLElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!goOn.current) return;
     goOn.current = false;
     (main.current?.querySelector<HTMLElement>("h1") ?? main.current)?.focus({ preventScroll: true });

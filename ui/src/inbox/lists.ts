@@ -199,11 +199,17 @@ function inserted(ids: string[], id: string): string[] {
   return ids[low] === id ? ids : [...ids.slice(0, low), id, ...ids.slice(low)];
 }
 
+/** A record as it is now. */
 export async function refresh(id: string): Promise<Interrupt> {
   try {
-    const record = await api.interrupt(id);
-    takeIn(record);
-    return record;
+    for (;;) {
+      const before = store.get().records.get(id);
+      const record = await api.interrupt(id);
+      // Whether what was heard meanwhile is older than the reply or newer, only another reply can tell.
+      if (store.get().records.get(id) !== before) continue;
+      takeIn(record);
+      return record;
+    }
   } catch (error) {
     if (error instanceof Problem && error.status === 404) takeAway(id);
     throw error;

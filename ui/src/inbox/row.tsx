@@ -1,6 +1,6 @@
 // One request in the list.
 
-import { age, decider, left, outcome, outcomeTone, shortAge, summary, title } from "../format";
+import { age, decider, left, lineOf, outcome, outcomeTone, shortAge, summary, title } from "../format";
 import { toInterrupt, type Box } from "../router";
 import { Plain } from "../shown";
 import { useStore } from "../store";
@@ -42,10 +42,10 @@ export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps)
       )}
       <a class="open" href={toInterrupt(id, box)} aria-current={isCurrent ? "true" : undefined} tabIndex={isCurrent || isSelected ? 0 : undefined}>
         <span class="line">
-          <span class={`name ${record.type === "tool_approval" ? "mono" : ""}`} dir="auto"><Plain text={title(record)} /></span>
+          <span class={`name ${record.type === "tool_approval" ? "mono" : ""}`} dir="auto"><Plain text={lineOf(title(record))} /></span>
           <time dateTime={record.created_at} title={age(record.created_at, now)}>{shortAge(record.created_at, now)}</time>
         </span>
-        <span class="summary" dir="auto"><Plain text={summary(record) || "\u00a0"} /></span>
+        <span class="summary" dir="auto"><Plain text={lineOf(summary(record)) || "\u00a0"} /></span>
         <span class="facts">
           <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
           {record.agent !== null && <span><Plain text={record.agent} /></span>}

@@ -53,7 +53,7 @@ export async function startSession(): Promise<void> {
   try {
     const session = await api.createSession();
     await look(session.session_id);
-    location.hash = toSession(session.session_id);
+    go({ page: "sessions", id: session.session_id, tab: "chat" });
   } catch (error) {
     failed(error);
   }

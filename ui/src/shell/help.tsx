@@ -1,6 +1,6 @@
 // The keys of the page.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import * as store from "../store";
 
 const keys: [string, string][] = [
@@ -22,7 +22,7 @@ const keys: [string, string][] = [
 
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} onClose={() => store.set({ help: false })} aria-labelledby="help-title">
       <h2 id="help-title">Keys</h2>

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { groups, sendNow, stop, undo } from "../inbox/deciding";
-import { toInterrupt } from "../router";
+import { go } from "../router";
 import { Plain } from "../shown";
 import { useStore, type Held } from "../store";
 import { dismiss } from "./notices";
@@ -32,7 +32,7 @@ function Undo({ name, group }: { name: string; group: Held }) {
   }, [group]);
   const takeBack = (): void => {
     const id = undo(name);
-    if (id !== null) location.hash = toInterrupt(id);
+    if (id !== null) go({ page: "inbox", box: "needs", id });
   };
   return (
     <div class="toast undo">
