@@ -3,7 +3,7 @@
 Standard input is a ``SOCK_SEQPACKET`` socket to the server; docs/worker-protocol.md says what goes over it. A fork
 copies one thread only, so that a lock which another thread holds would stay locked in the child for ever: an agent
 whose import starts threads is refused here (``"fork": false``), and the server starts its workers one by one instead.
-For the same reason there is no event loop before the fork.
+For the same reason no event loop is open when it forks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hitl.worker import isolation
 from hitl.worker.child import run_child
 from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
+from hitl.worker.rehearsal import rehearse
 
 _EXIT_IMPORT = 3
 _EXIT_BROKEN = 70
@@ -206,6 +207,7 @@ def main(arguments: list[str]) -> int:
         reason = "its threads cannot be counted" if count is None else f"importing {spec} starts {count - 1} threads"
         say(control, {**ready, "fork": False, "reason": reason})
         return 0
+    rehearse()
     gc.collect()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
     say(control, ready)
