@@ -17,7 +17,7 @@ from tests.python.support.api import Api
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENTS = "tests.python.support.agents"
-START = 30.0
+START = 240.0
 """Seconds a start may take on a busy machine."""
 
 _URL = re.compile(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]|localhost):\d+")
