@@ -4,10 +4,12 @@
 //! calls, of agents within the agent and of failed turns too, and answers. What another step returned stays in the
 //! journal; of its error only the class is shown.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::Value;
 
-use super::id::InterruptId;
+use super::id::{InterruptId, TurnId};
 use super::journal::{Ending, Entry, Recorded, StepIdentity, StepResult};
 use super::message::{ChatMessage, Role};
 use super::time::Timestamp;
@@ -16,6 +18,40 @@ use super::time::Timestamp;
 pub const LONGEST: usize = 2048;
 /// The kinds of steps whose results are part of the conversation.
 const SHOWN: [&str; 2] = ["model", "tool"];
+
+/// Where a page of a journal begins. Of one turn: the next one has a journal of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimelineCursor {
+    /// Whose journal.
+    pub turn: TurnId,
+    /// The entry's index.
+    pub index: u64,
+}
+
+impl fmt::Display for TimelineCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.turn, self.index)
+    }
+}
+
+impl TimelineCursor {
+    /// Reads what [`fmt::Display`] writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (turn, index) = text.split_once('.')?;
+        let is_plain = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+        let index = is_plain.then(|| index.parse::<i64>().ok()).flatten()?;
+        Some(Self { turn: turn.parse().ok()?, index: u64::try_from(index).ok()? })
+    }
+}
+
+/// A page of a journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimelinePage {
+    /// The entries.
+    pub items: Vec<TimelineEntry>,
+    /// Where the next page begins; `None` on the last one.
+    pub next: Option<TimelineCursor>,
+}
 
 /// What kind of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]

@@ -219,12 +219,13 @@ impl Engine {
                 move |tx: &mut dyn Transaction| {
                     let row = owned_turn(tx, turn, epoch)?;
                     let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen)?;
-                    engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())
+                    let owed = engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())?;
+                    Ok((owed, Duration::from_millis(row.worked_ms)))
                 }
             });
             match failed.await {
-                Ok(owed) => {
-                    engine.counters.turn_ended(false);
+                Ok((owed, worked)) => {
+                    engine.counters.turn_failed(worked);
                     engine.settle(owed);
                 }
                 Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),

@@ -38,18 +38,29 @@ impl Histogram {
         times.sum += took;
     }
 
-    /// As Prometheus text. Writing to a String cannot fail.
-    pub fn write(&self, text: &mut String, name: &str, help: &str) {
+    fn write(&self, text: &mut String, name: &str, labels: &str) {
         let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         let Times { counts, total, sum } = &*times;
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+        let (more, whole) = if labels.is_empty() {
+            (String::new(), String::new())
+        } else {
+            (format!("{labels},"), format!("{{{labels}}}"))
+        };
         let mut so_far = 0;
         for (bound, count) in self.bounds.iter().zip(counts) {
             so_far += count;
-            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {so_far}");
+            let _ = writeln!(text, "{name}_bucket{{{more}le=\"{bound}\"}} {so_far}");
         }
-        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {total}");
-        let _ = writeln!(text, "{name}_sum {}\n{name}_count {total}", sum.as_secs_f64());
+        let _ = writeln!(text, "{name}_bucket{{{more}le=\"+Inf\"}} {total}");
+        let _ = writeln!(text, "{name}_sum{whole} {}\n{name}_count{whole} {total}", sum.as_secs_f64());
+    }
+}
+
+/// Histograms of one name, each with its labels (`a="b"`, or none), as Prometheus text. Writing to a String cannot fail.
+pub fn write(text: &mut String, name: &str, help: &str, histograms: &[(&str, &Histogram)]) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+    for (labels, histogram) in histograms {
+        histogram.write(text, name, labels);
     }
 }
 
@@ -64,10 +75,12 @@ mod tests {
             histogram.add(Duration::from_millis(millis));
         }
         let mut text = String::new();
-        histogram.write(&mut text, "t_seconds", "Times.");
+        let empty = Histogram::new(&[]);
+        write(&mut text, "t_seconds", "Times.", &[("", &histogram), ("of=\"b\"", &empty)]);
         let expected = "# HELP t_seconds Times.\n# TYPE t_seconds histogram\n\
             t_seconds_bucket{le=\"0.1\"} 2\nt_seconds_bucket{le=\"1\"} 3\nt_seconds_bucket{le=\"+Inf\"} 4\n\
-            t_seconds_sum 5.65\nt_seconds_count 4\n";
+            t_seconds_sum 5.65\nt_seconds_count 4\n\
+            t_seconds_bucket{of=\"b\",le=\"+Inf\"} 0\nt_seconds_sum{of=\"b\"} 0\nt_seconds_count{of=\"b\"} 0\n";
         assert_eq!(text, expected);
     }
 }

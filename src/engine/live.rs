@@ -251,6 +251,11 @@ impl LiveTurns {
         })
     }
 
+    /// How long a turn at a worker has been at work, by this worker and those before.
+    pub fn worked(&self, turn: TurnId) -> Option<Duration> {
+        self.lock().at_workers.get(&turn).map(LiveTurn::worked)
+    }
+
     /// The session of a turn at a worker.
     pub fn session_of(&self, turn: TurnId) -> Option<SessionId> {
         self.lock().at_workers.get(&turn).map(|live| live.session)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::histogram::Histogram;
+use super::histogram::{self, Histogram};
 use super::{Engine, clock};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
@@ -48,7 +48,8 @@ impl Outcome {
 #[derive(Debug)]
 struct Times {
     decisions: Histogram,
-    work: Histogram,
+    work_done: Histogram,
+    work_failed: Histogram,
     replays: Histogram,
 }
 
@@ -56,9 +57,22 @@ impl Default for Times {
     fn default() -> Self {
         Self {
             decisions: Histogram::new(DECISION_TIMES),
-            work: Histogram::new(WORK_TIMES),
+            work_done: Histogram::new(WORK_TIMES),
+            work_failed: Histogram::new(WORK_TIMES),
             replays: Histogram::new(REPLAY_TIMES),
         }
+    }
+}
+
+impl Times {
+    fn write(&self, text: &mut String) {
+        let help = "From the question to a person's decision.";
+        histogram::write(text, "hitl_decision_seconds", help, &[("", &self.decisions)]);
+        let help = "Time at work of turns that are over, by outcome, without waits.";
+        let work = [("outcome=\"done\"", &self.work_done), ("outcome=\"failed\"", &self.work_failed)];
+        histogram::write(text, "hitl_turn_work_seconds", help, &work);
+        let help = "From a worker's getting a turn to its going on.";
+        histogram::write(text, "hitl_replay_seconds", help, &[("", &self.replays)]);
     }
 }
 
@@ -112,15 +126,19 @@ impl Counters {
         self.turns_started.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A turn is over.
-    pub fn turn_ended(&self, done: bool) {
-        let counter = if done { &self.turns_done } else { &self.turns_failed };
-        counter.fetch_add(1, Ordering::Relaxed);
+    /// A turn is over: it is done.
+    ///
+    /// worked: how long it was at work, by all its workers; what it waited for people does not count.
+    pub fn turn_done(&self, worked: Duration) {
+        self.turns_done.fetch_add(1, Ordering::Relaxed);
+        self.times.work_done.add(worked);
     }
 
-    /// How long a turn that is over was at work, by all its workers; what it waited for people does not count.
-    pub fn turn_worked(&self, time: Duration) {
-        self.times.work.add(time);
+    /// A turn is over, or stands still until it is taken up again: it failed, was cancelled, or lost its last worker.
+    /// `worked` as of one that is done.
+    pub fn turn_failed(&self, worked: Duration) {
+        self.turns_failed.fetch_add(1, Ordering::Relaxed);
+        self.times.work_failed.add(worked);
     }
 
     /// A worker has taken up a turn where it stood, `time` after it got it.
@@ -249,17 +267,7 @@ impl Engine {
         );
         self.write_pending(&mut text).await?;
         self.write_decisions(&mut text);
-        for (name, help, histogram) in [
-            ("hitl_decision_seconds", "From the question to a person's decision.", &counters.times.decisions),
-            (
-                "hitl_turn_work_seconds",
-                "Time at work of turns that ended or failed at a worker, without waits.",
-                &counters.times.work,
-            ),
-            ("hitl_replay_seconds", "From a worker's getting a turn to its going on.", &counters.times.replays),
-        ] {
-            histogram.write(&mut text, name, help);
-        }
+        counters.times.write(&mut text);
         metric(
             &mut text,
             "hitl_webhook_deliveries_total",

@@ -109,7 +109,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
-        self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         faults::at(Point::EngineLost);
         if self.settings.one_run {
             return self.run_lost(turn, epoch, lost).await;
@@ -138,7 +138,7 @@ impl Engine {
                 self.pump();
             }
             Ok(Fate::Failed(owed)) => {
-                self.counters.turn_ended(false);
+                self.counters.turn_failed(standing.worked);
                 self.leave(turn, epoch);
                 self.settle(owed);
             }

@@ -169,21 +169,22 @@ impl Engine {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
+            let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.worked_ms);
             let failure = Failure::cancelled();
             tx.append_foreign(turn, &Entry::Cancel {}, now)?;
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
             owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
             tx.end_turn(turn, now)?;
             faults::at(Point::EngineCancelWritten);
-            Ok((turn, view(tx, id)?, owed))
+            Ok(((turn, worked), view(tx, id)?, owed))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let (turn, view, owed) = cancelled.await?;
+            let ((turn, worked), view, owed) = cancelled.await?;
             tracing::info!(session = %id, by = actor.name(), "a turn is cancelled");
             faults::at(Point::EngineCancelCommitted);
             engine.settle(owed);
-            engine.counters.turn_ended(false);
+            engine.counters.turn_failed(engine.live.worked(turn).unwrap_or(worked));
             engine.forget(turn);
             engine.stop_worker(turn, "Turn cancelled");
             Ok(view)

@@ -78,8 +78,7 @@ impl Engine {
             .await?;
         faults::at(Point::EngineEndCommitted);
         self.came_out(outcome);
-        self.counters.turn_ended(true);
-        self.counters.turn_worked(standing.worked);
+        self.counters.turn_done(standing.worked);
         self.run_is_over(RunOver::Settled);
         self.leave(turn, epoch);
         self.settle(owed);
@@ -106,8 +105,7 @@ impl Engine {
             })
             .await?;
         self.came_out(outcome);
-        self.counters.turn_ended(false);
-        self.counters.turn_worked(standing.worked);
+        self.counters.turn_failed(standing.worked);
         self.run_is_over(RunOver::Settled);
         self.leave(turn, epoch);
         self.settle(owed);

@@ -47,7 +47,8 @@ impl StoredSessions {
         limit: usize,
         cursor: Option<u64>,
     ) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
-        let query = SessionQuery { status: status.map(read_status).transpose()?, limit, cursor };
+        let query =
+            SessionQuery { status: status.map(read_status).transpose()?, limit, cursor, ..SessionQuery::default() };
         let Page { items, next } = self.read(py, move |reader| reader.sessions(&query))?;
         let summaries: Vec<SessionSummary> = items.into_iter().map(SessionSummary::from).collect();
         Ok((pythonize::pythonize(py, &summaries)?, next))
@@ -66,7 +67,7 @@ impl StoredSessions {
         limit: usize,
         cursor: Option<u64>,
     ) -> PyResult<OpenTurns<'py>> {
-        let query = SessionQuery { status: Some(read_status(status)?), limit, cursor };
+        let query = SessionQuery { status: Some(read_status(status)?), limit, cursor, ..SessionQuery::default() };
         let Found { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
         let turns = orders.into_iter().map(|(order, unreadable)| {
             let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD))

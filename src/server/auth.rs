@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
@@ -18,7 +19,7 @@ use crate::domain::Error;
 use crate::domain::access::{Actor, Digest, Scopes, digest};
 use crate::engine::Engine;
 
-/// The cookie of somebody who has signed in.
+/// The cookie of somebody who has signed in, or what its name begins with: see [`cookie_name`].
 pub const COOKIE_NAME: &str = "hitl_sign_in";
 /// How many pairs of address and key are remembered.
 const MANY: usize = 4096;
@@ -220,11 +221,22 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !key.is_empty()).then_some(key)
 }
 
+/// The name of the cookie at the address that the browser calls: with its port, where it names one. Browsers give the
+/// cookies of a host to all its ports, and two servers on one machine would sign each other out.
+pub fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    host.and_then(|host| host.port_u16()).map_or_else(|| COOKIE_NAME.to_owned(), |port| format!("{COOKIE_NAME}_{port}"))
+}
+
 /// The token of the sign-in, if the browser sends one.
 pub fn cookie(headers: &HeaderMap) -> Option<&str> {
+    if !headers.contains_key(COOKIE) {
+        return None;
+    }
+    let wanted = cookie_name(headers);
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, value)| *name == COOKIE_NAME && !value.is_empty()).map(|(_, token)| token)
+    pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, token)| token)
 }
 
 /// Whether the browser says that one of our own pages asks. Stricter than [`super::hosts`]: another port of the same
@@ -296,6 +308,21 @@ mod tests {
         assert_eq!(cookie(&headers(&[("cookie", "a=b; hitl_sign_in=token; c=d")])), Some("token"));
         for other in ["hitl_sign_in=", "xhitl_sign_in=token", "hitl_sign_in", ""] {
             assert_eq!(cookie(&headers(&[("cookie", other)])), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn each_port_of_a_host_has_a_cookie_of_its_own() {
+        let both = "hitl_sign_in=plain; hitl_sign_in_8000=first; hitl_sign_in_9000=second";
+        for (host, token) in [
+            ("hitl.example:8000", Some("first")),
+            ("127.0.0.1:9000", Some("second")),
+            ("[::1]:9000", Some("second")),
+            ("hitl.example", Some("plain")),
+            ("[::1]", Some("plain")),
+            ("hitl.example:8001", None),
+        ] {
+            assert_eq!(cookie(&headers(&[("host", host), ("cookie", both)])), token, "{host}");
         }
     }
 

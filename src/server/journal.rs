@@ -20,6 +20,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default().routes(routes!(get_journal))
 }
 
+const OTHER_TURN: &str = "is of another turn's journal; begin again without it";
+
 problems!(Problems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// The journal of a session's newest turn
@@ -30,8 +32,9 @@ problems!(Problems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNA
     params(
         ("session_id" = SessionId, Path, description = "The session."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where absent."),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9]{1,18}$",
-            description = "Where the page begins: out of the `Link` of the page before."),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][0-9]{1,18}$",
+            description = "Where the page begins: out of the `Link` of the page before. Of one turn: after the next \
+                message it is a 422."),
     ),
     responses(
         (status = 200, description = "A page of entries.", body = Vec<TimelineEntry>,
@@ -45,8 +48,9 @@ async fn get_journal(
     mut query: Query,
 ) -> Result<Response, ServerError> {
     query.only(&["limit", "cursor"]);
-    let (limit, cursor) = (query.limit(), query.cursor());
+    let (limit, from) = (query.limit(), query.journal_cursor());
     query.check()?;
-    let page = app.engine.timeline(id, cursor.unwrap_or(0), limit).await?;
+    let page = app.engine.timeline(id, from, limit).await?;
+    let page = page.ok_or_else(|| ServerError::invalid_at(["query", "cursor"], "invalid", OTHER_TURN))?;
     Ok((query.link(&format!("/sessions/{id}/journal"), page.next), Json(page.items)).into_response())
 }

@@ -87,7 +87,10 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
         ))
         .build();
     components.add_security_scheme("key", SecurityScheme::Http(scheme));
-    let cookie = ApiKeyValue::with_description(COOKIE_NAME, "What `POST /sign-in` sets.");
+    let cookie = ApiKeyValue::with_description(
+        COOKIE_NAME,
+        "What `POST /sign-in` sets; its name ends in the port where the address has one, as in `hitl_sign_in_8000`.",
+    );
     components.add_security_scheme("cookie", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);

@@ -1,5 +1,6 @@
 //! What comes in paths, queries and headers.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Path};
@@ -9,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName};
 use url::form_urlencoded;
 
 use super::error::ServerError;
+use crate::domain::timeline::TimelineCursor;
 use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
 use crate::engine::view::IdempotencyKey;
 
@@ -149,6 +151,18 @@ impl Query {
         self.read("cursor", "invalid", "a cursor out of a Link header", whole)
     }
 
+    /// Where a page begins whose cursors have a `mark` in front, which tells them from those of another order.
+    pub fn marked_cursor(&mut self, mark: &str) -> Option<u64> {
+        self.read("cursor", "invalid", "a cursor out of a Link header of this order", |text| {
+            text.strip_prefix(mark).and_then(whole)
+        })
+    }
+
+    /// Where a page of a journal begins.
+    pub fn journal_cursor(&mut self) -> Option<TimelineCursor> {
+        self.read("cursor", "invalid", "a cursor out of a Link header", TimelineCursor::parse)
+    }
+
     /// A word out of a list.
     pub fn word<T>(&mut self, name: &str, known: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         self.read(name, "unknown_value", &format!("one of {known}"), parse)
@@ -170,7 +184,7 @@ impl Query {
     }
 
     /// The `Link` to the page that begins at `next`: this query with another cursor.
-    pub fn link(&self, path: &str, next: Option<u64>) -> Option<[(HeaderName, String); 1]> {
+    pub fn link(&self, path: &str, next: Option<impl Display>) -> Option<[(HeaderName, String); 1]> {
         let next = next?;
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(self.pairs.iter().filter(|(name, _)| name != "cursor"));
@@ -290,7 +304,7 @@ mod tests {
         let query = Query::parse("status=idle&cursor=3&q=a%26b");
         let link = "</sessions?status=idle&q=a%26b&cursor=7>; rel=\"next\"";
         assert_eq!(query.link("/sessions", Some(7)), Some([(LINK, link.to_owned())]));
-        assert_eq!(query.link("/sessions", None), None);
+        assert_eq!(query.link("/sessions", None::<u64>), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::domain::access::{Actor, Scope};
 use crate::domain::session::Status;
 use crate::domain::{Error, SessionId};
 use crate::engine::view::{NewSession, SessionView};
-use crate::store::query::SessionQuery;
+use crate::store::query::{Order, SessionQuery};
 
 /// The statuses a session can have, for messages.
 pub const STATUSES: &str = "idle, running, interrupted, error";
@@ -111,13 +111,14 @@ async fn create_session_with_id(
 
 /// List sessions
 ///
-/// Oldest first.
+/// Oldest first, or with `order=newest` the one that was made last.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", operation_id = "list_sessions",
     params(
         ("status" = Option<Status>, Query, description = "Only those with this status."),
+        ("order" = inline(Option<Order>), Query, description = "`oldest` where absent."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where absent."),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9]{1,18}$",
-            description = "Where the page begins: out of the `Link` of the page before."),
+        ("cursor" = Option<String>, Query, pattern = "^n?[0-9]{1,18}$",
+            description = "Where the page begins: out of the `Link` of the page before, of the same order."),
     ),
     responses(
         (status = 200, description = "A page of sessions.", body = Vec<SessionSummary>,
@@ -126,15 +127,22 @@ async fn create_session_with_id(
     )
 )]
 async fn list_sessions(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
+    let order = query.word("order", "oldest, newest", Order::parse).unwrap_or_default();
+    let mark = match order {
+        Order::Oldest => "",
+        Order::Newest => "n",
+    };
     let wanted = SessionQuery {
+        order,
         status: query.word("status", STATUSES, Status::parse),
         limit: query.limit(),
-        cursor: query.cursor(),
+        cursor: query.marked_cursor(mark),
     };
     query.check()?;
     let page = app.engine.sessions(wanted).await?;
     let sessions: Vec<SessionSummary> = page.items.into_iter().map(SessionSummary::from).collect();
-    Ok((query.link("/sessions", page.next), Json(sessions)).into_response())
+    let next = page.next.map(|next| format!("{mark}{next}"));
+    Ok((query.link("/sessions", next), Json(sessions)).into_response())
 }
 
 /// Get a session, or wait for it

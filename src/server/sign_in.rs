@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::auth::{COOKIE_NAME, Peer, cookie};
+use super::auth::{Peer, cookie, cookie_name};
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{MeResponse, SignInBody};
@@ -40,7 +40,8 @@ problems!(SignOutProblems: SHUTTING_DOWN, STORE_UNAVAILABLE);
     request_body = SignInBody,
     responses(
         (status = 204, description = "Signed in.",
-            headers(("Set-Cookie" = String, description = "`hitl_sign_in`, `HttpOnly` and `SameSite=Strict`."))),
+            headers(("Set-Cookie" = String, description = "`hitl_sign_in`, or `hitl_sign_in_8000` where the address has a port, \
+                `HttpOnly` and `SameSite=Strict`."))),
         SignInProblems,
     )
 )]
@@ -106,7 +107,8 @@ fn is_over_tls(headers: &HeaderMap) -> bool {
 
 fn set_cookie(headers: &HeaderMap, token: &str, seconds: u32) -> Result<Response, ServerError> {
     let secure = if is_over_tls(headers) { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    let name = cookie_name(headers);
+    let cookie = format!("{name}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     let cookie = HeaderValue::from_str(&cookie).map_err(|error| Error::Internal(error.to_string()))?;
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
 }

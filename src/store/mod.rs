@@ -161,6 +161,9 @@ pub trait Reader: OutboxReader {
     /// What a turn's journal holds after `index`; all of it after `None`.
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error>;
 
+    /// Up to `limit` entries of a turn's journal from the one at `first` on; no more than these are looked at.
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
+
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those
     /// of suspended turns, and timers of parked turns.
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error>;

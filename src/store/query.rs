@@ -16,9 +16,33 @@ pub struct Page<T> {
     pub next: Option<u64>,
 }
 
+/// In which order sessions are listed: of their making.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Order {
+    /// The first one first.
+    #[default]
+    Oldest,
+    /// The last one first.
+    Newest,
+}
+
+impl Order {
+    /// The order of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "oldest" => Some(Self::Oldest),
+            "newest" => Some(Self::Newest),
+            _ => None,
+        }
+    }
+}
+
 /// Which sessions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionQuery {
+    /// In which order.
+    pub order: Order,
     /// Only those with this status.
     pub status: Option<Status>,
     /// At most so many; 1 or more.

@@ -277,8 +277,18 @@ async fn a_browser_signs_in_acts_and_signs_out() {
     assert_eq!(client.send(Method::POST, "/sessions", &own, None).await.status, StatusCode::CREATED);
     let left = client.send(Method::POST, "/sign-out", &own, None).await;
     assert_eq!(left.status, StatusCode::NO_CONTENT);
-    assert!(left.header("set-cookie").unwrap().starts_with("hitl_sign_in=; Path=/; Max-Age=0;"));
+    assert!(left.header("set-cookie").unwrap().starts_with("hitl_sign_in_8000=; Path=/; Max-Age=0;"));
     assert_eq!(client.send(Method::GET, "/me", &own[..1], None).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_sign_in_at_one_port_is_none_at_another() {
+    let client = Client::new().await;
+    let ada = key(&client, "ada", &[Scope::Read]).await;
+    let (cookie, _) = sign_in(&client, &ada, OWN).await;
+    let me = async |host| client.send(Method::GET, "/me", &[("host", host), ("cookie", &cookie)], None).await.status;
+    assert_eq!(me("localhost:8000").await, StatusCode::OK);
+    assert_eq!(me("localhost:9000").await, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
@@ -471,7 +481,7 @@ async fn nobody_signs_in_with_something_else_than_a_key() {
         client.post("/sign-in", json!({"key": 1})).await.places(),
         [(json!(["body", "key"]), "wrong_type".to_owned())]
     );
-    let guessed = format!("hitl_sign_in={}", "A".repeat(43));
+    let guessed = format!("hitl_sign_in_8000={}", "A".repeat(43));
     assert_eq!(client.send(Method::GET, "/me", &[("cookie", &guessed)], None).await.status, StatusCode::UNAUTHORIZED);
     sign_in(&client, "ada-key", OWN).await;
 }

@@ -53,6 +53,35 @@ async fn it_comes_in_pages() {
 }
 
 #[tokio::test]
+async fn a_cursor_is_of_one_turn() {
+    let client = Client::new().await;
+    let (session, ids) = client.asking(&["first"]).await;
+    let page = client.get(&format!("{session}/journal?limit=1")).await;
+    let (_, cursor) = page.header("link").unwrap().split_once("cursor=").unwrap();
+    let cursor = cursor.split_once('>').unwrap().0;
+    assert_eq!(client.get(&format!("{session}/journal?cursor={cursor}")).await.json()[0]["index"], 1);
+    let (other, _) = client.asking(&["second"]).await;
+    let empty = client.session().await;
+    let refused = async |session: &str, cursor: &str| {
+        let reply = client.get(&format!("{session}/journal?cursor={cursor}")).await;
+        assert_eq!(reply.status, StatusCode::UNPROCESSABLE_ENTITY, "{session} {cursor}: {reply:?}");
+        assert_eq!(reply.places(), [(json!(["query", "cursor"]), "invalid".to_owned())]);
+    };
+    refused(&other, cursor).await;
+    refused(&empty, cursor).await;
+    let (turn, _) = cursor.split_once('.').unwrap();
+    for text in ["1", turn, &format!("{turn}."), &format!("{turn}.-1"), &format!("{turn}.9223372036854775808"), "x.1"] {
+        refused(&session, text).await;
+    }
+    // The next turn begins a journal of its own.
+    client.post(&format!("/interrupts/{}/resume", ids[0]), json!({"value": {"approved": true}})).await;
+    client.until(&session, "idle").await;
+    client.post(&format!("{session}/messages"), json!({"content": "fail"})).await;
+    client.until(&session, "error").await;
+    refused(&session, cursor).await;
+}
+
+#[tokio::test]
 async fn a_session_without_a_turn_has_none() {
     let client = Client::new().await;
     let session = client.session().await;

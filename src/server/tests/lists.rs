@@ -35,6 +35,30 @@ async fn sessions_come_oldest_first_in_pages() {
 }
 
 #[tokio::test]
+async fn the_newest_session_comes_first_where_that_is_asked_for() {
+    let client = Client::new().await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(client.session().await.trim_start_matches("/sessions/").to_owned());
+    }
+    made.reverse();
+    let pages = pages(&client, "/sessions?order=newest&limit=2&status=idle").await;
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    let listed: Vec<Value> = pages.concat();
+    assert_eq!(listed.iter().map(|session| session["session_id"].as_str().unwrap()).collect::<Vec<_>>(), made);
+    let oldest = client.get("/sessions?order=oldest&limit=1").await;
+    assert_eq!(oldest.json()[0]["session_id"], made[4]);
+    // The same number means the other half in the other order.
+    let newest = client.get("/sessions?order=newest&limit=1").await;
+    for (page, other) in [(oldest, "newest"), (newest, "oldest")] {
+        let (_, cursor) = page.header("link").unwrap().split_once("cursor=").unwrap();
+        let cursor = cursor.split_once('>').unwrap().0;
+        let refused = client.get(&format!("/sessions?order={other}&cursor={cursor}")).await;
+        assert_eq!(refused.places(), [(json!(["query", "cursor"]), "invalid".to_owned())], "{other} {cursor}");
+    }
+}
+
+#[tokio::test]
 async fn interrupts_come_newest_first_with_filters() {
     let client = Client::new().await;
     let (session, ids) = client.asking(&["first", "second"]).await;
@@ -70,6 +94,7 @@ async fn a_bad_value_is_refused_by_name() {
         ("/sessions?limit=0", "limit"),
         ("/sessions?limit=1001", "limit"),
         ("/sessions?cursor=x", "cursor"),
+        ("/sessions?order=latest", "order"),
         ("/sessions?status=gone", "status"),
         ("/interrupts?status=gone", "status"),
         ("/interrupts?stauts=pending", "stauts"),

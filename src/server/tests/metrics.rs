@@ -34,6 +34,23 @@ async fn what_waits_is_told_by_type_and_age() {
 }
 
 #[tokio::test]
+async fn the_work_of_every_turn_that_is_over_is_counted_by_its_outcome() {
+    let client = Client::new().await;
+    let (done, ids) = client.asking(&["first"]).await;
+    answer(&client, &ids[0], json!({"approved": true})).await;
+    client.until(&done, "idle").await;
+    client.post(&format!("{done}/messages"), json!({"content": "fail"})).await;
+    client.until(&done, "error").await;
+    let (cancelled, _) = client.asking(&["second"]).await;
+    assert_eq!(client.post(&format!("{cancelled}/cancel"), json!({})).await.status, StatusCode::OK);
+    for (outcome, turns) in [("done", 1.0), ("failed", 2.0)] {
+        for name in ["hitl_turn_work_seconds_count", "hitl_turns_ended_total"] {
+            assert_eq!(figure(&client, &format!("{name}{{outcome=\"{outcome}\"}}")).await, Some(turns), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn decisions_are_counted_by_outcome_and_by_whom() {
     let client = Client::new().await;
     let (_, ids) = client.asking(&["first", "second", "third", "third"]).await;

@@ -113,7 +113,7 @@ async fn signed_in_for(seconds: f64) -> Client {
 
 #[tokio::test]
 async fn a_stream_ends_with_the_time_of_its_sign_in() {
-    let cookie = [("cookie", "hitl_sign_in=token")];
+    let cookie = [("cookie", "hitl_sign_in_8000=token")];
     for seconds in [0.2, 2.0, 20.0] {
         let client = signed_in_for(seconds).await;
         // On a machine at work it may be over before it is looked at.

@@ -11,7 +11,7 @@ use crate::domain::journal::Entry;
 use crate::domain::notice::{Notice, NoticeStatus};
 use crate::domain::session::{Session, Status};
 use crate::domain::{Error, SessionId};
-use crate::store::query::{InterruptQuery, NoticeQuery, Page, SessionQuery};
+use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -226,6 +226,7 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.turn(turn_id(id))?));
         seen.push(format!("{:?}", reader.journal(turn_id(id))?));
         seen.push(format!("{:?}", reader.journal_after(turn_id(id), Some(0))?));
+        seen.push(format!("{:?}", reader.journal_page(turn_id(id), 1, 2)?));
         seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
         seen.push(format!("{:?}", reader.notice(notice(id, 0).id)?));
         seen.push(format!("{:?}", reader.first_pending_notice(session_id(id), &notice(id, 0).url)?));
@@ -241,7 +242,9 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.extend(pages(|cursor| reader.notices(&NoticeQuery { status, session_id: None, limit: 2, cursor }))?);
     }
     for status in [None, Some(Status::Idle), Some(Status::Interrupted)] {
-        seen.extend(pages(|cursor| reader.sessions(&SessionQuery { status, limit: 2, cursor }))?);
+        for order in [Order::Oldest, Order::Newest] {
+            seen.extend(pages(|cursor| reader.sessions(&SessionQuery { order, status, limit: 2, cursor }))?);
+        }
     }
     Ok(seen)
 }

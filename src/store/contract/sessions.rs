@@ -6,7 +6,7 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
-use crate::store::query::{Page, SessionQuery};
+use crate::store::query::{Order, Page, SessionQuery};
 
 super::for_each_store!(
     a_session_reads_back_in_every_status,
@@ -20,6 +20,7 @@ super::for_each_store!(
     sessions_are_listed_oldest_first_whatever_their_ids,
     a_list_goes_on_at_its_cursor,
     a_cursor_skips_nobody_when_sessions_come_and_go,
+    the_newest_come_first_where_that_is_asked_for,
     a_list_can_be_of_one_status,
     sessions_are_counted,
     deleting_takes_everything_of_the_session_but_its_events,
@@ -122,7 +123,14 @@ async fn store_sessions(it: &Fixture, count: u128) {
 }
 
 async fn list(it: &Fixture, status: Option<Status>, limit: usize, cursor: Option<u64>) -> (Vec<Session>, Option<u64>) {
-    let Page { items, next } = it.read(move |reader| reader.sessions(&SessionQuery { status, limit, cursor })).await;
+    let query = SessionQuery { status, limit, cursor, order: Order::Oldest };
+    let Page { items, next } = it.read(move |reader| reader.sessions(&query)).await;
+    (items, next)
+}
+
+async fn list_back(it: &Fixture, status: Option<Status>, cursor: Option<u64>) -> (Vec<Session>, Option<u64>) {
+    let query = SessionQuery { status, limit: 2, cursor, order: Order::Newest };
+    let Page { items, next } = it.read(move |reader| reader.sessions(&query)).await;
     (items, next)
 }
 
@@ -161,6 +169,22 @@ async fn a_cursor_skips_nobody_when_sessions_come_and_go(it: Fixture) {
     it.write(|transaction| transaction.insert_session(&session(4), &[])).await;
     let (rest, _) = list(&it, None, 2, next).await;
     assert_eq!(ids(&rest), vec![session_id(4)]);
+}
+
+async fn the_newest_come_first_where_that_is_asked_for(it: Fixture) {
+    store_sessions(&it, 5).await;
+    let (first, next) = list_back(&it, None, None).await;
+    assert_eq!(ids(&first), vec![session_id(5), session_id(4)]);
+    // What comes meanwhile is newer than the cursor and does not move the next page.
+    it.write(|transaction| transaction.insert_session(&session(6), &[])).await;
+    let (second, next) = list_back(&it, None, next).await;
+    let (third, end) = list_back(&it, None, next).await;
+    assert_eq!([ids(&second), ids(&third)], [vec![session_id(3), session_id(2)], vec![session_id(1)]]);
+    assert_eq!(end, None);
+    let (first, next) = list_back(&it, Some(Status::Idle), None).await;
+    let (second, end) = list_back(&it, Some(Status::Idle), next).await;
+    assert_eq!([ids(&first), ids(&second)], [vec![session_id(6), session_id(5)], vec![session_id(1)]]);
+    assert_eq!(end, None);
 }
 
 async fn a_list_can_be_of_one_status(it: Fixture) {

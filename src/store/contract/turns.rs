@@ -147,6 +147,15 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
     }
     assert_eq!(it.read(|reader| reader.journal_after(turn_id(1), None)).await, expected);
     assert_eq!(it.read(|reader| reader.journal_after(turn_id(1), Some(u64::MAX))).await, vec![]);
+    for first in 0..=expected.len() {
+        for limit in [1, 2, expected.len(), usize::MAX] {
+            let page = it.read(move |reader| reader.journal_page(turn_id(1), first as u64, limit)).await;
+            let end = first.saturating_add(limit).min(expected.len());
+            assert_eq!(page, expected[first..end], "{limit} from {first} on");
+        }
+    }
+    assert_eq!(it.read(|reader| reader.journal_page(turn_id(1), u64::MAX, 1)).await, vec![]);
+    assert_eq!(it.read(|reader| reader.journal_page(turn_id(2), 0, 1)).await, vec![]);
 }
 
 async fn an_owner_that_was_replaced_writes_nothing(it: Fixture) {

@@ -14,7 +14,7 @@ use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
-use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
@@ -191,13 +191,13 @@ impl Reader for State {
     }
 
     fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
-        let rows = self
-            .sessions
-            .after(query.cursor)
-            .filter(|(_, row)| query.status.is_none_or(|status| row.session.status() == status))
-            .map(|(seq, row)| (seq, &row.session));
-        let found = page(rows, query.limit);
-        Ok(Page { items: found.items.into_iter().cloned().collect(), next: found.next })
+        let is_wanted =
+            |(_, row): &(u64, &SessionRow)| query.status.is_none_or(|status| row.session.status() == status);
+        let session = |(seq, row): (u64, &SessionRow)| (seq, row.session.clone());
+        Ok(match query.order {
+            Order::Oldest => page(self.sessions.after(query.cursor).filter(is_wanted).map(session), query.limit),
+            Order::Newest => page(self.sessions.before(query.cursor).filter(is_wanted).map(session), query.limit),
+        })
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
@@ -253,6 +253,12 @@ impl Reader for State {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
         let first = index.map_or(0, |index| usize::try_from(index).map_or(usize::MAX, |index| index.saturating_add(1)));
         Ok(row.journal.get(first..).unwrap_or_default().to_vec())
+    }
+
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
+        let rest = row.journal.get(usize::try_from(first).unwrap_or(usize::MAX)..).unwrap_or_default();
+        Ok(rest.iter().take(limit).cloned().collect())
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {

@@ -454,6 +454,10 @@ impl Reader for MemoryTransaction<'_> {
         self.state.journal_after(turn, index)
     }
 
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.state.journal_page(turn, first, limit)
+    }
+
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
         self.state.due(now, limit)
     }

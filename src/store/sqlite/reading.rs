@@ -16,7 +16,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
-use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
 impl Handle<'_> {
@@ -145,6 +145,12 @@ impl Reader for Handle<'_> {
         self.all("journal", sql!("journal/of_turn"), params, entries::recorded)
     }
 
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        let after = first.checked_sub(1).map_or(-1, rows::integer);
+        let params = params![turn.0.as_bytes(), after, rows::count(limit)];
+        self.all("journal", concat!(sql!("journal/of_turn"), "LIMIT ?3"), params, entries::recorded)
+    }
+
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
         let params = params![now.millis(), rows::count(limit)];
         let mut due = self.all("interrupts", sql!("interrupts/due"), params, |cells| {
@@ -224,12 +230,16 @@ impl Reader for Handle<'_> {
 }
 
 fn filter_sessions(query: &SessionQuery) -> Filter {
-    let mut filter = Filter::new(sql!("sessions/select"), "ORDER BY seq");
+    let (order, later) = match query.order {
+        Order::Oldest => ("ORDER BY seq", "seq > ?"),
+        Order::Newest => ("ORDER BY seq DESC", "seq < ?"),
+    };
+    let mut filter = Filter::new(sql!("sessions/select"), order);
     if let Some(status) = query.status {
         filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
     }
     if let Some(cursor) = query.cursor {
-        filter.add("seq > ?", SqlValue::Integer(rows::integer(cursor)));
+        filter.add(later, SqlValue::Integer(rows::integer(cursor)));
     }
     filter
 }

@@ -22,7 +22,7 @@ EDITED = "tests.python.support.edited_agent:agent"
 
 
 def metric(api: Api, name: str) -> int:
-    found = re.search(rf"^{name} (\d+)$", api.get("/metrics").text, re.MULTILINE)
+    found = re.search(rf"^{re.escape(name)} (\d+)$", api.get("/metrics").text, re.MULTILINE)
     assert found is not None, name
     return int(found.group(1))
 
@@ -47,7 +47,7 @@ class TestParking:
         assert ledger.read_text().splitlines() == ["effect"] * 3
         assert metric(api, "hitl_turns_parked_total") == 2
         assert metric(api, "hitl_replay_seconds_count") == 2
-        assert metric(api, "hitl_turn_work_seconds_count") == 1
+        assert metric(api, 'hitl_turn_work_seconds_count{outcome="done"}') == 1
 
     def test_beyond_max_warm_they_leave_memory_and_answers_find_them(self, serve: Serve, isolation: str) -> None:
         api = serve(max_warm=1, isolation=isolation).api

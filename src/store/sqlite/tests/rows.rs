@@ -125,7 +125,13 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         AuditQuery { session_id: Some(session_id(1)), cursor: Some(3), limit: 10, ..AuditQuery::default() };
     let of_interrupt = AuditQuery { interrupt_id: Some(interrupt_id(1)), limit: 10, ..AuditQuery::default() };
     let of_actor = AuditQuery { actor: Some("ada".to_owned()), limit: 10, ..AuditQuery::default() };
-    let idle = SessionQuery { status: Some(crate::domain::session::Status::Idle), limit: 10, cursor: Some(3) };
+    let idle = SessionQuery {
+        status: Some(crate::domain::session::Status::Idle),
+        limit: 10,
+        cursor: Some(3),
+        ..SessionQuery::default()
+    };
+    let newest = SessionQuery { order: crate::store::query::Order::Newest, ..idle.clone() };
     let outbox = include_str!("../sql/outbox/select.sql");
     let failed = NoticeQuery { status: Some(NoticeStatus::Failed), limit: 10, ..NoticeQuery::default() };
     let told = NoticeQuery { session_id: Some(session_id(1)), limit: 10, ..NoticeQuery::default() };
@@ -135,6 +141,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (interrupts_sql(&claimed), "interrupts_claimed"),
         (interrupts_sql(&of_tool), "interrupts_by_tool"),
         (sessions_sql(&idle), "sessions_by_status"),
+        (sessions_sql(&newest), "sessions_by_status"),
         (audit_sql(&of_one_session), "audit_of_session"),
         (audit_sql(&of_interrupt), "audit_of_interrupt"),
         (audit_sql(&of_actor), "audit_of_actor"),
