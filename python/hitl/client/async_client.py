@@ -48,6 +48,7 @@ class AsyncClient:
         self._http = httpx2.AsyncClient(**connection_settings(url, api_key, timeout))
 
     health = _method(calls.health)
+    me = _method(calls.me)
     create_session = _method(calls.create_session)
     list_sessions = _method(calls.list_sessions)
     get_session = _method(calls.get_session)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 from urllib.parse import quote
 
 import httpx2
@@ -22,6 +22,7 @@ from hitl.client.models import (
     Interrupt,
     JournalEntry,
     Key,
+    Me,
     Notice,
     Page,
     Session,
@@ -75,6 +76,11 @@ def health() -> Call[Health]:
     return Call("GET", "/health", lambda data, _: Health.from_json(data))
 
 
+def me() -> Call[Me]:
+    """Who one is to the server, and what one may do."""
+    return Call("GET", "/me", lambda data, _: Me.from_json(data))
+
+
 # --- keys ---
 
 
@@ -123,10 +129,17 @@ def create_session(
 
 
 def list_sessions(
-    *, status: str | None = None, limit: int | None = None, cursor: str | None = None
+    *,
+    status: str | None = None,
+    order: Literal["oldest", "newest"] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
 ) -> Call[Page[SessionSummary]]:
-    """Sessions, oldest first. `limit` is at most 1,000; the server's default is 100."""
-    query = {"status": status, "limit": limit, "cursor": cursor}
+    """Sessions, oldest first unless `order` says `newest`. `limit` is at most 1,000; the server's default is 100.
+
+    cursor: the `next` of a page before, of the same order.
+    """
+    query = {"status": status, "order": order, "limit": limit, "cursor": cursor}
     return Call("GET", "/sessions", _page_of(SessionSummary.from_json), query=query)
 
 

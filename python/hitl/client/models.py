@@ -115,6 +115,40 @@ class Interrupt:
         return self.payload.get("tool_args")
 
 
+@dataclass(frozen=True, slots=True)
+class Me:
+    """Who one is to the server.
+
+    name: the key's; None on a server without keys.
+    scopes: what it may do: `read`, `send`, `answer`, `admin`; all of them on a server without keys.
+    groups: those it is in, which `approvers` name as `group:<name>`.
+    authentication: whether the server asks for keys.
+    prevent_self_approval: whether nobody may approve the tools of a message of their own.
+    """
+
+    name: str | None
+    scopes: tuple[str, ...]
+    groups: tuple[str, ...]
+    authentication: bool
+    prevent_self_approval: bool
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Me:
+        return cls(
+            name=data["name"],
+            scopes=tuple(data["scopes"]),
+            groups=tuple(data["groups"]),
+            authentication=data["authentication"],
+            prevent_self_approval=data["prevent_self_approval"],
+            raw=data,
+        )
+
+    def may(self, scope: str) -> bool:
+        """Whether one has this scope; `admin` has all."""
+        return scope in self.scopes or "admin" in self.scopes
+
+
 RETRIABLE_ERRORS = frozenset({"replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"})
 """Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
 

@@ -53,6 +53,7 @@ class Client:
         self._http = httpx2.Client(**connection_settings(url, api_key, timeout))
 
     health = _method(calls.health)
+    me = _method(calls.me)
     create_session = _method(calls.create_session)
     list_sessions = _method(calls.list_sessions)
     get_session = _method(calls.get_session)

@@ -20,6 +20,14 @@ from uuid import uuid4
 
 NOW = "2026-11-21T12:00:00.000Z"
 Agent = Callable[["Turn"], Awaitable[str]]
+NOBODY = {
+    "name": None,
+    "scopes": ["read", "send", "answer", "admin"],
+    "groups": [],
+    "authentication": False,
+    "prevent_self_approval": False,
+}
+"""What `/me` says to everybody on a server without keys."""
 
 
 @dataclass
@@ -290,6 +298,8 @@ class FakeServer:
                 return Answer(
                     body={"status": "ok", "max_workers": 2, "running_workers": 0, "total_sessions": total, "queued": 0}
                 )
+            case "GET", ["me"]:
+                return Answer(body=NOBODY)
             case "POST", ["sessions"]:
                 session = FakeSession(str(uuid4()))
                 self.sessions[session.id] = session

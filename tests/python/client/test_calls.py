@@ -65,6 +65,18 @@ async def test_a_turn_from_message_to_response(connect: Connect) -> None:
         assert roles == ["user", "assistant"]
 
 
+async def test_who_one_is(connect: Connect, server: FakeServer) -> None:
+    ada = {"name": "ada", "scopes": ["read", "answer"], "groups": ["finance"]}
+    server.override("GET", "/me", Answer(body={**ada, "authentication": True, "prevent_self_approval": True}))
+    async with connect() as client:
+        me = await client.me()
+        assert (me.name, me.groups, me.authentication, me.prevent_self_approval) == ("ada", ("finance",), True, True)
+        assert [me.may(scope) for scope in ("read", "send", "answer", "admin")] == [True, False, True, False]
+        # Without keys everybody is nobody, and may do everything.
+        nobody = await client.me()
+        assert (nobody.name, nobody.may("admin"), nobody.authentication) == (None, True, False)
+
+
 async def test_an_approval(connect: Connect) -> None:
     async with connect() as client:
         session = await client.create_session()
@@ -175,7 +187,11 @@ async def test_lists_come_in_pages(connect: Connect) -> None:
 async def test_filters_that_are_not_given_are_not_sent(connect: Connect, server: FakeServer) -> None:
     async with connect() as client:
         await client.list_interrupts(status="pending", tool="delete_file")
-    assert server.requests[0].query == {"status": "pending", "tool": "delete_file"}
+        await client.list_sessions(order="newest")
+    assert [request.query for request in server.requests] == [
+        {"status": "pending", "tool": "delete_file"},
+        {"order": "newest"},
+    ]
 
 
 async def test_ids_are_escaped_in_paths(connect: Connect, server: FakeServer) -> None:

@@ -12,6 +12,7 @@ from hitl.cli.chat import prompts
 from hitl.cli.chat.answers import Answer, Answerer
 from hitl.cli.chat.prompts import PersonLeft
 from hitl.cli.chat.rendering import Screen
+from hitl.cli.chat.standing import why_not
 from hitl.cli.chat.turns import Follower, SessionGone
 from hitl.cli.failures import describe, who
 from hitl.cli.output import Failure
@@ -23,6 +24,7 @@ from hitl.client import (
     Gone,
     Interrupt,
     Invalid,
+    Me,
     NotFound,
     Session,
     TooLarge,
@@ -47,8 +49,9 @@ class SettledElsewhere(Exception):
 class Conversation:
     """One session on one terminal."""
 
-    def __init__(self, client: AsyncClient, session: Session, follower: Follower, screen: Screen) -> None:
+    def __init__(self, client: AsyncClient, me: Me, session: Session, follower: Follower, screen: Screen) -> None:
         self._client = client
+        self._me = me
         self._session_id = session.session_id
         self._follower = follower
         self._screen = screen
@@ -63,10 +66,11 @@ class Conversation:
         """Talk until the person leaves, or for one turn when a `message` is given; the exit code."""
         screen = Screen()
         async with AsyncClient(url, api_key=api_key) as client:
+            me = await client.me()
             session = await (client.create_session() if session_id is None else client.get_session(session_id))
             screen.greet(url, session)
             async with Follower(client, session.session_id, screen) as follower:
-                conversation = cls(client, session, follower, screen)
+                conversation = cls(client, me, session, follower, screen)
                 try:
                     return await conversation._talk(session, message)
                 except PersonLeft:
@@ -162,6 +166,12 @@ class Conversation:
             self._a_prompt_vanished = False
             await self._unless_settled(interrupt, prompts.press_enter("Press Enter for the next question."))
         self._screen.interrupt(interrupt, position, count)
+        reason = why_not(interrupt, self._me)
+        if reason is not None:
+            if interrupt.type != "tool_approval":
+                self._screen.custom(interrupt)
+            self._leave_to_others(interrupt, reason)
+            return
         refused: Answer | None = None
         while True:
             try:
@@ -178,8 +188,8 @@ class Conversation:
             except Forbidden as error:
                 if error.code not in _FOR_OTHERS:
                     raise
-                self._screen.note(f"{describe(error)}. It waits for somebody else; Ctrl-C leaves it to them.")
-                self._left_to_others.add(interrupt.interrupt_id)
+                # What the server knows of the key has changed since the chat began.
+                self._leave_to_others(interrupt, f"{describe(error)}.")
                 return
             except (Conflict, Gone, NotFound) as error:
                 if error.code == "interrupt_claimed":
@@ -191,6 +201,10 @@ class Conversation:
             for asked, answered in answer.said:
                 self._screen.answered(asked, answered)
             return
+
+    def _leave_to_others(self, interrupt: Interrupt, reason: str) -> None:
+        self._screen.note(f"{reason} It waits; Ctrl-C leaves it to them.")
+        self._left_to_others.add(interrupt.interrupt_id)
 
     async def _post(self, interrupt: Interrupt, answer: Answer) -> None:
         # Safe to repeat: the same answer again gets the stored outcome.
