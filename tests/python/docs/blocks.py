@@ -10,23 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = (
-    "audit",
-    "behaviours",
-    "durability",
-    "from-langchain-and-spoon",
-    "from-openai-agents",
-    "from-penguiflow",
-    "from-strands",
-    "http",
-    "inbox",
-    "runs",
-    "security",
-    "testing",
-    "tools-and-approvals",
-    "webhooks",
-)
-DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in PAGES)]
+DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 _BLOCK = re.compile(
     r"(?:^<!-- test: (?P<mark>[\w-]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
