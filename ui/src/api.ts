@@ -21,8 +21,19 @@ export class Problem extends Error {
 /** The code of a `Problem` where no reply came, or not all of it: what was asked for may have been done. */
 export const UNREACHABLE = "unreachable";
 
-/** Characters: browsers take 64 KiB with them when a page goes, of all its requests. */
-const MOST_KEPT = 16_000;
+/** Bytes that browsers take with them when a page goes, of all its requests: 64 KiB, less what surrounds them. */
+const MOST_KEPT = 60_000;
+/** Bytes of what is on its way and outlives the page, and how many answers are that do not. */
+let kept = 0;
+let unkept = 0;
+
+/** Whether some of these answers, or of those on their way, would be lost if the page went now. */
+export function wouldBeLost(answers: Json[]): boolean {
+  const sizes = answers.map((value) => size(write({ value })));
+  return unkept > 0 || sizes.reduce((sum, one) => sum + one, kept) > MOST_KEPT;
+}
+
+const size = (text: string): number => new TextEncoder().encode(text).length;
 
 export interface Page<T> {
   items: T[];
@@ -45,7 +56,7 @@ async function request(method: string, path: string, body?: Json, keepalive = fa
     response = await fetch(path, {
       method,
       credentials: "same-origin",
-      ...(sent === undefined ? {} : { headers: { "content-type": "application/json" }, body: sent, keepalive: keepalive && sent.length < MOST_KEPT }),
+      ...(sent === undefined ? {} : { headers: { "content-type": "application/json" }, body: sent, keepalive }),
     });
     text = await response.text();
   } catch {
@@ -97,9 +108,20 @@ export const api = {
   interrupts: (query: Query) => page<Interrupt>(withQuery("/interrupts", query)),
   nextInterrupts: (path: string) => page<Interrupt>(path),
   interrupt: (interrupt: string) => get<Interrupt>(`/interrupts/${id(interrupt)}`),
-  /** `as` says who answers what they have claimed, on a server without keys; `keepalive` outlives the page. */
-  resume: (interrupt: string, value: Json, as: string | null, keepalive: boolean) =>
-    request("POST", `/interrupts/${id(interrupt)}/resume`, as === null ? { value } : { value, as }, keepalive),
+  /** `as` says who answers what they have claimed, on a server without keys. It outlives the page if it can. */
+  resume: async (interrupt: string, value: Json, as: string | null) => {
+    const body = as === null ? { value } : { value, as };
+    const bytes = size(write(body));
+    const outlives = kept + bytes <= MOST_KEPT;
+    if (outlives) kept += bytes;
+    else unkept++;
+    try {
+      return await request("POST", `/interrupts/${id(interrupt)}/resume`, body, outlives);
+    } finally {
+      if (outlives) kept -= bytes;
+      else unkept--;
+    }
+  },
   claim: (interrupt: string, as: string | null) => request("POST", `/interrupts/${id(interrupt)}/claim`, as === null ? {} : { as }),
   release: (interrupt: string, as: string | null) =>
     request("DELETE", withQuery(`/interrupts/${id(interrupt)}/claim`, { as: as ?? undefined })),

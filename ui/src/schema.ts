@@ -1,6 +1,6 @@
 // Whether a value fits a JSON Schema, as far as forms need it; the server has the last word.
 
-import { equal, isObject, RawNumber, type Json, type JsonObject } from "./json";
+import { equal, isObject, RawNumber, write, type Json, type JsonObject } from "./json";
 
 export interface Wrong {
   path: (string | number)[];
@@ -70,9 +70,9 @@ export function check(value: Json, schema: Json | undefined, root: Json, path: (
   if (types.length > 0 && !types.includes(type) && !(type === "integer" && types.includes("number"))) {
     return [{ path, text: `has to be ${types.map((one) => named.get(one) ?? one).join(" or ")}` }];
   }
-  if (it["const"] !== undefined && !equal(value, it["const"])) say(`has to be ${JSON.stringify(it["const"])}`);
+  if (it["const"] !== undefined && !equal(value, it["const"])) say(`has to be ${write(it["const"])}`);
   if (Array.isArray(it["enum"]) && !it["enum"].some((one) => equal(one, value))) {
-    say(`has to be one of ${it["enum"].map((one) => JSON.stringify(one)).join(", ")}`);
+    say(`has to be one of ${it["enum"].map((one) => write(one)).join(", ")}`);
   }
   if (typeof value === "string") checkText(value, it, say);
   if (type === "integer" || type === "number") checkNumber(Number(value), it, say);

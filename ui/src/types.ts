@@ -75,6 +75,7 @@ export interface Grant {
   reason: string | null;
   created_at: string;
   created_by: string | null;
+  approvers?: string[];
 }
 
 export interface JournalEntry {

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Route, ViewportSize, expect, sync_playwright
 
 from tests.python.support.api import Api, Json
 from tests.python.support.served import Served
@@ -82,14 +82,25 @@ def open_page(browser: Browser, api: Api) -> Iterator[Callable[..., Page]]:
     """
     with ExitStack() as stack:
 
-        def open_it(url: str, size: str = "desktop", expected: tuple[str, ...] = (), **options: object) -> Page:
+        def open_it(url: str, size: str = "desktop", expected: tuple[str, ...] = (), script: str | None = None, **options: object) -> Page:
             context = browser.new_context(viewport=SIZES[size], has_touch=size == "phone", **options)
             context.set_default_timeout(PATIENCE)
+            if script is not None:
+                context.add_init_script(script)
             page = context.new_page()
             trouble: list[str] = []
+
+            def answer_dialog(dialog: Dialog) -> None:
+                trouble.append(f"dialog: {dialog.type} {dialog.message}")
+                # Who is asked whether to leave stays.
+                if dialog.type == "beforeunload":
+                    dialog.dismiss()
+                else:
+                    dialog.accept()
+
             page.on("pageerror", lambda error: trouble.append(f"thrown: {error}"))
             page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
-            page.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.accept()))
+            page.on("dialog", answer_dialog)
 
             def leave() -> None:
                 # What a test holds or changes on its way may still be under way.

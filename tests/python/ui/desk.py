@@ -2,13 +2,15 @@
 
 A message that is a plan's name begins it; a message that is JSON is a plan itself: `[[{"name", "args"}, ...], ...]`,
 one list of tool calls for each reply of the model, and at its end what it says. A message that begins with `pause until
-PATH: ` is answered in two halves, the second once there is a file at PATH.
+PATH: ` is answered in two halves, the second once there is a file at PATH; one with `crash until PATH: ` takes the worker's
+process with it until then, and one with `fail: ` is an error that says the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +24,8 @@ Call = dict[str, Any]
 Plan = list[list[Call]]
 
 PAUSE = re.compile(r"pause until (?P<path>[^:]+): ")
+CRASH = re.compile(r"crash until (?P<path>[^:]+): ")
+FAIL = "fail: "
 
 
 def call(name: str, **args: Any) -> Call:
@@ -92,6 +96,10 @@ class DeskModel:
         last_user = max(index for index, message in enumerate(request.messages) if message.role == "user")
         said = request.messages[last_user].content or ""
         since = request.messages[last_user + 1 :]
+        if said.startswith(FAIL):
+            raise RuntimeError(said.removeprefix(FAIL))
+        if (crash := CRASH.match(said)) and not Path(crash["path"]).exists():
+            os._exit(1)
         plan: Plan = PLANS[said] if said in PLANS else json.loads(said) if said.startswith("[[") else []
         replied = sum(message.role == "assistant" for message in since)
         if replied < len(plan):

@@ -113,6 +113,21 @@ def test_who_is_no_approver_is_told_who_is(enter: Enter, make_key: MakeKey, as_k
     expect(inbox.answer).to_contain_text("Approved by dan")
 
 
+def test_a_decision_for_the_session_says_who_alone_could_make_it(
+    enter: Enter, make_key: MakeKey, as_key: AsKey
+) -> None:
+    session_id, _ = Inbox.asked_by(as_key(make_key("ada", *ALL)["key"]), INVOICE)
+    inbox = enter(make_key("carol", *ALL)["key"])
+    inbox.show("pay_invoice")
+    inbox.answer.get_by_label("For the rest of this session").check()
+    inbox.click("Approve for this session", inbox.answer)
+    inbox.send()
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}/grants")
+    grant = inbox.page.get_by_role("listitem").filter(has_text="Calls of pay_invoice")
+    expect(grant).to_contain_text("are approved without asking.")
+    expect(grant).to_contain_text("Only for somebody in finance or carol to decide")
+
+
 def test_an_approver_who_sent_it_is_told_who_else_is(enter: Enter, make_key: MakeKey, as_key: AsKey) -> None:
     carol = make_key("carol", *ALL)["key"]
     Inbox.asked_by(as_key(carol), INVOICE)

@@ -217,10 +217,19 @@ def test_many_are_rejected_with_one_reason(open_inbox: Open) -> None:
         assert inbox.resolved(one["interrupt_id"]) == {"approved": False, "reason": "sale is over"}
 
 
+OLDER_BROWSER = """
+    delete JSON.rawJSON;
+    const parse = JSON.parse;
+    JSON.parse = (text, reviver) => parse(text, reviver && function (key, value) { return reviver.call(this, key, value) });
+"""
+"""As it was before a reader of JSON could be told of the text it read."""
+
+
+@pytest.mark.parametrize("script", [None, OLDER_BROWSER], ids=["newer browser", "older browser"])
 @pytest.mark.parametrize("digits", ["12345678901234567890", "0.1234567890123456789"])
-def test_numbers_keep_their_digits(open_inbox: Open, digits: str) -> None:
+def test_numbers_keep_their_digits(open_inbox: Open, digits: str, script: str | None) -> None:
     """A double would show, and then approve, another number."""
-    inbox = open_inbox()
+    inbox = open_inbox(script=script)
     payload = f'{{"type": "account", "number": {digits}}}'
     plan = f'[[{{"name": "ask_anything", "args": {{"payload": {payload}}}}}]]'
     inbox.api.settled(inbox.api.create(), plan, 1)
@@ -228,3 +237,18 @@ def test_numbers_keep_their_digits(open_inbox: Open, digits: str) -> None:
     shown = inbox.request.locator(".literal").inner_text()
     stored = inbox.api.get("/interrupts", status="pending").text
     assert f'"number":{shown}' in stored
+
+
+@pytest.mark.parametrize("script", [None, OLDER_BROWSER], ids=["newer browser", "older browser"])
+def test_numbers_of_an_answer_keep_theirs(open_inbox: Open, script: str | None) -> None:
+    inbox = open_inbox(script=script)
+    _, [asked] = inbox.asked(call("ask_anything", payload={"type": "account"}, message="Which?"))
+    inbox.show("Which?")
+    inbox.click("JSON", inbox.answer)
+    answer = '{"whole":12345678901234567890,"exact":0.1234567890123456789,"text":"1.0 \\"2.0\\"","list":[1.0,-0,[],{}]}'
+    inbox.page.get_by_label("Answer (JSON)").fill(answer)
+    inbox.click("Answer", inbox.answer)
+    with inbox.page.expect_request("**/resume") as sent:
+        inbox.send()
+    assert sent.value.post_data == f'{{"value":{answer}}}'
+    inbox.resolved(asked["interrupt_id"])

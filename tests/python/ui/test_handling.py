@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import APIResponse, Route, expect
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from tests.python.ui.conftest import Open
     from tests.python.ui.inbox import Inbox
 
+OTHER_TURN = re.compile(r"(?<=cursor=)\w{8}")
 REFUND = call("refund", order=7, cents=500, reason="late")
 
 
@@ -84,6 +86,24 @@ def test_the_journal_of_a_turn_is_a_timeline(inbox: Inbox) -> None:
     expect(timeline.get_by_role("listitem").first).to_contain_text("start")
     expect(timeline.get_by_role("listitem").last).to_be_visible()
     expect(timeline).to_contain_text("ask")
+
+
+def test_a_journal_that_another_turn_has_taken_the_place_of_is_read_anew(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("422",))
+    session_id, _ = inbox.asked(REFUND)
+    short = lambda route: route.continue_(url=f"{route.request.url}?limit=2")  # noqa: E731
+    inbox.page.route("**/journal", short)
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}/journal")
+    timeline = inbox.page.get_by_role("region", name="Journal of the newest turn")
+    expect(timeline.get_by_role("listitem")).to_have_count(2)
+    # The page has not heard of the next turn yet.
+    inbox.page.route("**/journal?*cursor=*", lambda route: route.continue_(url=OTHER_TURN.sub("0" * 8, route.request.url)))
+    inbox.page.unroute("**/journal", short)
+    inbox.click("Show more", timeline)
+    expect(timeline.get_by_role("button", name="Show more")).to_have_count(0)
+    expect(timeline.get_by_role("listitem").nth(2)).to_be_visible()
+    expect(timeline.locator(".number").first).to_have_text("0")
+    expect(inbox.page.locator(".toast.bad")).to_have_count(0)
 
 
 def test_the_message_of_the_open_turn_is_beside_its_request(inbox: Inbox) -> None:

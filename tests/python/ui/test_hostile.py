@@ -52,7 +52,8 @@ def nothing_ran(page: Page) -> None:
 
 @pytest.mark.parametrize("text", PAYLOADS)
 def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
-    """In every place: name, argument, message, question, option, preview, payload, schema, reason, conversation."""
+    """In every place: name, argument, difference, message, question, option, preview, payload, schema, reason, who has
+    claimed or snoozed it, toast, conversation, journal, grant, error."""
     inbox = open_inbox()
     elsewhere: list[str] = []
     inbox.page.on("request", lambda request: elsewhere.append(request.url) if "127.0.0.1" not in request.url else None)
@@ -72,9 +73,13 @@ def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
             message=text,
             schema=schema,
         ),
+        call(
+            "ask_anything",
+            payload={"type": "unknown_outcome", "tool_name": text, "tool_args": {text: text}, "started_at": text},
+        ),
     ]
     session_id, asked = inbox.asked(*calls)
-    expect(inbox.rows).to_have_count(3)
+    expect(inbox.rows).to_have_count(4)
     base = inbox.page.url.split("#")[0]
     for one in asked:
         inbox.page.goto(f"{base}#/inbox/needs/{one['interrupt_id']}")
@@ -83,13 +88,33 @@ def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
         if one["type"] == "tool_approval":
             inbox.press("e")
             expect(inbox.page.get_by_label("reason")).to_have_value(text)
+            inbox.page.get_by_label("reason").fill(f"{text}{text}")
+            expect(inbox.answer.locator(".changes")).to_be_visible()
             nothing_ran(inbox.page)
             inbox.press("Escape")
-            inbox.api.resume(session_id, one["interrupt_id"], {"approved": False, "reason": text})
+            inbox.api.resume(session_id, one["interrupt_id"], {"approved": False, "reason": text, "always": True})
             expect(inbox.answer).to_contain_text("Rejected")
             nothing_ran(inbox.page)
+        elif one["type"] == "unknown_outcome":
+            for what, members in (("claim", {}), ("snooze", {"seconds": 60})):
+                held = inbox.api.post(f"/interrupts/{one['interrupt_id']}/{what}", {"as": text[:64], **members})
+                assert held.status_code == 200, held.text
+            expect(inbox.answer).to_contain_text("works on this until")
+            expect(inbox.answer).to_contain_text("Snoozed")
+            nothing_ran(inbox.page)
+            inbox.page.get_by_role("radio", name="It was not done").check()
+            inbox.click("Answer", inbox.answer)
+            expect(inbox.undo).to_be_visible()
+            nothing_ran(inbox.page)
+            inbox.click("Undo", inbox.undo)
     inbox.page.goto(f"{base}#/sessions/{session_id}")
-    expect(inbox.page.get_by_role("region", name="Request: ")).to_have_count(2)
+    expect(inbox.page.get_by_role("region", name="Request: ")).to_have_count(3)
+    nothing_ran(inbox.page)
+    inbox.page.goto(f"{base}#/sessions/{session_id}/grants")
+    expect(inbox.page.get_by_role("listitem").filter(has_text="Calls of refund")).to_be_visible()
+    nothing_ran(inbox.page)
+    inbox.page.goto(f"{base}#/sessions/{session_id}/journal")
+    expect(inbox.page.get_by_role("region", name="Journal of the newest turn")).to_contain_text("ask")
     nothing_ran(inbox.page)
     # And as a message, by the person and by the agent.
     other = inbox.api.create()
@@ -98,6 +123,13 @@ def test_no_field_runs_what_it_shows(open_inbox: Open, text: str) -> None:
     inbox.page.goto(f"{base}#/sessions/{other}")
     expect(inbox.page.locator(".said.assistant")).to_contain_text("You said:")
     nothing_ran(inbox.page)
+    failed = inbox.api.create()
+    inbox.api.send(failed, f"fail: {text}")
+    assert inbox.api.wait(failed)["error"] == f"RuntimeError: {text}"
+    for tab in ("", "/journal"):
+        inbox.page.goto(f"{base}#/sessions/{failed}{tab}")
+        expect(inbox.page.locator("main")).to_contain_text("RuntimeError: ")
+        nothing_ran(inbox.page)
     assert elsewhere == []
 
 
@@ -169,31 +201,21 @@ def test_what_cannot_be_shown_is_shown_as_json_and_the_rest_goes_on(open_inbox: 
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 
 
-LONG = 19_000
 HEAVY = {
-    "heading": f"# {' ' * LONG}x",
-    "closed heading": f"# x{'# ' * (LONG // 2)}x",
-    "divider": f"|a|\n|{' ' * LONG}x",
-    "item": f"-{' ' * LONG}x",
-    "strong": "**a " * (LONG // 4),
-    "emphasis": "*a _b " * (LONG // 6),
-    "code": "".join("`" * (1 + length % 300) + "a" for length in range(300)),
-    "links": "[](" * (LONG // 3),
-    "brackets": "[" * LONG,
-    "labels": "[a" * (LONG // 2),
-    "addresses": "http://" + "." * LONG,
+    # A word without an end, of which each line would be shaped anew.
+    "labels": "[a" * 250_000,
+    # Each is an element.
     "joiners": "\u200d" * 20_000,
 }
 
 
 @pytest.mark.parametrize("kind", HEAVY)
 def test_no_line_keeps_the_page_busy(open_inbox: Open, kind: str) -> None:
-    """Looking for marks takes no longer than the text is long."""
     inbox = open_inbox()
-    inbox.asked(call("ask_anything", payload={"type": "look"}, message=f"First\n\n{HEAVY[kind]}"))
-    inbox.show("First")
-    expect(inbox.request.locator(".prose").first).to_be_visible()
-    inbox.page.get_by_label("Answer", exact=True).last.click()
+    session_id = inbox.api.create(state=[{"role": "assistant", "content": f"First\n\n{HEAVY[kind]}"}])
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(inbox.page.locator(".said.assistant .prose")).to_contain_text("First")
+    inbox.page.get_by_role("textbox", name="Message").fill("I can still be written")
 
 
 def test_a_link_says_where_it_leads(open_inbox: Open) -> None:

@@ -111,6 +111,42 @@ def test_x_selects_and_the_question_mark_lists_the_keys(inbox: Inbox) -> None:
     expect(inbox.page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_s_decides_for_the_session_and_c_claims_and_releases(inbox: Inbox) -> None:
+    newest = inbox.api.get("/interrupts", status="pending").json()[0]
+    inbox.press("j")
+    expect(inbox.request).to_contain_text("reason 3")
+    inbox.press("c")
+    inbox.page.get_by_label("Your name").fill("Ada")
+    inbox.press("Enter")
+    expect(inbox.answer).to_contain_text("You work on this until")
+    # The name is asked for once.
+    for shown in (False, True, False):
+        inbox.press("c")
+        expect(inbox.answer.get_by_text("You work on this until")).to_be_visible(visible=shown)
+    assert "claimed_by" not in inbox.api.interrupt(newest["interrupt_id"])
+    inbox.press("s")
+    expect(inbox.answer.get_by_label("For the rest of this session")).to_be_checked()
+    inbox.press("a")
+    inbox.send()
+    assert inbox.resolved(newest["interrupt_id"]) == {"approved": True, "always": True}
+
+
+def test_digits_go_to_the_boxes_g_to_the_sessions_and_n_begins_one(inbox: Inbox) -> None:
+    boxes = inbox.page.get_by_role("navigation", name="Boxes")
+    for key, box in (("2", "Waiting"), ("3", "Done"), ("1", "Needs you")):
+        inbox.press(key)
+        expect(boxes.locator("[aria-current=page]")).to_contain_text(box)
+    inbox.press("g")
+    expect(inbox.rows).to_have_count(3)
+    inbox.press("n")
+    expect(inbox.page.get_by_text("Say something to begin.")).to_be_visible()
+    expect(inbox.rows).to_have_count(4)
+    # The message has the focus, and letters are letters there.
+    expect(inbox.page.get_by_role("textbox", name="Message")).to_be_focused()
+    inbox.press("Escape", "g")
+    expect(boxes).to_be_visible()
+
+
 def test_slash_searches_and_keys_are_letters_there(inbox: Inbox) -> None:
     inbox.press("j", "/")
     expect(inbox.page.get_by_label("Search requests")).to_be_focused()

@@ -18,9 +18,9 @@ REFUND = call("refund", order=7, cents=500, reason="late")
 def test_nothing_is_said_to_be_there_before_it_was_looked_for(open_inbox: Open) -> None:
     inbox = open_inbox()
     held: list[Route] = []
-    inbox.page.route("**/interrupts?*status=pending*", lambda route: held.append(route))
+    # The first thing that a page asks for: it has not even begun to look for requests.
+    inbox.page.route("**/openapi.json", lambda route: held.append(route))
     inbox.page.reload()
-    inbox.is_live()
     expect(inbox.page.locator(".rows")).to_contain_text("Loading…")
     expect(inbox.page.get_by_text("Nothing needs you.")).to_have_count(0)
     for route in held:

@@ -24,6 +24,10 @@ def hold_back(inbox: Inbox) -> list[Route]:
     return held
 
 
+NO_TIMER = "const timer = setTimeout; window.setTimeout = (work, after) => after >= 1000 ? 0 : timer(work, after)"
+"""Nothing is sent by itself, however long it waits."""
+
+
 def test_what_is_being_sent_cannot_be_taken_back(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
@@ -62,7 +66,8 @@ def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(ope
     expect(inbox.rows).to_have_count(2)
 
 
-def test_a_page_in_the_background_sends_what_it_holds(inbox: Inbox) -> None:
+def test_a_page_in_the_background_sends_what_it_holds(open_inbox: Open, size: str) -> None:
+    inbox = open_inbox(size, script=NO_TIMER)
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
     inbox.click("Approve", inbox.answer)
@@ -84,6 +89,23 @@ def test_and_so_does_one_that_is_closed(open_inbox: Open) -> None:
     while pending(inbox.api, asked["interrupt_id"]):
         inbox.page.wait_for_timeout(10)
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+def test_who_closes_a_page_with_more_than_it_can_take_along_is_asked_to_wait(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("dialog: beforeunload",), script=NO_TIMER)
+    _, [asked] = inbox.asked(call("ask_anything", payload={"type": "essay"}, message="Write"))
+    inbox.show("Write")
+    text = "long " * 20_000
+    inbox.page.get_by_role("textbox", name="Answer", exact=True).fill(text)
+    inbox.click("Answer", inbox.answer)
+    expect(inbox.undo).to_be_visible()
+    with inbox.page.expect_event("dialog") as asked_to_stay:
+        inbox.page.evaluate("() => void setTimeout(() => location.assign('about:blank'))")
+    assert asked_to_stay.value.type == "beforeunload"
+    # It stays, and meanwhile the answer goes out.
+    expect(inbox.page.locator(".toast.plain")).to_contain_text("too large for the browser")
+    expect(inbox.undo).to_have_count(0)
+    assert inbox.resolved(asked["interrupt_id"]) == text
 
 
 @pytest.mark.parametrize("page", ["Inbox", "Sessions"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.python.ui.desk import call
 
@@ -76,6 +77,43 @@ def test_several_requests_of_one_turn_are_answered_one_by_one(inbox: Inbox) -> N
     inbox.click("Approve", cards)
     inbox.send()
     expect(inbox.page.get_by_role("log")).to_contain_text("refunded 2 cents")
+
+
+def test_the_newest_session_is_there_before_the_others_are_loaded(inbox: Inbox) -> None:
+    made = [inbox.api.create() for _ in range(5)]
+    later: list[Route] = []
+    inbox.page.route("**/sessions?*cursor=*", lambda route: later.append(route))
+    inbox.page.route("**/sessions?*limit=200", lambda route: route.continue_(url=route.request.url.replace("200", "2")))
+    inbox.page.get_by_role("link", name="Sessions").click()
+    links = inbox.rows.get_by_role("link")
+    newest_first = [re.compile(f"#/sessions/{session_id}$") for session_id in reversed(made)]
+    expect(links).to_have_count(2)
+    for place in range(2):
+        expect(links.nth(place)).to_have_attribute("href", newest_first[place])
+    # And then the rest below, page by page.
+    for shown in (4, 5):
+        while not later:
+            inbox.page.wait_for_timeout(10)
+        later.pop().continue_()
+        expect(links).to_have_count(shown)
+    for place in range(5):
+        expect(links.nth(place)).to_have_attribute("href", newest_first[place])
+
+
+def test_the_requests_of_one_session_are_a_filter_of_the_inbox(inbox: Inbox) -> None:
+    session_id, _ = inbox.asked(call("refund", order=1, cents=1, reason="r"))
+    inbox.asked(call("refund", order=2, cents=2, reason="r"))
+    expect(inbox.rows).to_have_count(2)
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    inbox.page.get_by_role("link", name="Requests of this session").click()
+    expect(inbox.rows).to_have_count(1)
+    expect(inbox.rows).to_contain_text("order: 1")
+    # What others ask does not come in by an event either.
+    inbox.asked(call("refund", order=3, cents=3, reason="r"))
+    expect(inbox.page.locator("[aria-live=polite]")).to_have_text("New request: refund")
+    expect(inbox.rows).to_have_count(1)
+    inbox.page.get_by_role("button", name=f"Session …{session_id[-8:]}").click()
+    expect(inbox.rows).to_have_count(3)
 
 
 def test_a_turn_can_be_stopped_and_its_error_is_shown(inbox: Inbox) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -56,12 +57,32 @@ def test_a_cookie_outlives_the_page_and_ends_with_sign_out(enter: Enter, make_ke
     inbox = enter(make_key("ada", "read", "answer")["key"])
     inbox.page.reload()
     inbox.is_live()
-    cookie = next(cookie for cookie in inbox.page.context.cookies() if cookie["name"] == "hitl_sign_in")
+    port = urlsplit(inbox.page.url).port
+    cookie = next(cookie for cookie in inbox.page.context.cookies() if cookie["name"] == f"hitl_sign_in_{port}")
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     inbox.click("Sign out")
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
     inbox.page.reload()
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
+
+
+def test_servers_on_one_machine_do_not_sign_each_other_out(enter: Enter, make_key: MakeKey) -> None:
+    """Browsers give the cookies of a host to all its ports."""
+    inbox = enter(make_key("ada", "read", "answer")["key"])
+    with Served("tests.python.ui.desk:desk", workers=1, api_key="the neighbour's") as neighbour:
+        other = inbox.page.context.new_page()
+        other.goto(neighbour.url)
+        other.get_by_label("Key", exact=True).fill("the neighbour's")
+        other.get_by_role("button", name="Sign in").click()
+        expect(other.locator(".connection.live")).to_be_attached()
+        inbox.page.reload()
+        inbox.is_live()
+        other.get_by_role("button", name="Sign out").click()
+        expect(other.get_by_label("Key", exact=True)).to_be_visible()
+        other.close()
+    inbox.page.reload()
+    inbox.is_live()
+    expect(inbox.page.locator("header")).to_contain_text("ada")
 
 
 def test_a_revoked_key_is_asked_for_again(enter: Enter, make_key: MakeKey, api: Api) -> None:

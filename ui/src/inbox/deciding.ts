@@ -1,6 +1,6 @@
 // Answers: held for a few seconds so that they can be taken back, then sent, then told.
 
-import { api, Problem, UNREACHABLE } from "../api";
+import { api, Problem, UNREACHABLE, wouldBeLost } from "../api";
 import { decider, outcome, title } from "../format";
 import type { Json } from "../json";
 import { toInterrupt } from "../router";
@@ -74,7 +74,7 @@ export function stop(key: string): void {
   waiting.get(key)?.queue.splice(0);
 }
 
-/** `leaving`: the page may be gone before there is a reply. */
+/** `leaving`: the page may be gone before there is a reply, so that all has to be on its way at once. */
 export function sendNow(key: string, leaving = false): Promise<void> {
   const group = waiting.get(key);
   if (group === undefined) return Promise.resolve();
@@ -96,7 +96,7 @@ async function deliver(key: string, group: Waiting, leaving: boolean): Promise<v
   const work = async (): Promise<void> => {
     for (let answer = group.queue.shift(); answer !== undefined; answer = group.queue.shift()) {
       begun++;
-      if (await send(answer, leaving)) sent++;
+      if (await send(answer)) sent++;
     }
   };
   try {
@@ -109,14 +109,14 @@ async function deliver(key: string, group: Waiting, leaving: boolean): Promise<v
 }
 
 /** Whether the server has taken it. */
-async function send(answer: Answer, leaving: boolean): Promise<boolean> {
+async function send(answer: Answer): Promise<boolean> {
   const before = store.get().records.get(answer.id);
   const name = before === undefined ? "the request" : title(before);
   const link = { href: toInterrupt(answer.id), text: "Show" };
   try {
     const { me } = store.get();
     const isMine = before?.claimed_by != null && before.claimed_by === ownName();
-    await api.resume(answer.id, answer.value, isMine && !me?.authentication ? ownName() : null, leaving);
+    await api.resume(answer.id, answer.value, isMine && !me?.authentication ? ownName() : null);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.status === 422 && error.errors.length > 0) {
@@ -148,5 +148,13 @@ export async function flush(leaving = false): Promise<void> {
 export function sendBeforeLeaving(): void {
   const leave = (): void => void flush(true);
   addEventListener("pagehide", leave);
+  // More than browsers take with them: the person is asked to wait, and what there is goes out meanwhile.
+  addEventListener("beforeunload", (event) => {
+    const rest = [...waiting.values()].flatMap((group) => (group.sending === null ? group.answers : group.queue));
+    if (!wouldBeLost(rest.map((answer) => answer.value))) return;
+    event.preventDefault();
+    leave();
+    notify("An answer is too large for the browser to send once the page is gone. It is being sent now.");
+  });
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && leave());
 }

@@ -1,6 +1,7 @@
 // The lists of the inbox: what is loaded, and where each record belongs.
 
 import { api, Problem, type Page, type Query } from "../api";
+import { write } from "../json";
 import type { Box } from "../router";
 import * as store from "../store";
 import type { Filters, Loaded, State } from "../store";
@@ -88,7 +89,7 @@ function queryOf(filters: Filters): Query {
 }
 
 function says(record: Interrupt, words: string): boolean {
-  return JSON.stringify([record.payload, record.message, record.agent]).toLowerCase().includes(words.toLowerCase());
+  return write([record.payload, record.message, record.agent]).toLowerCase().includes(words.toLowerCase());
 }
 
 function matches(record: Interrupt, filters: Filters): boolean {

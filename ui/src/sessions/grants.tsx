@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { clock } from "../format";
+import { listed } from "../inbox/lists";
 import { failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
 import type { Grant } from "../types";
@@ -25,6 +26,7 @@ export function Grants({ id }: { id: string }) {
               <strong>{grant.decision === "approve" ? "approved" : "rejected"}</strong> without asking.
             </p>
             <p class="muted">{grant.created_by !== null && <><Plain text={grant.created_by} />, </>}{clock(grant.created_at)}{grant.reason !== null && <> · “<Plain text={grant.reason} />”</>}</p>
+            {(grant.approvers ?? []).length > 0 && <p class="muted">Only for <Plain text={listed(grant.approvers ?? [])} /> to decide: a call that others have to approve still asks.</p>}
           </div>
           <button type="button" onClick={() => revoke(grant)}>Revoke</button>
         </li>

@@ -3,7 +3,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { api, Problem } from "../api";
 import { useNow } from "../clock";
-import { counted, shortAge, shortId } from "../format";
+import { clock, counted, shortAge, shortId } from "../format";
 import { useKeys } from "../keys";
 import { onSession } from "../live";
 import { go, toSession, type SessionTab } from "../router";
@@ -21,7 +21,7 @@ async function load(next: string | null = null): Promise<void> {
   if (store.get().sessionList.loading) return;
   store.set((state) => ({ sessionList: { ...state.sessionList, loading: true, failed: null } }));
   try {
-    const page = next === null ? await api.sessions({ limit: PAGE }) : await api.nextSessions(next);
+    const page = next === null ? await api.sessions({ order: "newest", limit: PAGE }) : await api.nextSessions(next);
     store.set((state) => {
       const before = new Set(state.sessionList.ids);
       const ids = page.items.map((one) => one.session_id);
@@ -71,11 +71,11 @@ export function Sessions({ id, tab }: { id: string | null; tab: SessionTab }) {
       else if (!store.get().sessions.has(session)) void look(session);
     });
   }, []);
-  // The server lists the oldest first; people look for the newest.
-  const ids = useMemo(
-    () => [...list.ids].filter((one) => sessions.has(one)).sort((one, other) => (sessions.get(other)?.updated_at ?? "").localeCompare(sessions.get(one)?.updated_at ?? "")),
-    [list.ids, sessions],
-  );
+  // In the order of the server's pages: a row that moved at each change would move away from under a finger.
+  const ids = useMemo(() => {
+    const made = (id: string): string => `${sessions.get(id)?.created_at} ${id}`;
+    return list.ids.filter((one) => sessions.has(one)).sort((one, other) => (made(one) < made(other) ? 1 : -1));
+  }, [list.ids, sessions]);
   const move = (by: number): void => {
     const at = id === null ? -1 : ids.indexOf(id);
     const next = ids[at < 0 ? 0 : Math.min(ids.length - 1, Math.max(0, at + by))];
@@ -97,7 +97,7 @@ export function Sessions({ id, tab }: { id: string | null; tab: SessionTab }) {
             return (
               <div class={`row ${one === id ? "current" : ""}`}>
                 <a class="open" href={toSession(one)} aria-current={one === id ? "true" : undefined}>
-                  <span class="line"><span class="name">{shortId(one)}</span><time dateTime={session.updated_at}>{shortAge(session.updated_at, now)}</time></span>
+                  <span class="line"><span class="name">{shortId(one)}</span><time dateTime={session.created_at} title={`Begun ${clock(session.created_at)}, changed ${clock(session.updated_at)}`}>{shortAge(session.created_at, now)}</time></span>
                   <span class="facts"><span class={`status ${session.status}`}>{session.status}</span><span>{counted(session.total_messages, "message")}</span><span><Plain text={session.agent} /></span></span>
                 </a>
               </div>

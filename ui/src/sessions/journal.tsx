@@ -1,6 +1,6 @@
 // The journal of the newest turn, as a timeline.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { clock } from "../format";
 import { isObject, write, type Json } from "../json";
@@ -12,25 +12,36 @@ export function Journal({ session }: { session: Session }) {
   const [entries, setEntries] = useState<JournalEntry[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
-  useEffect(() => {
-    let here = true;
+  // A later look makes an earlier one moot, and the pages that were to follow it.
+  const looks = useRef(0);
+  const look = (): void => {
+    const mine = ++looks.current;
     api.journal(session.session_id).then(
       (page) => {
-        if (!here) return;
+        if (mine !== looks.current) return;
         setEntries(page.items);
         setNext(page.next);
+        setProblem(null);
       },
-      (error: unknown) => here && setProblem(error instanceof Problem ? error.message : String(error)),
+      (error: unknown) => mine === looks.current && setProblem(error instanceof Problem ? error.message : String(error)),
     );
-    return () => {
-      here = false;
-    };
+  };
+  useEffect(() => {
+    look();
+    return () => void looks.current++;
   }, [session.session_id, session.status, session.updated_at]);
-  const more = (path: string): void =>
-    void api.nextJournal(path).then((page) => {
-      setEntries((before) => [...(before ?? []), ...page.items]);
-      setNext(page.next);
-    }).catch(failed);
+  const more = (path: string): void => {
+    const mine = looks.current;
+    api.nextJournal(path).then(
+      (page) => {
+        if (mine !== looks.current) return;
+        setEntries((before) => [...(before ?? []), ...page.items]);
+        setNext(page.next);
+      },
+      // The next turn has begun, and has a journal of its own.
+      (error: unknown) => (error instanceof Problem && error.status === 422 ? look() : failed(error)),
+    );
+  };
   if (problem !== null) return <p class="note bad">{problem}</p>;
   if (entries === null) return <p class="muted">Loading…</p>;
   if (entries.length === 0) return <p class="empty">There is no turn yet, or its journal was removed.</p>;

@@ -3,11 +3,12 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { shortId } from "../format";
+import { setFilters } from "../inbox/lists";
 import { onSession } from "../live";
 import { toSession, write, type SessionTab } from "../router";
 import { failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
-import { has, JOURNAL } from "../store";
+import { has, JOURNAL, noFilters } from "../store";
 import type { Session } from "../types";
 import { Chat } from "./chat";
 import { Grants } from "./grants";
@@ -46,7 +47,7 @@ export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
     <article class="session">
       {back}
       <header class="head">
-        <p class="facts"><span class={`status ${session.status}`} role="status">{session.status}</span><span><Plain text={session.agent} /></span><span class="id">{session.session_id}</span></p>
+        <p class="facts"><span class={`status ${session.status}`} role="status">{session.status}</span><span><Plain text={session.agent} /></span><span class="id">{session.session_id}</span><a href={write({ page: "inbox", box: "needs", id: null })} onClick={() => setFilters({ ...noFilters, session: id })}>Requests of this session</a></p>
         <div class="bar">
           <h1>Session {shortId(id)}</h1>
           <div class="buttons small">

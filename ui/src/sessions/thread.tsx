@@ -41,7 +41,7 @@ function Call({ call }: { call: ToolCall }) {
   return (
     <details class="call">
       <summary><code><Plain text={call.function.name} /></code> was called</summary>
-      {isObject(args) ? <Members value={args} /> : <p class="result"><Text text={String(args)} /></p>}
+      {isObject(args) ? <Members value={args} /> : <p class="result"><Text text={call.function.arguments} /></p>}
     </details>
   );
 }
