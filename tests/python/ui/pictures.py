@@ -57,6 +57,8 @@ class Camera:
             viewport={"width": 390, "height": 780} if phone else {"width": 1180, "height": 720},
             device_scale_factor=1.5,
             color_scheme="dark" if phone else "light",
+            is_mobile=phone,
+            has_touch=phone,
             reduced_motion="reduce",
         )
         self.name, self.url = name, url
