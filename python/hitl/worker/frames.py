@@ -28,6 +28,8 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
 }
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# ``json.loads`` looks for the encoding of bytes first, which takes half as long again.
+_decode = json.JSONDecoder().decode
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -47,7 +49,7 @@ def encode_body(frame: Frame) -> bytes:
 def check_frame(body: bytes | bytearray | memoryview) -> Frame:
     """The frame in ``body``; WorkerProtocolError when it is none that a server sends."""
     try:
-        frame = json.loads(bytes(body))
+        frame = _decode(str(body, "utf-8"))
     except (ValueError, RecursionError) as error:
         raise WorkerProtocolError(f"a frame is no JSON: {error}") from error
     if not isinstance(frame, dict):
