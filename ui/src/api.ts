@@ -131,7 +131,6 @@ export const api = {
   nextSessions: (path: string) => page<SessionSummary>(path),
   session: (session: string) => get<Session>(`/sessions/${id(session)}`),
   createSession: async () => (await request("POST", "/sessions", {})).value as unknown as Session,
-  deleteSession: (session: string) => request("DELETE", `/sessions/${id(session)}`),
   messages: (session: string) => get<Message[]>(`/sessions/${id(session)}/messages`),
   send: (session: string, content: string) => request("POST", `/sessions/${id(session)}/messages`, { role: "user", content }),
   cancel: (session: string) => request("POST", `/sessions/${id(session)}/cancel`),

@@ -24,10 +24,6 @@ def hold_back(inbox: Inbox) -> list[Route]:
     return held
 
 
-NO_TIMER = "const timer = setTimeout; window.setTimeout = (work, after) => after >= 1000 ? 0 : timer(work, after)"
-"""Nothing is sent by itself, however long it waits."""
-
-
 def test_what_is_being_sent_cannot_be_taken_back(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
@@ -41,7 +37,8 @@ def test_what_is_being_sent_cannot_be_taken_back(inbox: Inbox) -> None:
     expect(inbox.page.locator("[aria-live=polite]")).not_to_contain_text("Taken back")
     for route in held:
         route.continue_()
-    assert inbox.settled(session_id) == "refunded 500 cents of order 7: late"
+    expect(inbox.undo).to_have_count(0)
+    assert inbox.said(session_id) == "refunded 500 cents of order 7: late"
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 
 
@@ -66,8 +63,7 @@ def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(ope
     expect(inbox.rows).to_have_count(2)
 
 
-def test_a_page_in_the_background_sends_what_it_holds(open_inbox: Open, size: str) -> None:
-    inbox = open_inbox(size, script=NO_TIMER)
+def test_a_page_in_the_background_sends_what_it_holds(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
     inbox.click("Approve", inbox.answer)
@@ -75,7 +71,8 @@ def test_a_page_in_the_background_sends_what_it_holds(open_inbox: Open, size: st
         """() => { Object.defineProperty(document, "visibilityState", { value: "hidden" });
             document.dispatchEvent(new Event("visibilitychange")); }"""
     )
-    assert inbox.settled(session_id).startswith("refunded")
+    expect(inbox.undo).to_have_count(0)
+    assert inbox.said(session_id).startswith("refunded")
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 
 
@@ -92,7 +89,7 @@ def test_and_so_does_one_that_is_closed(open_inbox: Open) -> None:
 
 
 def test_who_closes_a_page_with_more_than_it_can_take_along_is_asked_to_wait(open_inbox: Open) -> None:
-    inbox = open_inbox(expected=("dialog: beforeunload",), script=NO_TIMER)
+    inbox = open_inbox(expected=("dialog: beforeunload",))
     _, [asked] = inbox.asked(call("ask_anything", payload={"type": "essay"}, message="Write"))
     inbox.show("Write")
     text = "long " * 20_000
