@@ -104,6 +104,9 @@ impl Engine {
                     outcome => writing.written.batch.push(outcome),
                 }
             }
+            if writing.written.asked > 0 {
+                writing.written.owed.show(writing.tx, &engine.bells, writing.session.id, turn)?;
+            }
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             faults::at(Point::EngineAppendWritten);
             Ok(writing.written)

@@ -1,34 +1,61 @@
-//! Who waits for a session to change. A bell exists only while somebody listens.
+//! Who waits for a session to change. A bell exists only while somebody listens; whoever rings may show what the session
+//! has become, so that nobody has to look it up.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::domain::SessionId;
+use super::view::SessionView;
+use crate::domain::{SessionId, TurnId};
+
+/// What a session was right after a commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The turn that the commit was about.
+    pub turn: TurnId,
+    /// The number of the newest event that it wrote.
+    pub event: u64,
+    /// The session.
+    pub view: SessionView,
+}
+
+impl Shown {
+    /// Whether this is later than `view`, which was read when `event` was the newest in the store. Rings of several
+    /// commits come in any order.
+    pub fn is_after(&self, view: &SessionView, event: u64) -> bool {
+        // Events go when their session does, and their numbers come back: of another turn it is no news.
+        self.event > event && view.session.turn() == Some(self.turn)
+    }
+}
 
 /// Bells by session.
 #[derive(Debug, Default)]
 pub struct Bells {
-    bells: Mutex<HashMap<SessionId, watch::Sender<()>>>,
+    bells: Mutex<HashMap<SessionId, watch::Sender<Option<Arc<Shown>>>>>,
 }
 
 impl Bells {
     /// Listens from now on: every [`Bells::ring`] after this call is heard, also one before the first await.
     pub fn listen(&self, session: SessionId) -> Listener<'_> {
         let mut bells = self.lock();
-        let receiver = bells.entry(session).or_insert_with(|| watch::channel(()).0).subscribe();
+        let receiver = bells.entry(session).or_insert_with(|| watch::channel(None).0).subscribe();
         Listener { bells: self, session, receiver }
     }
 
     /// The session changed, and the change is on disk.
-    pub fn ring(&self, session: SessionId) {
+    pub fn ring(&self, session: SessionId, shown: Option<Arc<Shown>>) {
         if let Some(bell) = self.lock().get(&session) {
-            bell.send_replace(());
+            bell.send_replace(shown);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<()>>> {
+    /// Whether anybody listens at this moment.
+    pub fn has_listener(&self, session: SessionId) -> bool {
+        self.lock().contains_key(&session)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<Option<Arc<Shown>>>>> {
         // A panic elsewhere cannot leave a map half changed.
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,16 +66,17 @@ impl Bells {
 pub struct Listener<'a> {
     bells: &'a Bells,
     session: SessionId,
-    receiver: watch::Receiver<()>,
+    receiver: watch::Receiver<Option<Arc<Shown>>>,
 }
 
 impl Listener<'_> {
-    /// Waits for a ring since the last one heard.
-    pub async fn heard(&mut self) {
+    /// Waits for a ring since the last one heard, and returns what the newest has shown.
+    pub async fn heard(&mut self) -> Option<Arc<Shown>> {
         // The sender lives as long as a listener does, so that this cannot fail.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
+        self.receiver.borrow_and_update().clone()
     }
 }
 

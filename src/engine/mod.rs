@@ -222,7 +222,8 @@ impl Engine {
     /// Does what is owed after a commit.
     fn settle(&self, owed: Owed) {
         for session in owed.woken {
-            self.bells.ring(session);
+            let shown = owed.shown.clone().filter(|shown| shown.view.session.id == session);
+            self.bells.ring(session, shown);
         }
         if owed.last_event > 0 {
             self.feed.ring(owed.last_event);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::bells::{Bells, Shown};
 use super::clock;
+use super::sessions::view;
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
 use crate::domain::event::{Event, EventName};
@@ -40,6 +42,8 @@ pub struct Owed {
     pub last_event: u64,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
+    /// What the session has become, for its pollers.
+    pub shown: Option<Arc<Shown>>,
     /// Whether there are new notices in the outbox.
     pub has_notices: bool,
     /// Who does it, for the audit; `None` for what happens by itself.
@@ -50,7 +54,8 @@ pub struct Owed {
 impl Owed {
     /// Nothing yet, of what `actor` does.
     pub fn new(telling: &Arc<Telling>, actor: Option<Actor>) -> Self {
-        Self { last_event: 0, woken: Vec::new(), has_notices: false, actor, telling: Arc::clone(telling) }
+        let telling = Arc::clone(telling);
+        Self { last_event: 0, woken: Vec::new(), shown: None, has_notices: false, actor, telling }
     }
 
     /// Lets the domain decide over `event`, writes the session, and settles what the domain says is owed inside the
@@ -83,6 +88,15 @@ impl Owed {
             }
         }
         Ok(next)
+    }
+
+    /// Reads what the turn's session has become, after the last change of the transaction, if anybody waits for that.
+    pub fn show(&mut self, tx: &dyn Transaction, bells: &Bells, session: SessionId, turn: TurnId) -> Result<(), Error> {
+        if bells.has_listener(session) {
+            let view = view(tx, session)?;
+            self.shown = Some(Arc::new(Shown { turn, event: self.last_event, view }));
+        }
+        Ok(())
     }
 
     /// Writes what has become of an interrupt of the session: for listeners and webhooks, and into the audit.

@@ -93,7 +93,7 @@ impl Engine {
     /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
     pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
         let mut listener = self.bells.listen(id);
-        let mut view = self.session(id).await?;
+        let (mut view, mut event) = self.session_at(id).await?;
         let deadline = async {
             match timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
@@ -102,17 +102,26 @@ impl Engine {
         };
         tokio::pin!(deadline);
         while view.session.status() == Status::Running {
-            tokio::select! {
-                () = listener.heard() => {}
+            let shown = tokio::select! {
+                shown = listener.heard() => shown,
                 () = &mut deadline => return Ok(view),
                 () = self.stopping.cancelled() => return Ok(view),
+            };
+            if let Some(shown) = shown.filter(|shown| shown.is_after(&view, event)) {
+                (view, event) = (shown.view.clone(), shown.event);
+                continue;
             }
-            view = self.session(id).await.map_err(|error| match error {
+            (view, event) = self.session_at(id).await.map_err(|error| match error {
                 Error::SessionNotFound => Error::SessionDeleted,
                 other => other,
             })?;
         }
         Ok(view)
+    }
+
+    /// One session, and the number of the newest event when it was read.
+    async fn session_at(&self, id: SessionId) -> Result<(SessionView, u64), Error> {
+        self.store.query(move |reader| Ok((view(reader, id)?, reader.last_event()?))).await
     }
 
     /// What a session remembers.

@@ -48,7 +48,7 @@ impl Engine {
             })
             .await?;
         for session in swept {
-            self.bells.ring(session);
+            self.bells.ring(session, None);
             self.feed.close(session);
         }
         self.compact_journals().await

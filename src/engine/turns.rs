@@ -72,7 +72,8 @@ impl Engine {
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 tx.set_messages(session_id, &state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                let owed = end(tx, &session, turn, event, owed, now)?;
+                let mut owed = end(tx, &session, turn, event, owed, now)?;
+                owed.show(tx, &engine.bells, session_id, turn)?;
                 Ok((owed, engine.outcome(tx, session_id, turn)?))
             })
             .await?;

@@ -29,6 +29,7 @@ mod losses;
 mod outages;
 mod outbox;
 mod parking;
+mod polls;
 mod races;
 mod receiver;
 mod restarts;

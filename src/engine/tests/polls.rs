@@ -1,0 +1,126 @@
+//! A poll that waits is told what the session has become by the commit itself: nobody reads it once more.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::support::{World, runtime, settings};
+use crate::domain::session::Status;
+use crate::domain::{Error, SessionId, TurnId};
+use crate::engine::bells::Shown;
+use crate::engine::clock;
+use crate::engine::view::SessionView;
+use crate::store::contract::fixture::Fixture;
+use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
+
+/// A store that can be written only, once it is told so.
+struct Unreadable {
+    store: Arc<dyn Store>,
+    refuses: AtomicBool,
+}
+
+impl Store for Unreadable {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.write(job)
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        if self.refuses.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Error::StoreUnavailable("nobody reads".to_owned()))));
+        }
+        self.store.read(job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+/// The memory store does at once what it is asked, so that a future that was polled once waits for something else.
+async fn world() -> (World, Arc<Unreadable>) {
+    let fixture = Fixture::memory();
+    let store = Arc::new(Unreadable { store: fixture.store.clone(), refuses: AtomicBool::new(false) });
+    (World::over(fixture, store.clone(), settings(), runtime()).await, store)
+}
+
+async fn waits(poll: &mut (impl Future<Output = Result<SessionView, Error>> + Unpin)) -> bool {
+    timeout(Duration::ZERO, poll).await.is_err()
+}
+
+/// What a commit at event `event` would show: the session as it was before `turn`.
+async fn shown(world: &World, session: SessionId, turn: TurnId, event: u64) -> Option<Arc<Shown>> {
+    Some(Arc::new(Shown { turn, event, view: world.engine.session(session).await.unwrap() }))
+}
+
+#[tokio::test]
+async fn the_end_of_a_turn_is_not_read_again_by_who_waits_for_it() {
+    let (world, store) = world().await;
+    let order = world.begin().await;
+    let mut poll = pin!(world.engine.wait(order.session, None));
+    assert!(waits(&mut poll).await);
+    store.refuses.store(true, Ordering::Relaxed);
+    world.end(&order).await.unwrap();
+    let polled = poll.await.unwrap();
+    store.refuses.store(false, Ordering::Relaxed);
+    assert_eq!(polled.session.status(), Status::Idle);
+    assert_eq!(polled, world.engine.session(order.session).await.unwrap());
+}
+
+#[tokio::test]
+async fn nor_are_the_questions_of_a_turn() {
+    let (world, store) = world().await;
+    let order = world.begin().await;
+    let mut poll = pin!(world.engine.wait(order.session, None));
+    assert!(waits(&mut poll).await);
+    store.refuses.store(true, Ordering::Relaxed);
+    let asked = world.ask(&order, 2).await;
+    let polled = poll.await.unwrap();
+    store.refuses.store(false, Ordering::Relaxed);
+    let interrupts: Vec<_> = polled.interrupts.iter().map(|interrupt| interrupt.interrupt_id).collect();
+    assert_eq!(interrupts, asked);
+    assert_eq!(polled, world.engine.session(order.session).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_ring_that_comes_late_says_nothing_about_the_next_turn() {
+    let (world, _) = world().await;
+    let before = world.begin().await;
+    world.end(&before).await.unwrap();
+    let late = shown(&world, before.session, before.turn, u64::MAX).await;
+    world.send(before.session).await.unwrap();
+    let order = world.order().await;
+    let mut poll = pin!(world.engine.wait(order.session, None));
+    assert!(waits(&mut poll).await);
+    world.engine.bells.ring(order.session, late);
+    assert!(waits(&mut poll).await);
+    world.end(&order).await.unwrap();
+    assert_eq!(poll.await.unwrap().session.status(), Status::Idle);
+}
+
+#[tokio::test]
+async fn a_ring_that_comes_late_does_not_ask_again_what_was_answered() {
+    let (world, _) = world().await;
+    let (order, asked) = world.asking(1).await;
+    let late = shown(&world, order.session, order.turn, 1).await;
+    world.answer(order.session, asked[0], serde_json::json!(1)).await.unwrap();
+    let mut poll = pin!(world.engine.wait(order.session, None));
+    assert!(waits(&mut poll).await);
+    world.engine.bells.ring(order.session, late);
+    assert!(waits(&mut poll).await);
+    world.end(&order).await.unwrap();
+    assert_eq!(poll.await.unwrap().session.status(), Status::Idle);
+}
+
+#[tokio::test]
+async fn only_a_later_commit_about_the_turn_that_runs_is_news() {
+    let (world, _) = world().await;
+    let order = world.begin().await;
+    let view = world.engine.session(order.session).await.unwrap();
+    let of = |turn, event| Shown { turn, event, view: view.clone() };
+    assert!(of(order.turn, 6).is_after(&view, 5));
+    assert!(!of(order.turn, 5).is_after(&view, 5), "read together with it");
+    assert!(!of(clock::turn_id(), 6).is_after(&view, 5), "of another turn");
+}
