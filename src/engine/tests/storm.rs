@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::support::{PATIENCE, Told, World, ahead, message, question, runtime, settings, waiting};
@@ -200,10 +201,22 @@ async fn person(
 
 async fn workers(world: Arc<World>, plans: Arc<HashMap<SessionId, Vec<Act>>>, dice: Arc<Dice>) {
     let mut at_work = JoinSet::new();
+    let mut dropped: HashMap<TurnId, oneshot::Receiver<()>> = HashMap::new();
     loop {
         let order = world.order().await;
         let plan = plans[&order.session].clone();
-        at_work.spawn(work(Arc::clone(&world), order, plan, Arc::clone(&dice)));
+        let (world, dice) = (Arc::clone(&world), Arc::clone(&dice));
+        let (ends, end) = oneshot::channel();
+        let before = dropped.insert(order.turn, end);
+        at_work.spawn(async move {
+            // A turn begins when the worker before has dropped it; two at a time would hear what the other is told.
+            if let Some(before) = before {
+                // One that panics is unwrapped below.
+                drop(before.await);
+            }
+            work(world, order, plan, dice).await;
+            drop(ends.send(()));
+        });
         while let Some(ended) = at_work.try_join_next() {
             ended.unwrap();
         }
