@@ -6,8 +6,6 @@
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
 ARGS ?=
-# Half as many tests again as there are cores: most of a test's time it waits for another process.
-AT_ONCE ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
@@ -46,7 +44,7 @@ test-rust: setup ## The tests of the core, with real Python workers
 	cargo test --locked --no-default-features $(FAULTS) --doc
 
 test-python: setup browser ## The tests of the package: agents, workers, HTTP, command line, web inbox
-	$(IN_VENV) pytest -n $(AT_ONCE) --dist worksteal $(ARGS)
+	$(IN_VENV) pytest -n auto --dist worksteal $(ARGS)
 
 test-full: setup ## The tests of faults at full size: hours
 	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
