@@ -206,16 +206,16 @@ async fn workers(world: Arc<World>, plans: Arc<HashMap<SessionId, Vec<Act>>>, di
         let order = world.order().await;
         let plan = plans[&order.session].clone();
         let (world, dice) = (Arc::clone(&world), Arc::clone(&dice));
-        let (ends, end) = oneshot::channel();
+        let (at_it, end) = oneshot::channel::<()>();
         let before = dropped.insert(order.turn, end);
         at_work.spawn(async move {
+            // Gone with this task, however that ends.
+            let _at_it = at_it;
             // A turn begins when the worker before has dropped it; two at a time would hear what the other is told.
             if let Some(before) = before {
-                // One that panics is unwrapped below.
-                drop(before.await);
+                before.await.unwrap_err();
             }
             work(world, order, plan, dice).await;
-            drop(ends.send(()));
         });
         while let Some(ended) = at_work.try_join_next() {
             ended.unwrap();
