@@ -12,6 +12,7 @@ use crate::domain::session::Status;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::bells::Shown;
 use crate::engine::clock;
+use crate::engine::dispatch::TurnOrder;
 use crate::engine::view::SessionView;
 use crate::store::contract::fixture::Fixture;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
@@ -55,6 +56,16 @@ async fn shown(world: &World, session: SessionId, turn: TurnId, event: u64) -> O
     Some(Arc::new(Shown { turn, event, view: world.engine.session(session).await.unwrap() }))
 }
 
+/// Who waits for the turn hears `late`, takes it for no news, and goes on waiting for its end.
+async fn waits_on_after(world: &World, order: &TurnOrder, late: Option<Arc<Shown>>) {
+    let mut poll = pin!(world.engine.wait(order.session, None));
+    assert!(waits(&mut poll).await);
+    world.engine.bells.ring(order.session, late);
+    assert!(waits(&mut poll).await);
+    world.end(order).await.unwrap();
+    assert_eq!(poll.await.unwrap().session.status(), Status::Idle);
+}
+
 #[tokio::test]
 async fn the_end_of_a_turn_is_not_read_again_by_who_waits_for_it() {
     let (world, store) = world().await;
@@ -92,12 +103,7 @@ async fn a_ring_that_comes_late_says_nothing_about_the_next_turn() {
     let late = shown(&world, before.session, before.turn, u64::MAX).await;
     world.send(before.session).await.unwrap();
     let order = world.order().await;
-    let mut poll = pin!(world.engine.wait(order.session, None));
-    assert!(waits(&mut poll).await);
-    world.engine.bells.ring(order.session, late);
-    assert!(waits(&mut poll).await);
-    world.end(&order).await.unwrap();
-    assert_eq!(poll.await.unwrap().session.status(), Status::Idle);
+    waits_on_after(&world, &order, late).await;
 }
 
 #[tokio::test]
@@ -106,12 +112,7 @@ async fn a_ring_that_comes_late_does_not_ask_again_what_was_answered() {
     let (order, asked) = world.asking(1).await;
     let late = shown(&world, order.session, order.turn, 1).await;
     world.answer(order.session, asked[0], serde_json::json!(1)).await.unwrap();
-    let mut poll = pin!(world.engine.wait(order.session, None));
-    assert!(waits(&mut poll).await);
-    world.engine.bells.ring(order.session, late);
-    assert!(waits(&mut poll).await);
-    world.end(&order).await.unwrap();
-    assert_eq!(poll.await.unwrap().session.status(), Status::Idle);
+    waits_on_after(&world, &order, late).await;
 }
 
 #[tokio::test]
