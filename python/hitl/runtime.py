@@ -145,10 +145,12 @@ class Turn:
         self.is_over = True
         self.order.agent_returned()
 
-    def adopt(self, task: asyncio.Task[Any], place: Place) -> None:
-        """Know a task of the turn until it has ended."""
+    def adopt(
+        self, task: asyncio.Task[Any], place: Place, done: Callable[[asyncio.Task[Any]], object] | None = None
+    ) -> None:
+        """Know a task of the turn until it has ended. ``done`` is called then, and has to call ``_left``."""
         self.tasks[task] = place
-        task.add_done_callback(self._left, context=OUTSIDE.copy())
+        task.add_done_callback(done or self._left, context=OUTSIDE.copy())
 
     def _left(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
@@ -314,10 +316,10 @@ class Turn:
         task = asyncio.Task(contained(body, scope.end), loop=self.loop, context=context, name=f"hitl step {scope.path}")
         scope.task = task
         self.bodies[scope.path] = scope
-        self.adopt(task, place)
-        task.add_done_callback(partial(self._body_done, scope, step), context=OUTSIDE.copy())
+        self.adopt(task, place, partial(self._body_done, scope, step))
 
     def _body_done(self, scope: StepScope, step: StepIdentity, task: asyncio.Task[Any]) -> None:
+        self._left(task)
         scope.end()  # where it was cancelled before it began
         scope.done = True
         if self.bodies.get(scope.path) is scope:

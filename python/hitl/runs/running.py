@@ -108,7 +108,7 @@ async def _go(
     try:
         status, response, messages, error, code, after = await done
         if task.turn is not None:
-            await task.turn.gone()
+            await task.turn.see_out()
     except (asyncio.CancelledError, AlreadyResumed):
         runs.stop(task.token)
         await _cancel(task)
@@ -139,10 +139,9 @@ async def _cancel(task: Task) -> None:
     if task.turn is not None:
         if task.turn.stopped_as is None:
             task.turn.cancel()
-        gone = asyncio.ensure_future(task.turn.gone())
-        while not gone.done():
+        while not task.turn.gone.is_set():
             try:
-                await asyncio.shield(gone)
+                await task.turn.see_out()
             except asyncio.CancelledError:  # cancelled twice: its cleanup has a limit of its own
                 continue
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +60,7 @@ class Task:
             return
         elif name not in ("cancel", "park"):
             turn.receive(frame)
-        elif not turn.task.done():
+        elif not turn.gone.is_set():
             turn.cancel() if name == "cancel" else turn.park()
 
 
@@ -94,10 +93,9 @@ class RunTurn(RunningTurn):
         """The caller gets the error itself, and prints it if it wants to."""
         self._of.error = error
 
-    async def gone(self) -> None:
+    async def see_out(self) -> None:
         """Wait until nothing of the turn runs any more; its tasks have a few seconds to clean up."""
-        if not self.task.done():
-            await asyncio.wait([self.task])
+        await self.gone.wait()
         failure = self.turn.failure
         if failure.done():  # whatever the agent then made of being cancelled
             self._of.error = failure.result()

@@ -26,7 +26,7 @@ class ChannelPort:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._last_call = 0
-        self._end: tuple[int, asyncio.Future[None]] | None = None
+        self._end: tuple[int, Callable[[HitlError | None], None]] | None = None
         self._silent = False
 
     # -- TurnPort -------------------------------------------------------------------------------------------------
@@ -71,17 +71,15 @@ class ChannelPort:
 
     # -- what the worker uses -------------------------------------------------------------------------------------
 
-    def end(self, result: dict[str, Any]) -> asyncio.Future[None]:
-        """Send the turn's outcome; done when it is committed, or the refusal as an exception."""
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._end = (self._call({"frame": "end", "result": result}), done)
-        return done
+    def end(self, result: dict[str, Any], settled: Callable[[HitlError | None], None]) -> None:
+        """Send the turn's outcome; ``settled`` is told once that it is committed, or the refusal."""
+        self._end = (self._call({"frame": "end", "result": result}), settled)
 
     def silence(self) -> None:
         """The turn is not ours any more: send nothing, and wait for nothing that was sent."""
         self._silent = True
-        if self._end is not None and not self._end[1].done():
-            self._end[1].set_result(None)
+        if self._end is not None:
+            self._ends(self._end[0], None)
 
     def receive(self, frame: Frame, order: Order) -> None:
         """A frame of the server about this turn."""
@@ -91,13 +89,13 @@ class ChannelPort:
         receiver(self, frame, order)
 
     def _acknowledged(self, frame: Frame, order: Order) -> None:
-        if self._ends(frame, None):
+        if self._ends(frame["call"], None):
             return
         order.acknowledged(frame["call"], frame["index"], frame["at"], frame.get("interrupt_id"))
 
     def _refused(self, frame: Frame, order: Order) -> None:
         error = error_for_refusal(frame["code"], frame["message"])
-        if not self._ends(frame, error):
+        if not self._ends(frame["call"], error):
             order.refused(frame["call"], error)
 
     def _answered(self, frame: Frame, order: Order) -> None:
@@ -106,15 +104,12 @@ class ChannelPort:
     def _expired(self, frame: Frame, order: Order) -> None:
         order.answered(frame["interrupt_id"], frame["index"], frame["at"], {"expired": True})
 
-    def _ends(self, frame: Frame, error: HitlError | None) -> bool:
-        if self._end is None or self._end[0] != frame["call"]:
+    def _ends(self, call: int, error: HitlError | None) -> bool:
+        if self._end is None or self._end[0] != call:
             return False
-        done = self._end[1]
-        if not done.done():
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(error)
+        settled = self._end[1]
+        self._end = None
+        settled(error)
         return True
 
     def _call(self, frame: Frame) -> int:

@@ -72,8 +72,8 @@ class Worker:
         running = list(self._turns.values())
         for turn in running:
             turn.cancel()
-        if running:
-            await asyncio.wait([turn.task for turn in running])
+        for turn in running:
+            await turn.gone.wait()
         self._finish()
 
     def _received(self, frame: Frame) -> None:
@@ -102,7 +102,7 @@ class Worker:
         assert self._channel is not None
         self._served_one = True
         try:
-            turn = RunningTurn(self._agent, self._channel, frame, self._code)
+            turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
         except UnreadableJournal as error:
             self._channel.send(
                 {"frame": "end", "turn": frame["turn"], "call": 1, "result": {"error": describe_error(error)}}
@@ -110,14 +110,12 @@ class Worker:
             asyncio.get_running_loop().call_soon(self._finish_if_over)
             return
         self._turns[frame["turn"]] = turn
-        turn.task.add_done_callback(lambda task: self._ended(frame["turn"], task))
 
-    def _ended(self, turn_id: str, task: asyncio.Task[None]) -> None:
-        turn = self._turns.pop(turn_id)
+    def _gone(self, turn: RunningTurn) -> None:
+        turn_id = turn.turn.turn_id
+        del self._turns[turn_id]
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            traceback.print_exception(error)
         self._finish_if_over()
 
     def _say_dropped(self, turn_id: str, how: str, left: int) -> None:
@@ -137,7 +135,7 @@ class Worker:
 class RunningTurn:
     """One turn, from its frame to the acknowledgement of its end.
 
-    ``port`` where it is not a ``ChannelPort`` that its records go to.
+    ``port`` where it is not a ``ChannelPort`` that its records go to. ``on_gone`` is called when the turn is ``gone``.
     """
 
     def __init__(
@@ -149,9 +147,18 @@ class RunningTurn:
         *,
         context: Any = None,
         port: ChannelPort | None = None,
+        on_gone: Callable[[RunningTurn], None] | None = None,
     ) -> None:
         self._agent = agent
         self._frame = frame
+        self._on_gone = on_gone
+        self.gone = asyncio.Event()
+        """Nothing of the turn is left to do here: its end is committed, or was not ours to say."""
+        self._is_leaving = False
+        self._has_failed = False
+        self._patience: asyncio.TimerHandle | None = None
+        """Ends the time that the agent of a turn that was taken from us has for its cleanup."""
+        self._stopping: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
         """What the agent raised."""
         self.stopped_as: str | None = None
@@ -169,12 +176,8 @@ class RunningTurn:
             code=code,
         )
         self._agent_task = self.turn.start(self._outcome)
-        loop = asyncio.get_running_loop()
-        self._over: asyncio.Future[None] = loop.create_future()
-        """The agent has returned, the turn cannot go on, or it was taken from us."""
         self._agent_task.add_done_callback(self._is_over, context=OUTSIDE.copy())
         self.turn.failure.add_done_callback(self._is_over, context=OUTSIDE.copy())
-        self.task = loop.create_task(self._run(), context=OUTSIDE.copy())
         self.turn.order.settle()
 
     @property
@@ -199,29 +202,64 @@ class RunningTurn:
 
     def _stop(self, how: str) -> None:
         self.stopped_as = how
-        self._is_over()
+        if not self._is_leaving:
+            self._patience = self.turn.loop.call_later(_CLEANUP_SECONDS, self._leave, context=OUTSIDE.copy())
         self.port.silence()
 
-    def _is_over(self, _: object = None) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
+    def _is_over(self, _: object) -> None:
+        """The agent has returned, or the turn cannot go on."""
+        if self.stopped_as is None or self._agent_task.done():
+            self._leave()
 
-    async def _run(self) -> None:
-        await self._over
-        if self.stopped_as is not None and not self._agent_task.done():
-            await asyncio.wait([self._agent_task], timeout=_CLEANUP_SECONDS)
+    def _leave(self) -> None:
+        """Take what the turn came to, and say it once nothing of the turn runs any more. Most leave nothing behind: no
+        task is made for them that would only wait."""
+        if self._is_leaving:
+            return
+        self._is_leaving = True
+        if self._patience is not None:
+            self._patience.cancel()
         result = self._result()
         if result is not None:
             self.turn.order.records.flush()
         self.turn.close()
+        if self.turn.tasks:
+            self._stopping = self.turn.loop.create_task(self._clear_up(result), context=OUTSIDE.copy())
+        else:
+            self._end(result)
+
+    async def _clear_up(self, result: dict[str, Any] | None) -> None:
         await _stop_leftovers(self.turn)
+        self._end(result)
+
+    def _end(self, result: dict[str, Any] | None) -> None:
         output.finish(self.turn)
         if result is None or self.stopped_as is not None:
-            return
+            self._finish()
+        else:
+            self._say_end(result)
+
+    def _say_end(self, result: dict[str, Any]) -> None:
         try:
-            await self.port.end(result)
-        except (HitlError, TypeError, ValueError) as error:  # too large, no JSON, or refused: the turn fails with that
-            await self.port.end({"error": describe_error(error)})
+            self.port.end(result, self._end_settled)
+        except (TypeError, ValueError) as unsendable:  # too large, or no JSON
+            self._end_settled(unsendable)
+
+    def _end_settled(self, refusal: Exception | None) -> None:
+        """The end is committed, or cannot be: then the turn fails with that."""
+        if refusal is None:
+            self._finish()
+        elif self._has_failed:
+            traceback.print_exception(refusal)
+            self._finish()
+        else:
+            self._has_failed = True
+            self._say_end({"error": describe_error(refusal)})
+
+    def _finish(self) -> None:
+        self.gone.set()
+        if self._on_gone is not None:
+            self._on_gone(self)
 
     def _result(self) -> dict[str, Any] | None:
         """How the turn ended; None when it did not end, but was taken from us."""

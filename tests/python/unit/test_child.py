@@ -243,6 +243,25 @@ def test_a_refused_end_becomes_the_error_of_the_turn(child: Callable[..., Child]
     assert worker.exit_code() == 0
 
 
+def test_an_end_that_is_refused_twice_is_the_end_all_the_same(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.turn()
+    for _ in range(2):
+        end = worker.expect("end")
+        worker.send("refused", turn="t1", call=end["call"], code="store_is_full", message="no space")
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+
+
+def test_a_turn_that_is_taken_away_while_its_end_is_on_its_way_is_dropped_at_once(child: Callable[..., Child]) -> None:
+    worker = child("echo")
+    worker.turn()
+    worker.expect("end")
+    worker.send("cancel", turn="t1")
+    worker.expect("cancelled", turn="t1", left=0)
+    assert worker.exit_code() == 0
+
+
 def test_a_turn_that_has_a_journal_goes_on_where_that_ends(child: Callable[..., Child]) -> None:
     first = child("painter")
     first.turn(content="Which?")
