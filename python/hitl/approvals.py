@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hitl import _core
 from hitl.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.asking import Question, ask, bind_call_id, rejection, release_call_id
 from hitl.decisions import ApprovalRequest, Decision
@@ -210,8 +211,6 @@ async def _ask_until_clear(
     turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None, required: bool
 ) -> ReadyCall:
     """Ask until what was approved is what would run."""
-    from hitl import _core
-
     description = await _describe(turn, tool, arguments, tool_call_id)
     proposed = await _propose(turn, tool, arguments, tool_call_id, description) if required else None
     message, note = description, None
@@ -254,8 +253,6 @@ async def _ask_until_clear(
 
 
 def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
-    from hitl import _core
-
     if by_code:
         return f"[The arguments of this call were changed to {_core.to_json(arguments)}]"
     return _core.edited_text(arguments)
@@ -384,15 +381,11 @@ async def _run(call: ReadyCall) -> Any:
 
 
 def _digest(arguments: Arguments) -> str:
-    from hitl import _core
-
     digest: str = _core.digest(arguments.json)
     return digest
 
 
 def _check_digest(tool: Tool[..., Any], arguments: Arguments, digest: str) -> None:
     """The very objects the function gets are compared, not the JSON they were made from."""
-    from hitl import _core
-
     if _core.digest(tool.parameters.to_json(arguments.values)) != digest:
         raise ApprovalMismatch(f"the arguments of {tool.name} changed after they were approved, so it did not run")

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.errors import HitlError, InvalidAnswer, ToolRejected
 from hitl.places import place_var
@@ -62,8 +63,6 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
 
     Also raises `InterruptExpired`, and `InvalidPayload` for arguments that are too large to be shown.
     """
-    from hitl import _core
-
     payload = {"type": INTERRUPT_TYPE, "tool_name": question.tool_name, "tool_args": question.arguments}
     # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs. What a
     # rule alone decides about nobody has to look at, and it may be of any size.
@@ -107,8 +106,6 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
 
 def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: dict[str, Any]) -> ToolRejected:
     """A no as an error whose text is what the model gets: the person's message, else the run's formatter's text."""
-    from hitl import _core
-
     reason = decision["reason"]
     if decision["message"] is not None:
         return ToolRejected(decision["message"], reason)
@@ -134,8 +131,6 @@ def bind_call_id(
 
     Raises `ApprovalMismatch` for an id that stands for another call already.
     """
-    from hitl import _core
-
     if tool_call_id is None:
         return None
     place = place_var.get()

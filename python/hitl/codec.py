@@ -25,6 +25,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+from hitl import _core
 from hitl.errors import HitlError, StepError
 
 _TAG = "$hitl"
@@ -104,8 +105,6 @@ _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_
 
 def fingerprint(value: Any) -> str:
     """32 hex digits of the SHA-256 of a value's canonical JSON; of its class only, where it has no JSON."""
-    from hitl import _core
-
     known: str | None = _core.fingerprint(value)  # the same, where it is plain, in a fraction of the time
     if known is not None:
         return known

@@ -18,6 +18,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any, TypeVar, Unpack, cast, overload
 
+from hitl import _core
 from hitl.asking import Question, ask, bind_call_id, release_call_id
 from hitl.decisions import Approval, DecisionKind
 from hitl.errors import InvalidAnswer
@@ -167,8 +168,6 @@ async def _ask(
 
 def _check_edit(question: Question, args: dict[str, Any]) -> None:
     """Whoever stored the answer has checked it; what runs is checked here all the same."""
-    from hitl import _core
-
     wrong = [] if question.args_schema is None else _core.validate(question.args_schema, args)
     if wrong:
         places = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}" for item in wrong)
@@ -177,15 +176,11 @@ def _check_edit(question: Question, args: dict[str, Any]) -> None:
 
 def _plain(args: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, as JSON: what the caller goes on changing is not what was asked about."""
-    from hitl import _core
-
     plain: dict[str, Any] = json.loads(_core.to_json(dict(args)))
     return plain
 
 
 def _checked_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    from hitl import _core
-
     if schema is None:
         return None
     if not isinstance(schema, Mapping):

@@ -13,6 +13,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any, Final
 
+from hitl import _core
 from hitl.errors import InterruptExpired, InvalidAnswer
 from hitl.runtime import Turn, current_turn, location_of
 
@@ -125,8 +126,6 @@ async def _ask(
 
 def _checked_payload(payload: Any, type: str | None, max_bytes: int) -> dict[str, Any]:
     """A copy of the payload as it will be stored; the agent may go on changing its own."""
-    from hitl import _core
-
     if type is not None and isinstance(payload, dict):
         payload = {**payload, "type": type}
     checked: dict[str, Any] = json.loads(_core.check_payload(payload, max_bytes))
@@ -138,8 +137,6 @@ def _checked_metadata(metadata: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(metadata, dict):
         raise TypeError(f"interrupt() metadata must be a dict or None, got {_type_name(metadata)}")
-    from hitl import _core
-
     checked: dict[str, Any] = json.loads(_core.to_json(metadata))
     return checked
 
@@ -161,8 +158,6 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Callable[
     """The JSON Schema to send, and what turns an answer into the type that was asked for."""
     if response_schema is None:
         return None, None
-    from hitl import _core
-
     if isinstance(response_schema, dict):
         _core.check_response_schema(response_schema)
         # A copy: the agent may go on changing its own.

@@ -19,6 +19,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hitl import _core
 from hitl.codec import encode
 from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
 from hitl.outside import waits_outside, where
@@ -93,8 +94,6 @@ class Order:
         self.began: dict[str, list[int]] = begun(journal)
         """When once steps without a result began (ms since 1970), by path."""
         if len(journal) > 1:
-            from hitl import _core
-
             try:
                 self._replay = _core.Replay(journal, code)
             except ValueError as error:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hitl import _core
 from hitl.runtime import current_turn
 from hitl.tool_schema import Arguments, InvalidArguments, JsonObject
 from hitl.tools import RunContext, Tool
@@ -64,8 +65,6 @@ class _QuestionParameters:
     names: frozenset[str] | None = frozenset({"questions"})
 
     def check(self, given: Mapping[str, Any]) -> Arguments:
-        from hitl import _core
-
         try:
             payload = _core.check_questions(dict(given))
         except ValueError as error:
@@ -83,8 +82,6 @@ async def _ask_user_question(questions: list[dict[str, Any]], context: RunContex
     Use it when you need information or a preference that you cannot find out yourself. The user may always answer in
     words of their own instead. Returns the answer to each question, by the question's text.
     """
-    from hitl import _core
-
     turn = current_turn("ask_user_question()")
     payload = json.loads(_core.check_payload({"type": "user_input", "questions": questions}, turn.max_payload))
     answer = await turn.ask("user_input", payload, tool_call_id=context.tool_call_id)

@@ -110,6 +110,8 @@ class Turn:
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
         """What a tool call's id stands for, once approval was asked for: see ``hitl.asking``."""
+        self.usage: dict[str, float] = {}
+        """See ``hitl.agents.usage``."""
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""

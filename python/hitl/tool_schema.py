@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
+from hitl import _core
+
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
@@ -143,6 +145,7 @@ class FunctionParameters:
     def __init__(self, label: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any], doc: DocString):
         from pydantic import ConfigDict, create_model
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+        from pydantic.fields import FieldInfo
         from pydantic.json_schema import GenerateJsonSchema
 
         class Untitled(GenerateJsonSchema):
@@ -177,6 +180,10 @@ class FunctionParameters:
         self.json_schema: JsonObject = schema
         self.names: frozenset[str] | None = frozenset(names.values())
         self._private_defaults = self._find_private_defaults()
+        self._is_plain = all(
+            _is_plain(hints.get(parameter.name)) and not isinstance(parameter.default, FieldInfo)
+            for parameter in parameters
+        )
 
     def _find_private_defaults(self) -> frozenset[str]:
         """Fields whose default is no JSON (a sentinel object): it stays in Python, nobody is shown it."""
@@ -206,9 +213,22 @@ class FunctionParameters:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
+            return {name: values[name] for name in self._fields.values() if name in values}  # they are their own JSON
         fields = {field: values[name] for field, name in self._fields.items() if name in values}
         model = self._model.model_construct(_fields_set=set(fields), **fields)
         return model.model_dump(mode="json", by_alias=True, include=set(fields), warnings="none")
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether pydantic checks values of this type without code of its author's."""
+    if typing.get_origin(hint) in (list, dict, tuple, typing.Union, types.UnionType):
+        return all(_is_plain(item) for item in typing.get_args(hint))
+    return hint in _PLAIN
+
+
+_PLAIN = (str, int, float, bool, None, types.NoneType, list, dict, Any)
+_SCALARS = (str, int, bool, types.NoneType)
 
 
 def _field_definition(parameter: inspect.Parameter, hint: Any, description: str | None) -> tuple[Any, Any]:
@@ -263,8 +283,6 @@ class SchemaParameters:
         """`trusted`: written by this library or checked elsewhere, so it is not compiled here."""
         self.json_schema: JsonObject = json.loads(json.dumps(schema))
         if not trusted:
-            from hitl import _core
-
             _core.check_response_schema(self.json_schema)
         if self.json_schema.get("type", "object") != "object":
             raise ValueError("the schema of a tool must describe an object: a model calls it with named arguments")
@@ -273,8 +291,6 @@ class SchemaParameters:
         self.names: frozenset[str] | None = frozenset(properties) if closed or properties else None
 
     def check(self, given: Mapping[str, Any]) -> Arguments:
-        from hitl import _core
-
         try:
             # The copy keeps caller and tool apart, and proves that it is JSON.
             plain: JsonObject = json.loads(json.dumps(given, allow_nan=False))

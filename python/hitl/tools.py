@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
+from hitl import _core
 from hitl.decisions import ApprovalRequest, DecisionKind
 from hitl.guardrails import Guardrail, InputGuardrail, OutputGuardrail, read_input_guardrails, read_output_guardrails
 from hitl.tool_options import SETTERS, set_name
@@ -165,8 +166,6 @@ class Tool(Generic[P, R]):
         return self._edit_schema[1]
 
     def _usable_schema(self) -> dict[str, Any] | None:
-        from hitl import _core
-
         schema = self.parameters.json_schema
         try:
             _core.check_response_schema(schema)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from hitl import _core
 from hitl.codec import encode, encode_error
 from hitl.errors import StepError
 
@@ -32,8 +33,6 @@ def question(
     name: str, arguments: Mapping[str, Any] | None, began: int, max_payload: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Payload and response schema. ``began``: ms since 1970. Arguments that are no JSON, or too large, are left out."""
-    from hitl import _core
-
     started = datetime.fromtimestamp(began / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     payload = {"type": "unknown_outcome", "tool_name": name, "tool_args": dict(arguments or {}), "started_at": started}
     try:

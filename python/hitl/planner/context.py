@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from hitl import _core
 from hitl.errors import Parked
 from hitl.planner.catalog import NodeSpec
 from hitl.tool_schema import ModelParameters
@@ -90,8 +91,6 @@ class ToolContext:
 
 def plain_object(value: Any, what: str) -> dict[str, Any]:
     """A copy of a dict of JSON values, `{}` for None; TypeError for anything else."""
-    from hitl import _core
-
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import traceback
-from importlib import import_module
 from typing import Any, NoReturn
 
 from hitl.agents.shapes import LoadedAgent
@@ -192,7 +191,6 @@ def main(arguments: list[str]) -> int:
     except AgentLoadError as error:
         say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
         return _EXIT_IMPORT
-    import_module("hitl._core")  # every interrupt needs it; each child would otherwise load it anew
     code = code_version(agent, paths)
     ready = {
         "is": "ready",
