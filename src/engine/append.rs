@@ -105,7 +105,7 @@ impl Engine {
                 }
             }
             if writing.written.asked > 0 {
-                writing.written.owed.show(writing.tx, &engine.bells, writing.session.id, turn)?;
+                writing.written.owed.show(writing.tx, &engine.bells, writing.session, turn)?;
             }
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             faults::at(Point::EngineAppendWritten);

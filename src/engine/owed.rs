@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::bells::{Bells, Shown};
 use super::clock;
-use super::sessions::view;
+use super::sessions::view_of;
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
 use crate::domain::event::{Event, EventName};
@@ -90,10 +90,10 @@ impl Owed {
         Ok(next)
     }
 
-    /// Reads what the turn's session has become, after the last change of the transaction, if anybody waits for that.
-    pub fn show(&mut self, tx: &dyn Transaction, bells: &Bells, session: SessionId, turn: TurnId) -> Result<(), Error> {
-        if bells.has_listener(session) {
-            let view = view(tx, session)?;
+    /// Shows what the turn's session has become, after the last change of the transaction, to whoever waits for that.
+    pub fn show(&mut self, tx: &dyn Transaction, bells: &Bells, session: Session, turn: TurnId) -> Result<(), Error> {
+        if bells.has_listener(session.id) {
+            let view = view_of(tx, session)?;
             self.shown = Some(Arc::new(Shown { turn, event: self.last_event, view }));
         }
         Ok(())

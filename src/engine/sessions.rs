@@ -277,10 +277,17 @@ impl Engine {
 
 /// A session and its pending interrupts.
 pub(super) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
-    let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
-    let pending = if session.status() == Status::Interrupted { reader.pending(id)? } else { Vec::new() };
+    view_of(reader, reader.session(id)?.ok_or(Error::SessionNotFound)?)
+}
+
+/// A session as it stands in the store, with what belongs to it.
+///
+/// # Errors
+/// Those of the store.
+pub(super) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionView, Error> {
+    let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
     let now = clock::now();
     let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
-    let replay = reader.last_turn(id)?.and_then(ReplayNotes::of);
+    let replay = reader.last_turn(session.id)?.and_then(ReplayNotes::of);
     Ok(SessionView { session, interrupts, replay })
 }

@@ -72,8 +72,8 @@ impl Engine {
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 tx.set_messages(session_id, &state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                let mut owed = end(tx, &session, turn, event, owed, now)?;
-                owed.show(tx, &engine.bells, session_id, turn)?;
+                let (mut owed, session) = end(tx, &session, turn, event, owed, now)?;
+                owed.show(tx, &engine.bells, session, turn)?;
                 Ok((owed, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
@@ -125,7 +125,8 @@ impl Engine {
         if !failure.can_be_retried() {
             let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
             tx.append_foreign(turn, &entry, now)?;
-            return end(tx, session, turn, session::Event::TurnFailed { turn, failure }, self.owed(), now);
+            let event = session::Event::TurnFailed { turn, failure };
+            return end(tx, session, turn, event, self.owed(), now).map(|(owed, _)| owed);
         }
         tracing::error!(session = %session.id, code = failure.code, "a turn cannot go on; its journal is kept");
         let code = self.runtime()?.code;
@@ -157,7 +158,7 @@ pub(super) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Resu
     if is_owner { Ok(row) } else { Err(Error::StaleEpoch) }
 }
 
-/// Ends a turn inside a transaction, its `End` entry being written.
+/// Ends a turn inside a transaction, its `End` entry being written: what is owed, and the session after it.
 pub(super) fn end(
     tx: &mut dyn Transaction,
     session: &Session,
@@ -165,9 +166,9 @@ pub(super) fn end(
     event: session::Event,
     mut owed: Owed,
     now: Timestamp,
-) -> Result<Owed, Error> {
-    owed.change(tx, session, event, now)?;
+) -> Result<(Owed, Session), Error> {
+    let session = owed.change(tx, session, event, now)?;
     tx.end_turn(turn, now)?;
     faults::at(Point::EngineEndWritten);
-    Ok(owed)
+    Ok((owed, session))
 }

@@ -15,7 +15,8 @@ use super::frames::{MAX_FRAME, PREFIX, Violation};
 /// Bytes that may wait for a worker to read them. A worker that lets more pile up does not read any more.
 const MAX_UNSENT: usize = 2 * MAX_FRAME;
 
-const READ_STEP: usize = 64 * 1024;
+/// What is read at once, at most; frames are far smaller as a rule.
+const READ_STEP: usize = 16 * 1024;
 
 /// The worker is gone, or does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

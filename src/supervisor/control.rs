@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::buffer::spare_capacity;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
@@ -194,9 +195,8 @@ impl Ours {
         let message = self
             .socket
             .async_io(Interest::READABLE, || {
-                let mut message = vec![0; MAX_MESSAGE];
-                let (length, _) = rustix::net::recv(&self.socket, message.as_mut_slice(), RecvFlags::DONTWAIT)?;
-                message.truncate(length);
+                let mut message = Vec::with_capacity(MAX_MESSAGE);
+                rustix::net::recv(&self.socket, spare_capacity(&mut message), RecvFlags::DONTWAIT)?;
                 Ok(message)
             })
             .await;

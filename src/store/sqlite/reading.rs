@@ -55,7 +55,12 @@ impl Handle<'_> {
 
     /// The place of a session in the order of arrival.
     pub(super) fn session_seq(&self, id: SessionId) -> Result<Option<u64>, Error> {
-        self.one("sessions", sql!("sessions/seq"), [id.0.as_bytes()], |cells| cells.number())
+        if let Some((_, seq)) = self.session.get().filter(|(last, _)| *last == id) {
+            return Ok(Some(seq));
+        }
+        let seq = self.one("sessions", sql!("sessions/seq"), [id.0.as_bytes()], |cells| cells.number())?;
+        self.session.set(seq.map(|seq| (id, seq)));
+        Ok(seq)
     }
 
     pub(super) fn page<T>(
@@ -80,6 +85,7 @@ impl Reader for Handle<'_> {
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         let sql = concat!(sql!("sessions/select"), "WHERE id = ?1");
         let found = self.one("sessions", sql, [id.0.as_bytes()], rows::session)?;
+        self.session.set(found.as_ref().map(|(seq, _)| (id, *seq)));
         Ok(found.map(|(_, session)| session))
     }
 

@@ -1,7 +1,7 @@
 //! The writing thread: group commit.
 //!
-//! It takes the first job in line, begins a transaction, and runs the job in a savepoint; whatever has queued up
-//! meanwhile joins the same transaction, within bounds. One commit makes all of them durable, and only then each
+//! It takes the first job in line, begins a transaction, and runs the job; whatever has queued up meanwhile joins the
+//! same transaction, within bounds, each job in a savepoint. One commit makes all of them durable, and only then each
 //! caller is told, in order. With one job in line that is one commit, with nothing added; under load the cost of
 //! syncing the disk is shared.
 
@@ -182,14 +182,18 @@ fn run_batch(
     let began = Instant::now();
     let mut job = Some(first);
     faults::at(Point::StoreBegin);
-    let mut failed = connection::run(connection, "BEGIN IMMEDIATE").err().map(|error| error.to_string());
+    let mut failed = connection::run(connection, BEGIN).err().map(|error| error.to_string());
+    let mut undo = Undo::ALL;
     while let Some(queued) = job.take() {
         let mut outcome = Ok(());
         if failed.is_none() {
-            match run_job(connection, queued.job) {
+            match run_job(connection, queued.job, undo) {
                 Ok(came_to) => outcome = came_to,
                 Err(reason) => failed = Some(reason),
             }
+        }
+        if outcome.is_ok() {
+            undo = Undo::JOB;
         }
         ran.push(Ran { reply: queued.reply, outcome });
         if failed.is_none() && ran.len() < limits.jobs && began.elapsed() < limits.time {
@@ -205,10 +209,28 @@ fn run_batch(
     }
 }
 
-/// Runs one job in its savepoint. `Err` when the transaction around it cannot go on.
-fn run_job(connection: &Connection, job: WriteJob) -> Result<Outcome, String> {
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// How what a job did is undone when it is refused: the statements before it, on refusal, and after it.
+struct Undo {
+    before: Option<&'static str>,
+    refused: &'static [&'static str],
+    after: Option<&'static str>,
+}
+
+impl Undo {
+    /// Nothing of the transaction has to stay: it is begun anew. A savepoint would keep a copy of every page changed.
+    const ALL: &Self = &Self { before: None, refused: &["ROLLBACK", BEGIN], after: None };
+    /// What other jobs did before it stays.
+    const JOB: &Self =
+        &Self { before: Some("SAVEPOINT job"), refused: &["ROLLBACK TO job"], after: Some("RELEASE job") };
+}
+
+/// Runs one job. `Err` when the transaction around it cannot go on.
+fn run_job(connection: &Connection, job: WriteJob, undo: &Undo) -> Result<Outcome, String> {
     let text = |error: rusqlite::Error| error.to_string();
-    connection::run(connection, "SAVEPOINT job").map_err(text)?;
+    let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
+    run(undo.before.as_slice())?;
     let mut handle = Handle::new(connection);
     let outcome = guard(|| job(&mut handle));
     if handle.is_broken() {
@@ -218,9 +240,9 @@ fn run_job(connection: &Connection, job: WriteJob) -> Result<Outcome, String> {
         });
     }
     if outcome.is_err() {
-        connection::run(connection, "ROLLBACK TO job").map_err(text)?;
+        run(undo.refused)?;
     }
-    connection::run(connection, "RELEASE job").map_err(text)?;
+    run(undo.after.as_slice())?;
     faults::at(Point::StoreJobDone);
     Ok(outcome)
 }

@@ -180,10 +180,12 @@ impl Transaction for Handle<'_> {
     }
 
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {
+        self.session.set(None);
         Ok(self.execute(sql!("sessions/delete"), [id.0.as_bytes()])? > 0)
     }
 
     fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error> {
+        self.session.set(None);
         let mut swept = self.all("sessions", sql!("sessions/sweep"), [before.millis()], |cells| {
             Ok((cells.number()?, SessionId(cells.uuid()?)))
         })?;
@@ -192,9 +194,6 @@ impl Transaction for Handle<'_> {
     }
 
     fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
-        if self.interrupt(interrupt.interrupt_id)?.is_some() {
-            return Err(Error::Internal(format!("interrupt {} is stored already", interrupt.interrupt_id)));
-        }
         self.write_interrupt(sql!("interrupts/insert"), interrupt)?;
         faults::at(Point::StoreInterruptInserted);
         Ok(())
@@ -212,9 +211,6 @@ impl Transaction for Handle<'_> {
     }
 
     fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
-        if self.turn(turn.id)?.is_some() {
-            return Err(Error::Internal(format!("turn {} is stored already", turn.id)));
-        }
         let session = self.require_session(turn.session_id)?;
         let message = rows::json(&turn.message.without_nulls())?;
         let webhook = rows::json_or_none(turn.webhook.as_ref())?;
