@@ -1,4 +1,4 @@
-"""`make bench` and `make bench-full`: everybody side by side, then hitl by itself, then how it grows.
+"""`make bench` and `make bench-full`: hitl by itself, everybody side by side, then how it grows.
 
     python -m benchmarks                # the short one, about ten minutes
     python -m benchmarks --full         # the one that docs/performance.md shows, about an hour
@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import bench_contenders, bench_growth, bench_server, machine
+from benchmarks import bench_contenders, bench_growth, bench_profile, bench_server, machine
 from benchmarks.page import write_page
-from benchmarks.report import Goal, Report
+from benchmarks.report import Report
 
 RESULTS = machine.ROOT / "benchmarks" / "results"
 
 
-PARTS = ("contenders", "server", "growth")
+PARTS = ("server", "profile", "contenders", "growth")
 
 
 class Size(NamedTuple):
@@ -44,32 +44,39 @@ SIZES = {
 }
 
 
-def measure(parts: Sequence[str], name: str, only: str | None, environments: Path) -> Report:
-    """Those parts, at that size."""
+def measure(parts: Sequence[str], name: str, only: str | None, environments: Path) -> Iterator[Report]:
+    """Those parts, at that size: what there is after each of them, since a full run of an hour may be cut short."""
     size, described = SIZES[name], machine.describe()
     report = Report("", data={"machine": described, "sizes": {"contenders": asdict(size.contenders)}})
-    goals: list[Goal] = []
+
+    def so_far() -> Report:
+        described["load_after"] = machine.load_average()
+        report.machine = f"in a {name} run, {machine.in_words(described)}"
+        return report
+
+    if "server" in parts:
+        figures = bench_server.measure(size.runs, size.turns, size.seconds)
+        report.tables.append(figures.table())
+        report.goals += figures.goals()
+        report.data["server"] = figures.data()
+        yield so_far()
+    if "profile" in parts:
+        report.tables.append(bench_profile.measure(size.seconds))
+        yield so_far()
     if "contenders" in parts:
         with tempfile.TemporaryDirectory(dir=machine.scratch(), prefix="bench-") as scratch:
             entries = bench_contenders.chosen(only)
             measured = bench_contenders.compare(entries, environments, Path(scratch), size.contenders)
         report.tables += bench_contenders.tables(measured, size.contenders)
         report.data["contenders"] = measured
-        goals = bench_contenders.goals(measured)
-    if "server" in parts:
-        figures = bench_server.measure(size.runs, size.turns, size.seconds)
-        report.tables.append(figures.table())
-        report.goals += figures.goals()
-        report.data["server"] = figures.data()
-    report.goals += goals
+        report.goals += bench_contenders.goals(measured)
+        yield so_far()
     if "growth" in parts:
         paused, report.curves = bench_growth.measure(size.growth)
         report.tables += [bench_growth.table(paused), *bench_growth.tables_of(report.curves)]
         report.goals += bench_growth.goals(paused)
         report.data["paused"] = [asdict(each) for each in paused]
-    described["load_after"] = machine.load_average()
-    report.machine = f"in a {name} run, {machine.in_words(described)}"
-    return report
+        yield so_far()
 
 
 def main() -> None:
@@ -87,11 +94,11 @@ def main() -> None:
     if not options.smoke:
         machine.refuse_debug_build()
     chosen = "full" if options.full else "smoke" if options.smoke else "short"
-    report = measure(options.part or PARTS, chosen, options.only, options.environments)
+    for report in measure(options.part or PARTS, chosen, options.only, options.environments):
+        report.write(options.out)
+        if options.docs:
+            write_page(report, machine.ROOT / "docs")
     print(report.text())
-    report.write(options.out)
-    if options.docs:
-        write_page(report, machine.ROOT / "docs")
     print(f"\nwritten to {options.out}")
 
 

@@ -211,8 +211,11 @@ def measure_parked_answers(figures: Figures, directory: Path, isolation: str, tu
         figure.cpu.append(1000 * (server.cpu_seconds() - before) / len(asked))
 
 
-def turns_at_once(server: Served, sessions: int, seconds: float) -> tuple[list[float], float]:
-    """Trivial turns of that many sessions at once: seconds of each, and turns in a second."""
+def turns_at_once(
+    server: Served, sessions: int, seconds: float, lead: float | None = None
+) -> tuple[list[float], float]:
+    """Trivial turns of that many sessions at once: seconds of each, and turns in a second. Counted are those that begin
+    after `lead` seconds, a quarter of `seconds` unless told, and at most one."""
     took: list[float] = []
 
     def client(count_from: float, until: float) -> Requests[None]:
@@ -225,7 +228,7 @@ def turns_at_once(server: Served, sessions: int, seconds: float) -> tuple[list[f
             if started >= count_from:
                 took.append(time.perf_counter() - started)
 
-    count_from = time.perf_counter() + min(1.0, seconds / 4)
+    count_from = time.perf_counter() + (min(1.0, seconds / 4) if lead is None else lead)
     drive_all(server.url, [client(count_from, count_from + seconds) for _ in range(sessions)])
     return took, len(took) / (time.perf_counter() - count_from)
 

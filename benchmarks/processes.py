@@ -16,6 +16,7 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -31,14 +32,20 @@ def adopt_orphans() -> None:
 def family(pid: int) -> list[int]:
     """A process and everything below it, as far as it is alive."""
     members = [pid]
+    for child in children(pid):
+        members += family(child)
+    return members
+
+
+def children(pid: int) -> list[int]:
+    """The processes right below one, as far as they are alive."""
+    found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
-            children = task.read_text().split()
+            found += map(int, task.read_text().split())
         except (FileNotFoundError, ProcessLookupError):
             continue  # the thread ended since it was listed: its children are another's now
-        for child in children:
-            members += family(int(child))
-    return members
+    return found
 
 
 def family_cpu(pid: int) -> float:
@@ -90,6 +97,45 @@ def own_cpu(pid: int) -> float:
     return 0.0 if fields is None else sum(int(ticks) for ticks in fields[11:13]) / _TICK
 
 
+class Cost(NamedTuple):
+    """Seconds in the program and in the kernel, and minor faults: pages touched first, or copied after a fork."""
+
+    user: float = 0
+    system: float = 0
+    faults: float = 0
+
+    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
+        return Cost(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+    def divided(self, by: float) -> Cost:
+        """Of one of so many."""
+        return Cost(*(mine / by for mine in self))
+
+
+def of_threads(pid: int) -> dict[str, Cost]:
+    """What the living threads of a process have cost, by their names."""
+    found: dict[str, Cost] = {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            name, fields = (task / "comm").read_text().strip(), _fields(task / "stat")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended since it was listed
+        ticks = [int(fields[place]) for place in (11, 12)]
+        found[name] = found.get(name, Cost()) + Cost(ticks[0] / _TICK, ticks[1] / _TICK, int(fields[7]))
+    return found
+
+
+def of_ended_children(pid: int) -> Cost:
+    """What the children have cost that a process has waited for."""
+    fields = _stat(pid)
+    if fields is None:
+        return Cost()
+    return Cost(int(fields[13]) / _TICK, int(fields[14]) / _TICK, int(fields[8]))
+
+
 def memory(pid: int, kind: str) -> int:
     """Bytes, `kind` being Pss or Rss; 0 for a process that has ended since it was listed."""
     try:
@@ -103,6 +149,10 @@ def memory(pid: int, kind: str) -> int:
 def _stat(pid: int) -> list[str] | None:
     """The fields of proc(5) from the third, the state, on."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return _fields(Path(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def _fields(stat: Path) -> list[str]:
+    return stat.read_text().rpartition(")")[2].split()

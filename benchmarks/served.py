@@ -119,6 +119,11 @@ class Served:
     def connect(self) -> Http:
         return Http(self.url)
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.pid
+
     def memory(self) -> int:
         """Bytes that the server and all its workers hold; a page that several share counts once."""
         return family_memory(self._process.pid)

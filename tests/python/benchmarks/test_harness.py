@@ -31,7 +31,7 @@ def run(out: Path, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks", "--smoke", "--out", str(out), *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "Goals" in done.stdout
+    assert "load average" in done.stdout
     results: dict[str, Any] = json.loads((out / "results.json").read_text())
     return results
 
@@ -68,6 +68,21 @@ def test_a_server_by_itself_has_a_figure_for_every_goal(tmp_path: Path) -> None:
     assert [goal["what"] for goal in results["goals"] if goal["verdict"] == "not measured"] == [
         "GET session, of what an empty route answers (make bench-layers)"
     ]
+
+
+def test_a_profile_tells_every_part_of_a_turn_from_the_others(tmp_path: Path) -> None:
+    run(tmp_path, "--part", "profile")
+
+    rows = [line.split(" | ") for line in (tmp_path / "results.md").read_text().splitlines() if " turn, " in line]
+    parts = {part for _, part, *_ in rows}
+    assert {"HTTP, engine, sockets", "store: writer", "workers", "zygote", "together"} <= parts
+    faults = {
+        load.removeprefix("| "): float(faults.rstrip(" |").replace(",", ""))
+        for load, part, _, _, faults in rows
+        if part == "together"
+    }
+    # A process of its own copies pages for its turn, which a task does not.
+    assert faults["trivial turn, process"] > faults["trivial turn, task"]
 
 
 def test_growth_draws_every_curve(tmp_path: Path) -> None:
