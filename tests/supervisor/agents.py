@@ -20,7 +20,7 @@ imported_by = os.getpid()
 
 
 def raw_channel() -> int:
-    return current_turn().port._channel._transport.get_extra_info("socket").fileno()
+    return current_turn().port._channel._socket.fileno()
 
 
 def send_raw(body: bytes, length: int | None = None) -> None:

@@ -99,7 +99,7 @@ def _python() -> str:
     return ".".join(map(str, sys.version_info[:3]))
 
 
-def _run(channel: int, agent: Any, mode: str, code: str) -> None:
+def _run(channel: int, agent: Any, mode: str, code: str, loop: Any) -> None:
     os.set_blocking(channel, True)
     Script(channel).run()
 

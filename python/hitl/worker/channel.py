@@ -1,4 +1,4 @@
-"""The worker's end of the Unix socket: a plain asyncio protocol, which costs half of what streams do."""
+"""The worker's end of the Unix socket: a descriptor that the loop watches, which costs less than a transport."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hitl.errors import WorkerProtocolError
 from hitl.schedule import OUTSIDE
 from hitl.worker.frames import Frame, FrameReader, encode_frame
 
+_READ_SIZE = 256 * 1024
+
 
 class Sender(Protocol):
     """Where a turn's frames go."""
@@ -19,30 +21,29 @@ class Sender(Protocol):
         """Send a frame. TypeError or ValueError for what is no frame."""
 
 
-class Channel(asyncio.Protocol):
+class Channel:
     """Sends frames, hands received ones to ``on_frame``, and says once, by ``on_close``, that it is over.
 
-    ``on_close`` gets None at the end of the stream, else what went wrong.
+    ``fd`` is the descriptor of a connected Unix stream socket, which it owns from now on and watches on the running
+    loop. ``on_close`` gets None at the end of the stream, else what went wrong.
     """
 
-    def __init__(self, on_frame: Callable[[Frame], None], on_close: Callable[[Exception | None], None]) -> None:
+    def __init__(
+        self, fd: int, on_frame: Callable[[Frame], None], on_close: Callable[[Exception | None], None]
+    ) -> None:
         self._on_frame = on_frame
         self._on_close = on_close
         self._reader = FrameReader()
-        self._unsent: list[bytes] = []
-        self._transport: asyncio.Transport | None = None
+        self._unsent = bytearray()
+        self._flush_is_due = False
+        """At the end of this round of the loop, or when the socket takes more."""
+        self._is_full = False
+        """The socket did not take all, and is watched until it does."""
         self._closed = False
-
-    @classmethod
-    async def open(
-        cls, fd: int, on_frame: Callable[[Frame], None], on_close: Callable[[Exception | None], None]
-    ) -> Channel:
-        """A channel over the descriptor of a connected Unix stream socket, which it owns from now on."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=fd)
-        sock.setblocking(False)
-        channel = cls(on_frame, on_close)
-        await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=sock)
-        return channel
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
+        self._socket.setblocking(False)
+        self._loop.add_reader(fd, self._readable)
 
     def send(self, frame: Frame) -> None:
         """Send a frame, or nothing when the channel is closed. TypeError or ValueError for what is no frame.
@@ -50,43 +51,61 @@ class Channel(asyncio.Protocol):
         Frames of one round of the loop are written together: the server commits them together.
         """
         data = encode_frame(frame)
-        if self._transport is None or self._closed:
+        if self._closed:
             return
-        if not self._unsent:
+        self._unsent += data
+        if not self._flush_is_due:
+            self._flush_is_due = True
             # Outside of the turn that sends, whose callbacks are counted.
-            asyncio.get_running_loop().call_soon(self._flush, context=OUTSIDE.copy())
-        self._unsent.append(data)
-
-    def _flush(self) -> None:
-        if self._unsent and self._transport is not None:
-            unsent, self._unsent = self._unsent, []
-            self._transport.write(b"".join(unsent))
+            self._loop.call_soon(self._flush, context=OUTSIDE.copy())
 
     def close(self) -> None:
         """Close after what was sent has been written; ``on_close`` is for the other side's doing and is not called."""
-        self._closed = True
-        self._flush()
-        if self._transport is not None:
-            self._transport.close()
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._socket)
+            self._flush()
 
-    # -- asyncio.Protocol -----------------------------------------------------------------------------------------
+    def _flush(self) -> None:
+        if self._socket.fileno() < 0:  # what was due at the end of this round has been written by close()
+            return
+        self._flush_is_due = False
+        try:
+            while self._unsent:
+                del self._unsent[: self._socket.send(self._unsent)]
+        except (BlockingIOError, InterruptedError):
+            self._flush_is_due = True
+        except OSError as error:
+            self._unsent.clear()
+            self._end(error)
+        if self._is_full != self._flush_is_due:
+            self._is_full = self._flush_is_due
+            if self._is_full:
+                self._loop.add_writer(self._socket, self._flush)
+            else:
+                self._loop.remove_writer(self._socket)
+        if self._closed and not self._unsent:
+            self._socket.close()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(_READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(error)
+            return
+        if not data:
+            self._end(None)
+            return
         try:
             for frame in self._reader.feed(data):
                 self._on_frame(frame)
         except WorkerProtocolError as error:
             self._end(error)
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(exc)
+        except Exception as error:
+            self._end(error)
+            raise  # a mistake of ours: the loop says where
 
     def _end(self, error: Exception | None) -> None:
         if not self._closed:

@@ -9,7 +9,7 @@ import traceback
 from typing import Any, Literal, NoReturn
 
 from hitl.agents.shapes import as_agent
-from hitl.worker import loops, output
+from hitl.worker import isolation, loops, output
 from hitl.worker.turns import Worker
 
 _EXIT_OK = 0
@@ -17,36 +17,44 @@ _EXIT_BROKEN = 70
 """EX_SOFTWARE of sysexits.h: the worker itself failed, or the server broke the protocol."""
 
 
-def run_child(channel_fd: int, agent: Any, mode: Literal["turn", "pool"] | str, version: str = "") -> NoReturn:
+def run_child(
+    channel_fd: int,
+    agent: Any,
+    mode: Literal["turn", "pool"] | str,
+    version: str = "",
+    loop: loops.WorkerLoop | None = None,
+) -> NoReturn:
     """Serve turns over ``channel_fd`` and exit; never returns.
 
     ``mode`` is ``"turn"`` (one turn, then exit) or ``"pool"`` (many, as tasks, until the server says shutdown).
-    ``agent`` is what ``load_agent`` returned, or any accepted agent; ``version`` is its code version. Standard output
-    and error are the caller's to arrange; in a pool, what turns print goes to the server with the turn's id.
+    ``agent`` is what ``load_agent`` returned, or any accepted agent; ``version`` is its code version. ``loop`` is an
+    unopened one, where it was made before the fork. Standard output and error are the caller's to arrange; in a pool,
+    what turns print goes to the server with the turn's id.
 
     The process ends by ``os._exit``: a thread that an agent left blocked, and exit handlers that belong to the process
     this one was forked from, have no say.
     """
-    code = _EXIT_BROKEN
     try:
         # A terminal sends Ctrl-C to every process in the foreground; the server decides what it means for a turn. A
         # handler, not SIG_IGN, because programs that a tool starts would inherit that.
-        signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+        isolation.handle_signal(signal.SIGINT, lambda _signal, _frame: None)
         if mode not in ("turn", "pool"):
             raise ValueError(f"mode must be 'turn' or 'pool', got {mode!r}")
         if mode == "pool":
             output.install()
-        loop = loops.new_loop()
+        if loop is None:
+            loop = loops.WorkerLoop()
+        loop.open()
         loops.run(loop, _serve(channel_fd, agent, version, single=mode == "turn"))
-        code = _EXIT_OK
     except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on in its parent's code
         traceback.print_exc()
     finally:
-        _exit(code)
+        _exit(_EXIT_BROKEN)
 
 
-async def _serve(channel_fd: int, agent: Any, version: str, *, single: bool) -> None:
+async def _serve(channel_fd: int, agent: Any, version: str, *, single: bool) -> NoReturn:
     await Worker(as_agent(agent), single=single, code=version, on_lost=_lost).serve(channel_fd)
+    _exit(_EXIT_OK)  # from here: what ends a loop in good order would be for nobody
 
 
 def _lost(error: Exception | None) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found,unused-ignore]  # CPython's own module below ``signal``
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,10 @@ def die_with(parent: int | None) -> None:
         sys.stderr.write("hitl worker: the kernel does not tie this process to its parent's life\n")
     if parent is not None and os.getppid() != parent:
         os._exit(0)
+
+
+# ``signal.signal`` also looks both arguments up in enums, which makes a fresh fork copy fifty pages of its parent's.
+handle_signal: Callable[[int, Any], object] = _signal.signal
 
 
 def set_name(name: str) -> None:

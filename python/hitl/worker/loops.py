@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import Coroutine
 from typing import Any
 
@@ -10,12 +11,57 @@ from hitl.rebound import rebind
 from hitl.schedule import install
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
-    """A selector loop, set as this thread's, that keeps the order of turns."""
-    rebind()
-    loop = asyncio.SelectorEventLoop()
-    asyncio.set_event_loop(loop)
-    install(loop)
+class WorkerLoop(asyncio.SelectorEventLoop):
+    """A selector loop that keeps the order of turns. The system knows nothing of it before ``open()``.
+
+    So it can be made before a fork, once for all children: until it is open it has no descriptor that a child and its
+    parent would share.
+    """
+
+    def __init__(self) -> None:
+        rebind()
+        self._is_open = False
+        super().__init__(_Unopened())
+        install(self)
+
+    def open(self) -> None:
+        """Make what the loop waits with, and let it be this thread's."""
+        self._selector = selectors.DefaultSelector()
+        self._is_open = True
+        self._make_self_pipe()
+        asyncio.set_event_loop(self)
+
+    # The methods and the attribute of asyncio that hold descriptors; every Python since 3.4 has them.
+
+    def _make_self_pipe(self) -> None:
+        if self._is_open:
+            super()._make_self_pipe()  # type: ignore[misc]
+
+    def _close_self_pipe(self) -> None:
+        if self._is_open:
+            super()._close_self_pipe()  # type: ignore[misc]
+
+
+class _Unopened(selectors.BaseSelector):
+    """Waits for nothing."""
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        raise RuntimeError("the loop is not open")
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        raise RuntimeError("the loop is not open")
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        raise RuntimeError("the loop is not open")
+
+    def get_map(self) -> dict[Any, selectors.SelectorKey]:
+        return {}
+
+
+def new_loop() -> WorkerLoop:
+    """An open loop."""
+    loop = WorkerLoop()
+    loop.open()
     return loop
 
 

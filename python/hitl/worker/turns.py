@@ -52,20 +52,22 @@ class Worker:
 
     async def serve(self, fd: int) -> None:
         """Run turns until the server says shutdown, or after the one turn of a ``single`` worker."""
-        self._channel = await Channel.open(fd, self._received, self._on_lost)
-        self._channel.send(
-            {
-                "frame": "hello",
-                "protocol": PROTOCOL,
-                "pid": os.getpid(),
-                "python": ".".join(map(str, sys.version_info[:3])),
-                "library": hitl.__version__,
-                "code": self._code,
-                "replay": self._agent.options.replay,
-            }
-        )
-        await self._done
-        self._channel.close()
+        self._channel = Channel(fd, self._received, self._on_lost)
+        try:
+            self._channel.send(
+                {
+                    "frame": "hello",
+                    "protocol": PROTOCOL,
+                    "pid": os.getpid(),
+                    "python": ".".join(map(str, sys.version_info[:3])),
+                    "library": hitl.__version__,
+                    "code": self._code,
+                    "replay": self._agent.options.replay,
+                }
+            )
+            await self._done
+        finally:
+            self._channel.close()
 
     async def abandon(self) -> None:
         """Stop every turn without another word to the server."""

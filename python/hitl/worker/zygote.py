@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -24,6 +24,7 @@ from hitl.worker import isolation
 from hitl.worker.child import run_child
 from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
+from hitl.worker.loops import WorkerLoop
 from hitl.worker.rehearsal import rehearse
 
 _EXIT_IMPORT = 3
@@ -31,21 +32,29 @@ _EXIT_BROKEN = 70
 _MAX_MESSAGE = 64 * 1024
 _MAX_TEXT = 16 * 1024
 _DESCRIPTORS = 3
+# What is said about every child. A JSON encoder would make the zygote copy sixty pages after each fork.
+_FORKED = b'{"is": "forked", "child": %d, "pid": %d}'
+_EXITED = b'{"is": "exited", "child": %d, "code": %d, "signal": null}'
+_KILLED = b'{"is": "exited", "child": %d, "code": null, "signal": %d}'
+_DEFAULT = int(signal.SIG_DFL)
 
 
 class Zygote:
     """Forks workers on request, until the server closes the control socket; then all of them end."""
 
-    def __init__(self, control: socket.socket, agent: LoadedAgent, code: str) -> None:
+    def __init__(self, control: socket.socket, agent: LoadedAgent, code: str, loop: WorkerLoop) -> None:
         self._control = control
         self._agent = agent
         self._code = code
+        self._loop = loop
         self._children: dict[int, int] = {}
         """Process ids of living children by their numbers."""
         self._numbers: dict[int, int] = {}
         """The other way round."""
-        self._selector = selectors.DefaultSelector()
+        self._epoll = select.epoll()
         self._woken, self._wakeup = socket.socketpair()
+        self._descriptors = [self._epoll.fileno(), control.fileno(), self._woken.fileno(), self._wakeup.fileno()]
+        """What no child may keep. It closes them by number: these objects outlive it, as it never returns."""
 
     def run(self) -> None:
         """Serve the control socket to its end."""
@@ -53,27 +62,21 @@ class Zygote:
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)  # without a handler nothing wakes us
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        self._selector.register(self._control, selectors.EVENT_READ)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        control, woken = self._control.fileno(), self._woken.fileno()
+        self._epoll.register(control, select.EPOLLIN)
+        self._epoll.register(woken, select.EPOLLIN)
         try:
             while True:
-                ready = {key.fileobj for key, _ in self._selector.select()}
-                if self._woken in ready:
-                    self._drain()
+                ready = [descriptor for descriptor, _ in self._epoll.poll()]
+                if woken in ready:
+                    self._woken.recv(_MAX_MESSAGE)
                     self._reap()
-                if self._control in ready and not self._request():
+                if control in ready and not self._request():
                     return
         except ConnectionError:  # the server is gone
             return
         finally:
             self._end_children()
-
-    def _drain(self) -> None:
-        try:
-            while self._woken.recv(4096):
-                pass
-        except BlockingIOError:
-            return
 
     def _request(self) -> bool:
         """Handle one message; False at the end of the socket."""
@@ -98,7 +101,7 @@ class Zygote:
         try:
             pid = os.fork()
         except OSError as error:
-            self._say({"is": "exited", "child": child, "code": None, "signal": None, "error": str(error)})
+            say(self._control, {"is": "exited", "child": child, "code": None, "signal": None, "error": str(error)})
             pid = None
         if pid == 0:
             self._become_child(parent, mode, *descriptors)
@@ -107,24 +110,21 @@ class Zygote:
         if pid is not None:
             self._children[child] = pid
             self._numbers[pid] = child
-            self._say({"is": "forked", "child": child, "pid": pid})
+            self._control.send(_FORKED % (child, pid))
 
     def _become_child(self, parent: int, mode: str, channel: int, stdout: int, stderr: int) -> NoReturn:
         try:
             isolation.die_with(parent)
             os.setpgid(0, 0)  # what the turn starts can be killed with it
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._selector.close()
-            for end in (self._control, self._woken, self._wakeup):
-                end.close()
+            isolation.handle_signal(signal.SIGCHLD, _DEFAULT)
             os.dup2(stdout, 1)
             os.dup2(stderr, 2)
-            os.close(stdout)
-            os.close(stderr)
+            for descriptor in (stdout, stderr, *self._descriptors):
+                os.close(descriptor)
             isolation.set_name("hitl-worker")
             isolation.reseed()
-            run_child(channel, self._agent, mode, self._code)
+            run_child(channel, self._agent, mode, self._code, self._loop)
         except BaseException:  # noqa: BLE001 - whatever it is, it must not go on in the parent's code
             traceback.print_exc()
         finally:
@@ -143,15 +143,8 @@ class Zygote:
                 self._kill(pid)
             os.waitpid(pid, 0)
             if number is not None:
-                exited = ended.si_code == os.CLD_EXITED
-                self._say(
-                    {
-                        "is": "exited",
-                        "child": number,
-                        "code": ended.si_status if exited else None,
-                        "signal": None if exited else ended.si_status,
-                    }
-                )
+                message = _EXITED if ended.si_code == os.CLD_EXITED else _KILLED
+                self._control.send(message % (number, ended.si_status))
 
     @staticmethod
     def _kill(pid: int | None) -> None:
@@ -169,9 +162,6 @@ class Zygote:
             self._kill(pid)
         for pid in self._numbers:
             os.waitpid(pid, 0)
-
-    def _say(self, message: dict[str, Any]) -> None:
-        say(self._control, message)
 
 
 def say(control: socket.socket, message: dict[str, Any]) -> None:
@@ -206,10 +196,12 @@ def main(arguments: list[str]) -> int:
         say(control, {**ready, "fork": False, "reason": reason})
         return 0
     rehearse()
+    loop = WorkerLoop()
     gc.collect()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
     say(control, ready)
-    Zygote(control, agent, code).run()
+    Zygote(control, agent, code, loop).run()
+    loop.close()
     return 0
 
 
