@@ -165,10 +165,10 @@ impl Transaction for MemoryTransaction<'_> {
 
     fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
         let id = interrupt.interrupt_id;
+        self.require_session(interrupt.session_id)?;
         if self.state.interrupts.contains(id) {
             return Err(Error::Internal(format!("interrupt {id} is stored already")));
         }
-        self.require_session(interrupt.session_id)?;
         self.state.interrupts.push(id, interrupt.clone());
         self.on_undo(move |state| state.interrupts.unpush(id));
         Ok(())
@@ -189,10 +189,10 @@ impl Transaction for MemoryTransaction<'_> {
 
     fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
         let id = turn.id;
+        self.require_session(turn.session_id)?;
         if self.state.turns.contains(id) {
             return Err(Error::Internal(format!("turn {id} is stored already")));
         }
-        self.require_session(turn.session_id)?;
         let new = Turn::new(id, turn.session_id, turn.message.clone(), turn.webhook.clone(), turn.created_at);
         let turn = Turn { sent_by: turn.sent_by.clone(), ..new };
         self.state.turns.push(id, TurnRow { turn, journal: Vec::new(), is_compacted: false });

@@ -194,7 +194,9 @@ impl Transaction for Handle<'_> {
     }
 
     fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
-        self.write_interrupt(sql!("interrupts/insert"), interrupt)?;
+        if self.write_interrupt(sql!("interrupts/insert"), interrupt)? == 0 {
+            return Err(Error::Internal(format!("interrupt {} is stored already", interrupt.interrupt_id)));
+        }
         faults::at(Point::StoreInterruptInserted);
         Ok(())
     }
@@ -215,7 +217,9 @@ impl Transaction for Handle<'_> {
         let message = rows::json(&turn.message.without_nulls())?;
         let webhook = rows::json_or_none(turn.webhook.as_ref())?;
         let params = params![turn.id.0.as_bytes(), session, message, webhook, turn.created_at.millis(), turn.sent_by];
-        self.execute(sql!("turns/insert"), params)?;
+        if self.execute(sql!("turns/insert"), params)? == 0 {
+            return Err(Error::Internal(format!("turn {} is stored already", turn.id)));
+        }
         faults::at(Point::StoreTurnInserted);
         Ok(())
     }

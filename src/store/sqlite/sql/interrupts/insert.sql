@@ -4,3 +4,4 @@ INSERT INTO interrupts (id, session, turn, type, payload, status, message, built
                         claimed_until, snoozed_by, snoozed_until, sent_by, approvers)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
         ?24, ?25, ?26, ?27, ?28, ?29, ?30)
+ON CONFLICT (id) DO NOTHING
