@@ -17,7 +17,7 @@ from hitl.worker import port, turns
 
 _METHODS: dict[str, tuple[type, str]] = {
     "worker.turn": (turns.Worker, "_start"),
-    "worker.over": (turns.Worker, "_ended"),
+    "worker.over": (turns.Worker, "_gone"),
     "worker.body": (runtime.Turn, "_start_body"),
     "worker.body_done": (runtime.Turn, "_body_done"),
     "worker.intent": (port.ChannelPort, "intent"),
