@@ -39,7 +39,7 @@ class Size(NamedTuple):
 
 SIZES = {
     "short": Size(bench_contenders.SHORT, bench_growth.SHORT, runs=1, turns=100, seconds=2),
-    "full": Size(bench_contenders.FULL, bench_growth.FULL, runs=5, turns=400, seconds=5),
+    "full": Size(bench_contenders.FULL, bench_growth.FULL, runs=3, turns=300, seconds=5),
     "smoke": Size(bench_contenders.SMOKE, bench_growth.SMOKE, runs=1, turns=2, seconds=0.2),
 }
 

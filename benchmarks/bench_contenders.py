@@ -52,7 +52,7 @@ class Size:
 
 
 SHORT = Size(rounds=2, pairs=150, seconds_one=4, seconds_many=4, paused=0.5)
-FULL = Size(rounds=3, pairs=400, seconds_one=10, seconds_many=8)
+FULL = Size(rounds=3, pairs=300, seconds_one=6, seconds_many=6)
 SMOKE = Size(rounds=1, pairs=3, seconds_one=0.2, seconds_many=0.2, clients=4, paused=0)
 
 ANSWER_HEAD = ("answer -> done p50, ms", "p95", "p99", "CPU a pair, ms", "client's, ms")
