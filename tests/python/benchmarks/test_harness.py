@@ -73,7 +73,8 @@ def test_a_server_by_itself_has_a_figure_for_every_goal(tmp_path: Path) -> None:
 def test_a_profile_tells_every_part_of_a_turn_from_the_others(tmp_path: Path) -> None:
     run(tmp_path, "--part", "profile")
 
-    rows = [line.split(" | ") for line in (tmp_path / "results.md").read_text().splitlines() if line.startswith("| trivial turn, ")]
+    page = (tmp_path / "results.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| trivial turn, ")]
     parts = {part for _, part, *_ in rows}
     assert {"HTTP, engine, sockets", "store: writer", "workers", "zygote", "together"} <= parts
     faults = {
