@@ -1,7 +1,7 @@
 """`make bench` and `make bench-full`: hitl by itself, everybody side by side, then how it grows.
 
     python -m benchmarks                # the short one, about ten minutes
-    python -m benchmarks --full         # the one that docs/performance.md shows, about an hour
+    python -m benchmarks --full         # the one that docs/performance.md shows, about 40 minutes
     python -m benchmarks --smoke        # does it work? figures mean nothing
 
 Prints tables and goals; writes `results.json`, `results.md` and a picture for each curve into `--out`. With `--docs`
@@ -50,7 +50,7 @@ def measure(parts: Sequence[str], name: str, only: str | None, environments: Pat
     report = Report("", data={"machine": described, "sizes": {"contenders": asdict(size.contenders)}})
 
     def so_far() -> Report:
-        described["load_after"] = machine.load_average()
+        machine.end(described)
         report.machine = f"in a {name} run, {machine.in_words(described)}"
         return report
 

@@ -352,7 +352,7 @@ def main() -> None:
     described = machine.describe()
     with tempfile.TemporaryDirectory(dir=machine.scratch()) as name:
         measured = compare(chosen(options.only), options.environments, Path(name), size)
-    described["load_after"] = machine.load_average()
+    machine.end(described)
     print(Report(machine.in_words(described), tables(measured, size), goals(measured)).text())
 
 

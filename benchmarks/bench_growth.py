@@ -273,7 +273,7 @@ def main() -> None:
     machine.refuse_debug_build()
     described = machine.describe()
     paused, curves = measure(SHORT if options.short else FULL)
-    described["load_after"] = machine.load_average()
+    machine.end(described)
     print(Report(machine.in_words(described), [table(paused), *tables_of(curves)], goals(paused)).text())
 
 

@@ -125,7 +125,7 @@ def main() -> None:
     machine.refuse_debug_build()
     described = machine.describe()
     table = measure(options.seconds)
-    described["load_after"] = machine.load_average()
+    machine.end(described)
     print(Report(machine.in_words(described), [table]).text())
 
 

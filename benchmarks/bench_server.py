@@ -327,7 +327,7 @@ def main() -> None:
     machine.refuse_debug_build()
     described = machine.describe()
     figures = measure(options.runs, options.turns, options.seconds)
-    described["load_after"] = machine.load_average()
+    machine.end(described)
     print(Report(machine.in_words(described), [figures.table()], figures.goals()).text())
 
 

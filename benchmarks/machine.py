@@ -29,7 +29,21 @@ def describe() -> dict[str, Any]:
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "load": load_average(),
         "nice": os.nice(0),
+        "ticks": _ticks(),
     }
+
+
+def end(described: dict[str, Any]) -> None:
+    """Add what is known after the last measurement: the load, and what the host of a virtual machine took of its CPU."""
+    described["load_after"] = load_average()
+    stolen, passed = (now - then for now, then in zip(_ticks(), described["ticks"], strict=True))
+    described["stolen_percent"] = round(100 * stolen / max(1, passed), 1)
+
+
+def _ticks() -> tuple[int, int]:
+    """Ticks of all cores: taken by the host, and all there were (proc(5))."""
+    ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return ticks[7], sum(ticks)
 
 
 def load_average() -> float:
@@ -55,7 +69,8 @@ def in_words(described: dict[str, Any]) -> str:
     return (
         f"{described['date']}; {described['processor']}, {described['cores']} cores, {described['memory_gib']} GiB, "
         f"{described['system']}, Python {described['python']}, commit {commit}; "
-        f"load average {described['load']} before, {described.get('load_after', '?')} after; nice {described['nice']}"
+        f"load average {described['load']} before, {described['load_after']} after; "
+        f"the host took {described['stolen_percent']} % of the CPU; nice {described['nice']}"
     )
 
 
