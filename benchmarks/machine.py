@@ -34,7 +34,7 @@ def describe() -> dict[str, Any]:
 
 
 def end(described: dict[str, Any]) -> None:
-    """Add what is known after the last measurement: the load, and what the host of a virtual machine took of its CPU."""
+    """Add what is known after the last measurement: the load, and what a virtual machine's host took of its CPU."""
     described["load_after"] = load_average()
     stolen, passed = (now - then for now, then in zip(_ticks(), described["ticks"], strict=True))
     described["stolen_percent"] = round(100 * stolen / max(1, passed), 1)
