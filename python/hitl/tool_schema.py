@@ -221,7 +221,7 @@ class FunctionParameters:
 
 
 def _is_plain(hint: Any) -> bool:
-    """Whether pydantic checks values of this type without code of its author's."""
+    """Whether pydantic takes values of this type as they are, and writes them so: nothing of its author's is asked."""
     if typing.get_origin(hint) in (list, dict, tuple, typing.Union, types.UnionType):
         return all(_is_plain(item) for item in typing.get_args(hint))
     return hint in _PLAIN

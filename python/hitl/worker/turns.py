@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import hitl
@@ -221,18 +222,30 @@ class RunningTurn:
         self._is_leaving = True
         if self._patience is not None:
             self._patience.cancel()
-        result = self._result()
-        if result is not None:
-            self.turn.order.records.flush()
-        self.turn.close()
-        if self.turn.tasks:
-            self._stopping = self.turn.loop.create_task(self._clear_up(result), context=OUTSIDE.copy())
-        else:
-            self._end(result)
+        with self._gone_at_error():
+            result = self._result()
+            if result is not None:
+                self.turn.order.records.flush()
+            self.turn.close()
+            if self.turn.tasks:
+                self._stopping = self.turn.loop.create_task(self._clear_up(result), context=OUTSIDE.copy())
+            else:
+                self._end(result)
 
     async def _clear_up(self, result: dict[str, Any] | None) -> None:
-        await _stop_leftovers(self.turn)
-        self._end(result)
+        with self._gone_at_error():
+            await _stop_leftovers(self.turn)
+            self._end(result)
+
+    @contextmanager
+    def _gone_at_error(self) -> Iterator[None]:
+        """A mistake of ours on the way out is said, and the turn is gone: where it has a process of its own, that ends,
+        and the server, which heard no end of the turn, takes it for lost."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - whatever it is, nobody else would let the turn go
+            traceback.print_exc()
+            self._finish()
 
     def _end(self, result: dict[str, Any] | None) -> None:
         output.finish(self.turn)

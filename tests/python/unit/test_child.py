@@ -1,73 +1,17 @@
 """worker/child.py: real processes, a real socket, real frames."""
 
 import json
-import os
 import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 import hitl
 from hitl.worker.frames import PROTOCOL
-from tests.python.unit.server_end import ServerEnd
-
-ROOT = Path(__file__).parents[3]
-SCRIPT = """
-import sys
-from hitl.worker.child import run_child
-from hitl.worker.loading import load_agent
-run_child(int(sys.argv[1]), load_agent(sys.argv[2]), sys.argv[3], version="code-1")
-"""
-
-
-class Child(ServerEnd):
-    """A worker process and the server's end of its channel."""
-
-    def __init__(self, agent: str, mode: str = "turn") -> None:
-        super().__init__()
-        fd = self.worker.fileno()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(fd), f"{__package__}.worker_agents:{agent}", mode],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(ROOT)])},
-            pass_fds=[fd],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.worker.close()
-        self.stdout = self.stderr = ""
-
-    def exit_code(self) -> int:
-        """Wait for the process; its output is in ``stdout`` and ``stderr`` then."""
-        self.stdout, self.stderr = self.process.communicate(timeout=100)
-        return self.process.returncode
-
-    def __exit__(self, *exc_info: object) -> None:
-        super().__exit__(*exc_info)
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-
-@pytest.fixture
-def child() -> Iterator[Callable[..., Child]]:
-    """Starts a worker process and takes its hello."""
-    started: list[Child] = []
-
-    def start(agent: str, mode: str = "turn") -> Child:
-        started.append(Child(agent, mode))
-        started[-1].expect("hello")
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.__exit__()
+from tests.python.unit.worker_process import ROOT, Child
 
 
 def test_it_says_hello_first() -> None:
@@ -251,6 +195,14 @@ def test_an_end_that_is_refused_twice_is_the_end_all_the_same(child: Callable[..
         worker.send("refused", turn="t1", call=end["call"], code="store_is_full", message="no space")
     assert worker.receive() is None
     assert worker.exit_code() == 0
+
+
+def test_a_turn_that_cannot_be_ended_ends_its_process_without_a_word_about_it(child: Callable[..., Child]) -> None:
+    worker = child("saboteur")
+    worker.turn()
+    assert worker.receive() is None
+    assert worker.exit_code() == 0
+    assert "ZeroDivisionError" in worker.stderr
 
 
 def test_a_turn_that_is_taken_away_while_its_end_is_on_its_way_is_dropped_at_once(child: Callable[..., Child]) -> None:
@@ -439,97 +391,6 @@ def test_large_frames_in_pieces(child: Callable[..., Child]) -> None:
     worker = child("echo")
     worker.turn(content="x" * 3_000_000)
     assert len(worker.end()["response"]["content"]) == 3_000_008
-
-
-# -- pool -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_pool_worker_runs_many_turns_at_once(child: Callable[..., Child]) -> None:
-    worker = child("painter", "pool")
-    for number in range(20):
-        worker.turn(f"t{number}", f"message {number}")
-    asked: dict[str, Any] = {}
-    waiting: set[str] = set()
-    while len(waiting) < 20:
-        frame = worker.receive()
-        assert frame is not None
-        if frame["frame"] == "step":
-            worker.ack(frame)
-        elif frame["frame"] == "ask":
-            asked[frame["turn"]] = frame["interrupt"]["payload"]["prompt"]
-            worker.ack(frame, interrupt_id=f"i-{frame['turn']}")
-        else:
-            assert frame["frame"] == "waiting"
-            waiting.add(frame["turn"])
-    assert asked == {f"t{number}": f"message {number}" for number in range(20)}
-    for number in reversed(range(20)):
-        worker.answer(f"i-t{number}", {"hex": f"#{number}"}, turn=f"t{number}")
-        assert worker.end(f"t{number}")["response"]["content"] == f"dark #{number}"
-    worker.send("shutdown")
-    assert worker.exit_code() == 0
-
-
-def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> None:
-    worker = child("misbehaving", "pool")
-    worker.turn("t0", "refused")
-    ask = worker.expect("ask")
-    worker.expect("waiting")
-    for number, content in enumerate(["exit", "exit in a child task", "interrupt the keyboard", "raise"], 1):
-        worker.turn(f"t{number}", content)
-        while (frame := worker.receive()) and frame["frame"] == "log":
-            assert (frame["turn"], frame["stream"]) == (f"t{number}", "stderr")
-        assert frame is not None
-        assert frame["frame"] == "end"
-        assert "error" in frame["result"]
-        worker.ack(frame)
-    worker.ack(ask, interrupt_id="i1")
-    worker.answer("i1", value=None, turn="t0")
-    while (frame := worker.receive()) and frame["frame"] == "log":
-        pass
-    assert frame is not None
-    assert (frame["frame"], frame["turn"]) == ("end", "t0")
-
-
-def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Callable[..., Child]) -> None:
-    worker = child("greeter", "pool")
-    worker.turn()
-    worker.open_interrupt()
-    worker.expect("waiting")
-    worker.send("shutdown")
-    worker.answer("i1", value="Ada")
-    assert worker.end()["response"]["content"] == "Ada"
-    assert worker.exit_code() == 0
-
-
-def test_a_cancelled_turn_of_a_pool_leaves_no_trace(child: Callable[..., Child]) -> None:
-    worker = child("greeter", "pool")
-    worker.turn("t1")
-    worker.open_interrupt("i1")
-    worker.expect("waiting")
-    worker.send("cancel", turn="t1", message="Turn cancelled")
-    worker.answer("i1", value="late")
-    worker.turn("t2")
-    # That the first one stopped may be said before or after what the second one says.
-    said = {(frame["turn"], frame["frame"]) for frame in (worker.receive() for _ in range(3)) if frame is not None}
-    assert said == {("t1", "cancelled"), ("t2", "ask"), ("t2", "waiting")}
-
-
-def test_what_turns_print_carries_their_id(child: Callable[..., Child]) -> None:
-    worker = child("printer", "pool")
-    worker.turn("t1", "one")
-    logs = []
-    while (frame := worker.receive()) and frame["frame"] == "log":
-        assert frame["turn"] == "t1"
-        logs.append((frame["stream"], frame["text"]))
-    assert frame is not None
-    assert frame["frame"] == "end"
-    assert "".join(text for stream, text in logs if stream == "stdout") == "to one\nhalf a line\nfrom a thread\n"
-    assert "".join(text for stream, text in logs if stream == "stderr") == "warn\nunfinished\n"
-    assert all(text.endswith("\n") for _, text in logs)
-    worker.ack(frame)
-    worker.send("shutdown")
-    assert worker.exit_code() == 0
-    assert (worker.stdout, worker.stderr) == ("", "")
 
 
 def test_a_child_prints_to_its_own_output(child: Callable[..., Child]) -> None:

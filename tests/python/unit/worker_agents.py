@@ -9,6 +9,7 @@ from typing import Any
 import hitl
 from hitl import ChatMessage, interrupt, step
 from hitl.runtime import current_turn
+from hitl.worker import output
 
 State = list[ChatMessage]
 
@@ -97,6 +98,12 @@ async def untidy(message: ChatMessage, state: State) -> tuple[ChatMessage, State
     threading.Thread(target=threading.Event().wait).start()
     await step(bool)
     assert not asking.done()
+    return reply(message, state, "done")
+
+
+async def saboteur(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    """Breaks what the worker does after its return."""
+    output.finish = lambda turn: 1 / 0  # type: ignore[assignment,return-value]
     return reply(message, state, "done")
 
 

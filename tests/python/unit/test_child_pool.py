@@ -1,0 +1,94 @@
+"""worker/child.py as a pool: one process, many turns."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.python.unit.worker_process import Child
+
+
+def test_a_pool_worker_runs_many_turns_at_once(child: Callable[..., Child]) -> None:
+    worker = child("painter", "pool")
+    for number in range(20):
+        worker.turn(f"t{number}", f"message {number}")
+    asked: dict[str, Any] = {}
+    waiting: set[str] = set()
+    while len(waiting) < 20:
+        frame = worker.receive()
+        assert frame is not None
+        if frame["frame"] == "step":
+            worker.ack(frame)
+        elif frame["frame"] == "ask":
+            asked[frame["turn"]] = frame["interrupt"]["payload"]["prompt"]
+            worker.ack(frame, interrupt_id=f"i-{frame['turn']}")
+        else:
+            assert frame["frame"] == "waiting"
+            waiting.add(frame["turn"])
+    assert asked == {f"t{number}": f"message {number}" for number in range(20)}
+    for number in reversed(range(20)):
+        worker.answer(f"i-t{number}", {"hex": f"#{number}"}, turn=f"t{number}")
+        assert worker.end(f"t{number}")["response"]["content"] == f"dark #{number}"
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+
+
+def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t0", "refused")
+    ask = worker.expect("ask")
+    worker.expect("waiting")
+    for number, content in enumerate(["exit", "exit in a child task", "interrupt the keyboard", "raise"], 1):
+        worker.turn(f"t{number}", content)
+        while (frame := worker.receive()) and frame["frame"] == "log":
+            assert (frame["turn"], frame["stream"]) == (f"t{number}", "stderr")
+        assert frame is not None
+        assert frame["frame"] == "end"
+        assert "error" in frame["result"]
+        worker.ack(frame)
+    worker.ack(ask, interrupt_id="i1")
+    worker.answer("i1", value=None, turn="t0")
+    while (frame := worker.receive()) and frame["frame"] == "log":
+        pass
+    assert frame is not None
+    assert (frame["frame"], frame["turn"]) == ("end", "t0")
+
+
+def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Callable[..., Child]) -> None:
+    worker = child("greeter", "pool")
+    worker.turn()
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.send("shutdown")
+    worker.answer("i1", value="Ada")
+    assert worker.end()["response"]["content"] == "Ada"
+    assert worker.exit_code() == 0
+
+
+def test_a_cancelled_turn_of_a_pool_leaves_no_trace(child: Callable[..., Child]) -> None:
+    worker = child("greeter", "pool")
+    worker.turn("t1")
+    worker.open_interrupt("i1")
+    worker.expect("waiting")
+    worker.send("cancel", turn="t1", message="Turn cancelled")
+    worker.answer("i1", value="late")
+    worker.turn("t2")
+    # That the first one stopped may be said before or after what the second one says.
+    said = {(frame["turn"], frame["frame"]) for frame in (worker.receive() for _ in range(3)) if frame is not None}
+    assert said == {("t1", "cancelled"), ("t2", "ask"), ("t2", "waiting")}
+
+
+def test_what_turns_print_carries_their_id(child: Callable[..., Child]) -> None:
+    worker = child("printer", "pool")
+    worker.turn("t1", "one")
+    logs = []
+    while (frame := worker.receive()) and frame["frame"] == "log":
+        assert frame["turn"] == "t1"
+        logs.append((frame["stream"], frame["text"]))
+    assert frame is not None
+    assert frame["frame"] == "end"
+    assert "".join(text for stream, text in logs if stream == "stdout") == "to one\nhalf a line\nfrom a thread\n"
+    assert "".join(text for stream, text in logs if stream == "stderr") == "warn\nunfinished\n"
+    assert all(text.endswith("\n") for _, text in logs)
+    worker.ack(frame)
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+    assert (worker.stdout, worker.stderr) == ("", "")
