@@ -82,7 +82,7 @@ impl Told {
     /// It as a frame of the worker protocol.
     pub fn frame(&self, turn: TurnId, max_payload: usize) -> ToWorker<'_> {
         match self {
-            Self::Turn(order) => ToWorker::turn(order, max_payload),
+            Self::Turn(order) => ToWorker::turn(order, max_payload, None),
             Self::Ack { call, index, at, interrupt } => {
                 ToWorker::Ack { turn, call: *call, index: *index, at: *at, interrupt_id: *interrupt }
             }
@@ -217,6 +217,10 @@ impl Desk {
         let (turn, epoch) = (self.turn, self.epoch);
         let heard = match word {
             Word::Replayed { warnings } => self.engine.turn_replayed(turn, epoch, warnings).await,
+            Word::Held(held) => {
+                self.engine.turn_held(turn, epoch, held);
+                Ok(())
+            }
             Word::Delta { step_id, attempt, delta } => {
                 self.engine.turn_delta(turn, &step_id, attempt, delta);
                 Ok(())

@@ -64,6 +64,8 @@ pub struct Config {
     pub interrupt_ttl: f64,
     /// See [`Settings::park_after`].
     pub park_after: f64,
+    /// See [`SupervisorSettings::hold`].
+    pub hold: f64,
     /// See [`Settings::max_warm`].
     pub max_warm: usize,
     /// See [`SupervisorSettings::worker_timeout`].
@@ -313,7 +315,7 @@ fn listen_error(host: &str, port: u16, source: io::Error) -> StartError {
 
 async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<Arc<Supervisor>, StartError> {
     if let Some(channel) = channel {
-        return Ok(Supervisor::in_process(channel, config.max_payload).await?);
+        return Ok(Supervisor::in_process(channel, config.max_payload, config.hold).await?);
     }
     let isolation = match config.isolation {
         IsolationName::Process => Isolation::Process,
@@ -328,6 +330,7 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
         environment: config.environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
         paths: vec![config.working_dir.clone()],
         max_payload: config.max_payload,
+        hold: config.hold,
         stop_grace: settings::STOP_GRACE,
         worker_timeout: seconds(config.worker_timeout),
         spare_silent: faults::spares_silent_workers(),

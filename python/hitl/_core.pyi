@@ -144,6 +144,10 @@ class Replay:
         """What a turn in which nothing runs gets next: the entry with that index, for who asked (or armed) that path; a
         wake from outside of that task, and then `woken()`; nothing yet; nothing more. Only a delivery moves on."""
 
+    def is_asked_for(self) -> bool:
+        """Whether the replay could go on without the wakes that stand next: the entry after them has been asked for, or
+        there is none."""
+
     def woken(self) -> None:
         """The wake that `next()` named has been delivered. Raises `ValueError` when none stands next."""
 

@@ -131,6 +131,12 @@ class ReplayMismatch(HitlError):
     code = "replay_mismatch"
 
 
+class ReplayTimeout(HitlError):
+    """A replay waited for longer than it may for what the agent does between its steps. It can be tried again."""
+
+    code = "replay_timeout"
+
+
 class UnreadableJournal(HitlError):
     """A journal that this release does not understand; nothing of the turn ran."""
 

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hitl import _core
 from hitl.codec import encode
 from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
-from hitl.outside import waits_outside, where
+from hitl.holding import Hold
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import PendingTimer, StepIdentity, TurnPort, Wake
 from hitl.records import Outcome, Records
 from hitl.schedule import OUTSIDE, AwaitedFuture, Counted, install
 from hitl.timers import Timer
 from hitl.unknown_outcome import begun
+from hitl.waiting import Waits, waits_of, where
 
 if TYPE_CHECKING:
     from hitl.runtime import Turn
@@ -39,9 +40,11 @@ _MOST_CALLBACKS = 1_000_000
 # Rounds of the loop that a timer of a free body waits for the body to have nothing left to run.
 _MOST_TRIES = 1000
 
-# How long a replay waits for somebody to ask for the next entry while a task waits for something unknown: it may be a
-# socket. Where every task waits for the journal there is nothing to wait for.
+# How long a replay waits before it takes something for missing: somebody to ask for the next entry where nothing that
+# is under way was found to lead there, or a wake that nobody needs to get there. Twice as long as it took live, but not
+# longer than the second figure: a turn may have been woken while it waited for a person.
 _GRACE_SECONDS = 2.0
+_MOST_GRACE_SECONDS = 60.0
 
 
 class Delivery(NamedTuple):
@@ -56,16 +59,23 @@ class Order:
     """See the module. Belongs to one turn and one loop, and is not safe to use from other threads."""
 
     def __init__(
-        self, turn: Turn, port: TurnPort, loop: asyncio.AbstractEventLoop, journal: list[dict[str, Any]], code: str
+        self,
+        turn: Turn,
+        port: TurnPort,
+        loop: asyncio.AbstractEventLoop,
+        journal: list[dict[str, Any]],
+        code: str,
+        *,
+        hold: float,
+        replay_timeout: float,
     ) -> None:
+        """``hold``, ``replay_timeout``: see ``hitl.holding``."""
         self.turn = turn
         self.records = Records(port, self)
         self.schedule = install(loop)
         self.loop = loop
         self.count = 0
         """Callbacks of the turn that are scheduled and have not run."""
-        self.sockets = 0
-        """Sockets that the turn itself, not a step, watches."""
         self.is_pure = not any(
             "/" not in wake["task"] for entry in journal if entry["entry"] == "wakes" for wake in entry["wakes"]
         )
@@ -87,7 +97,10 @@ class Order:
         self._is_left_at_work = False
         self._is_settling = False
         self._reported = False
+        self._hold = Hold(self, hold, replay_timeout)
         self._grace: asyncio.TimerHandle | None = None
+        self._is_impatient = False
+        """A grace was waited for in vain since the turn was told something."""
         self._late: list[Callable[[], None]] = []
         self._gate: dict[str, tuple[StepIdentity | None, Callable[[], None]]] = {}
         self._replay: Any = None
@@ -131,12 +144,12 @@ class Order:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """What is scheduled in this block comes from the turn itself."""
-        self.schedule.running = self
+        outer, self.schedule.running = self.schedule.running, self
         self.count += 1
         try:
             yield
         finally:
-            self.schedule.running = None
+            self.schedule.running = outer
             self.ran()
 
     def soon(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
@@ -192,6 +205,7 @@ class Order:
 
     def release(self) -> None:
         """Run what was held back: the turn is over, or not ours any more, and its tasks must be able to end."""
+        self._hold.stop()
         for held in (self._internal, self._wakes):
             while held:
                 self._run(held.popleft())
@@ -217,7 +231,8 @@ class Order:
         self.schedule.call_soon(counted, context=counted.context)
 
     def _tell(self, delivery: Delivery) -> None:
-        self._reported = False
+        self._reported = self._is_impatient = False
+        self._hold.moved()
         self.now = max(self.now, self._clock(delivery.at))
         self._last = delivery.entry
         self.schedule.running = self
@@ -232,10 +247,13 @@ class Order:
         mark: Wake = {"after": self._last, "task": place.path}
         if self.is_pure and place.step is None:
             self.is_pure = False
-            mark["location"] = where(self.turn, place.path)
+            mark["location"] = self._where(place.path)
         self.records.marks.append(mark)
         self.now = max(self.now, self.schedule.time())
         self._run(counted)
+
+    def _where(self, path: str) -> str | None:
+        return next((where(task) for task, place in self.turn.tasks.items() if place.path == path), None)
 
     def _clock(self, at: int) -> float:
         return min(at / 1000 + self._offset, self.schedule.time())
@@ -250,6 +268,7 @@ class Order:
     def claim(self, step: StepIdentity, once: bool) -> tuple[Any, ...]:
         """What the journal knows of a step that is asked for now: see ``_core.Replay.ask``. Fails the turn when it
         does not fit: ``("never",)``."""
+        self._hold.moved()
         if self._replay is None:
             return ("live",)
         try:
@@ -283,7 +302,7 @@ class Order:
                 self._replay.woken()
                 self._run(counted)
             else:
-                return self._wait()
+                return self._wait(verdict[1])
         elif self._wakes:
             self._pass(self._wakes.popleft())
         else:
@@ -316,21 +335,35 @@ class Order:
             outcome = {"expired": True}
         return Delivery(index, entry["at"], partial(self._give, path, outcome))
 
-    def _wait(self) -> bool:
-        """Nobody has asked for the next entry: wait while anything runs that may lead there, else give up."""
-        if self._works():
+    def _wait(self, woken: str | None = None) -> bool:
+        """Nobody has asked for the next entry, or the wake of the task ``woken`` has not come: wait for what may lead
+        there, for as long as it takes. Give up where nothing is under way."""
+        waits = None if self.is_at_work else waits_of(self.turn)
+        if waits is None or (waits and not (woken is not None and self._can_do_without(woken, waits))):
+            self._hold.delays_replay(waits)
             return False
-        if self._may_be_woken():
-            self._grace = self.schedule.call_at(
-                self.schedule.time() + _GRACE_SECONDS, self._give_up, context=OUTSIDE.copy()
-            )
+        if (waits or waits.is_inferred) and not self._is_impatient:
+            until = self.schedule.time() + self._grace_seconds()
+            self._grace = self.schedule.call_at(until, self._give_up, context=OUTSIDE.copy())
             return False
         return self._stuck()
 
+    def _can_do_without(self, woken: str, waits: Waits) -> bool:
+        """How often raw I/O wakes a task is not the journal's to say: whether the replay comes to its next entry
+        without the wake of that task, or by another way."""
+        return bool(self._wakes) or not waits.is_of(woken) or bool(self._replay.is_asked_for())
+
+    def _grace_seconds(self) -> float:
+        entries = zip(self._journal, self._journal[1:], strict=False)
+        took = max((entry["at"] - before["at"] for before, entry in entries if entry["entry"] == "wakes"), default=0)
+        return min(max(_GRACE_SECONDS, 2 * took / 1000), _MOST_GRACE_SECONDS)
+
     def _give_up(self) -> None:
         self._grace = None
-        if not self.count and not self.turn.closed and self._replay is not None and self._stuck():
-            self.settle()
+        if not self.count and not self.turn.closed and self._replay is not None:
+            self._is_impatient = True
+            if self._stuck():
+                self.settle()
 
     def _stuck(self) -> bool:
         """Whether what was in the way could be dropped."""
@@ -347,7 +380,7 @@ class Order:
 
     def agent_returned(self) -> None:
         """Nothing more is told."""
-        self._is_left_at_work = self._arriving > 0 or self._works()
+        self._is_left_at_work = self._arriving > 0 or self.is_at_work or bool(waits_of(self.turn))
 
     def returned(self) -> ReplayMismatch | None:
         """The agent has returned: what it left unasked in the journal, if that cannot be."""
@@ -362,6 +395,7 @@ class Order:
 
     def _go_live(self) -> None:
         replay, self._replay = self._replay, None
+        self._hold.moved()
         self.records.port.replayed(list(replay.warnings))
         if self.turn.closed:  # this was all that was wanted
             return
@@ -506,16 +540,15 @@ class Order:
 
     # -- is the turn at work? ---------------------------------------------------------------------------------------
 
-    def _works(self) -> bool:
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a thread, or a body that the journal knows nothing of yet, is at work."""
         turn = self.turn
         return turn.threads > 0 or any(scope.is_busy for scope in turn.bodies.values())
 
-    def _may_be_woken(self) -> bool:
-        return self.sockets > 0 or any(waits_outside(self.turn, task) for task in self.turn.ordered_tasks())
-
     def _report(self) -> None:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
-        if self._reported or self.records.unacknowledged or self._works():
+        if self._reported or self.records.unacknowledged:
             return
         timers: list[PendingTimer] = [
             {"path": timer.path, "due": self._wall(timer.deadline)}
@@ -524,7 +557,8 @@ class Order:
         ]
         if not (self._expected or timers):
             return
-        if (self.sockets or not self.is_pure) and self._may_be_woken():
+        waits = None if self.is_at_work else waits_of(self.turn)
+        if (waits is None or waits) and not (self.records.has_questions and self._hold.is_over(waits)):
             return
         context: Any = None
         if self.turn.context is not None and self._expected:

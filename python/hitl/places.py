@@ -110,6 +110,11 @@ class Place:
         """Whether what runs here follows the journal's order; see StepScope."""
         return self.step is None or self.step.ordered
 
+    @property
+    def holder(self) -> Turn | StepScope:
+        """Whose threads those are that work here."""
+        return self.turn if self.step is None else self.step
+
     def next_step(self) -> str:
         """The path of the next step made here."""
         self._steps += 1

@@ -62,6 +62,13 @@ class Wake(TypedDict):
     location: NotRequired[str | None]
 
 
+class Holder(TypedDict):
+    """Something that keeps a turn from being paused, or from being replayed; ``location`` is ``file.py:12``."""
+
+    what: str
+    location: str | None
+
+
 class TurnPort(Protocol):
     """Where a turn's records go. Called on the turn's loop only, ``log`` excepted.
 
@@ -92,6 +99,10 @@ class TurnPort(Protocol):
 
         ``context`` is the object given to its run, encoded; None without one.
         """
+
+    def held(self, by: list[Holder], *, at_work: bool, is_replay: bool) -> None:
+        """Something besides people, timers and the journal has kept the turn for a while: a turn with an open question,
+        or its replay. ``at_work``: something that must be neither stopped nor repeated."""
 
     def replayed(self, warnings: list[str]) -> None:
         """The turn stands where its journal ends, and goes on from there."""

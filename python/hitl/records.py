@@ -40,6 +40,11 @@ class Records:
         self._unwanted: set[str] = set()
         """Questions that were withdrawn before their id was known."""
 
+    @property
+    def has_questions(self) -> bool:
+        """Whether a person has been asked something that nobody has answered."""
+        return bool(self._paths)
+
     # -- sent -----------------------------------------------------------------------------------------------------
 
     def send_step(self, step: StepIdentity, outcome: Outcome) -> None:

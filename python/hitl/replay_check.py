@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from hitl.agents.shapes import LoadedAgent
 from hitl.errors import UnreadableJournal
 from hitl.messages import ChatMessage
-from hitl.ports import PendingTimer, Wake
+from hitl.ports import Holder, PendingTimer, Wake
 from hitl.runtime import Turn
 from hitl.schedule import OUTSIDE
 
@@ -67,6 +67,9 @@ class _Stop:
 
     def wakes(self, wakes: list[Wake]) -> None:
         """Raw I/O runs again; its marks are the journal's already."""
+
+    def held(self, by: list[Holder], *, at_work: bool, is_replay: bool) -> None:
+        """The check has its own patience."""
 
     def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         """A turn that has only begun, and waits."""

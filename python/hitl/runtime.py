@@ -17,11 +17,11 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from types import FrameType
 from typing import Any, TypeVar
 
 from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
 from hitl.errors import InterruptExpired, Parked, ToolRejected
+from hitl.holding import DEFAULT_HOLD
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
@@ -31,6 +31,7 @@ from hitl.threads import ThreadCall, contained, job, label
 from hitl.threads import call_blocking as call_blocking
 from hitl.unknown_outcome import question as outcome_question
 from hitl.unknown_outcome import result_of as outcome_result
+from hitl.waiting import location_of as location_of
 
 T = TypeVar("T")
 
@@ -52,13 +53,6 @@ def current_turn(caller: str = "this") -> Turn:
     return place.turn
 
 
-def location_of(frame: FrameType | None) -> str | None:
-    """``file.py:12`` of a caller. No directories: they differ between machines that continue one journal."""
-    if frame is None:
-        return None
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
-
-
 class Turn:
     """One message in, one response out. Made by a worker, entered by ``enter``, ended by ``close``."""
 
@@ -75,10 +69,13 @@ class Turn:
         epoch: int = 1,
         code: str = "",
         run_bodies: bool = True,
+        hold: float = DEFAULT_HOLD,
+        replay_timeout: float = 0.0,
     ) -> None:
         """``journal``: what is recorded already, as in the protocol's ``turn`` frame; more than its first entry means
         that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand. Without
-        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``)."""
+        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``). ``hold``
+        and ``replay_timeout``, in seconds: see ``hitl.holding``."""
         self.port = port
         self.turn_id = turn_id
         self.session_id = session_id
@@ -115,7 +112,7 @@ class Turn:
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
-        self.order = Order(self, port, self.loop, journal or [], code)
+        self.order = Order(self, port, self.loop, journal or [], code, hold=hold, replay_timeout=replay_timeout)
 
     # -- where code runs ------------------------------------------------------------------------------------------
 

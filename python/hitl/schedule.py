@@ -15,14 +15,19 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hitl.places import Place, StepScope, place_var
 
 if TYPE_CHECKING:
     from hitl.order import Order
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 OUTSIDE = Context()
 """An empty context: what runs in a copy of it belongs to no turn. Copies, as loops of two threads cannot be in one."""
@@ -55,16 +60,20 @@ class Counted:
         order = self._order
         schedule = order.schedule
         free = self._free
+        # Not None where a loop is run inside a callback of it, as notebooks do.
+        outer = schedule.running
         if free is None or free.ordered:
             schedule.running = order
         else:
+            schedule.running = None
             free.pending -= 1
         try:
             if self._callback is not None:
                 self._callback(*self._args)
         finally:
-            if schedule.running is not None:
-                schedule.running = None
+            is_of_turn = schedule.running is not None
+            schedule.running = outer
+            if is_of_turn:
                 order.ran()
 
     def cancel(self) -> None:
@@ -122,13 +131,7 @@ class Schedule:
         self.time = loop.time
         self.create_future = loop.create_future
         self.run_in_executor = loop.run_in_executor
-        self._task_factory = loop.get_task_factory()
-        # Sockets of asyncio's own loops; others, such as uvloop's, are not told apart from timers.
-        self._watch = {name: getattr(loop, name) for name in ("_add_reader", "_add_writer") if hasattr(loop, name)}
-        self._unwatch = {
-            name: getattr(loop, name) for name in ("_remove_reader", "_remove_writer") if hasattr(loop, name)
-        }
-        self._watched: dict[tuple[str, int], Order] = {}
+        self._task_factory: Any = loop.get_task_factory()
 
     def put_on(self) -> None:
         """Replace the loop's methods."""
@@ -140,10 +143,6 @@ class Schedule:
         loop.time = self._time
         loop.create_future = self._create_future
         loop.run_in_executor = self._run_in_executor
-        for name, method in self._watch.items():
-            setattr(loop, name, self._watcher(name, method))
-        for name, method in self._unwatch.items():
-            setattr(loop, name, self._unwatcher(name, method))
         loop.set_task_factory(self._make_task)
         # A generator that the garbage collector finds is closed at no particular point of any turn.
         close = getattr(loop, "_asyncgen_finalizer_hook", None)
@@ -152,6 +151,13 @@ class Schedule:
             hooks = sys.get_asyncgen_hooks()
             if hooks.finalizer == close:  # the loop runs already
                 sys.set_asyncgen_hooks(finalizer=loop._asyncgen_finalizer_hook)
+
+    def keep(self) -> None:
+        """Take the place of a task factory that somebody has set since: it goes on making the tasks of no turn."""
+        factory: Any = self.loop.get_task_factory()
+        if factory != self._make_task:
+            self._task_factory = factory
+            self.loop.set_task_factory(self._make_task)
 
     # -- callbacks ------------------------------------------------------------------------------------------------
 
@@ -190,7 +196,8 @@ class Schedule:
 
     def _time(self) -> float:
         running = self.running
-        return self.time() if running is None else running.now
+        # A loop that counts from now, as uvloop does, has to count from its own now.
+        return self.time() if running is None or self._is_passing else running.now
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         """The loop's own ``call_at``."""
@@ -234,11 +241,16 @@ class Schedule:
         context: Context | None = kwargs.pop("context", None)
         place = place_var.get() if context is None else context.get(place_var)
         if place is None:
-            if self._task_factory is not None:
-                if context is not None:
-                    kwargs["context"] = context
-                return self._task_factory(loop, coro, **kwargs)  # type: ignore[return-value]
-            return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+            factory, self._task_factory = self._task_factory, None
+            if factory is None:
+                return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+            if context is not None:
+                kwargs["context"] = context
+            try:  # it may have been given ours to call: then asyncio's own is meant
+                made: asyncio.Task[Any] = factory(loop, coro, **kwargs)
+                return made
+            finally:
+                self._task_factory = factory
         # A callback of a socket that makes a task does so at no particular point of the turn: it gets no place in it.
         child = None if place.is_ordered and self.running is not place.turn.order else place.next_task()
         if context is None:
@@ -262,49 +274,52 @@ class Schedule:
     # -- what runs outside of the turn's callbacks ----------------------------------------------------------------
 
     def _run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        future = self.run_in_executor(executor, func, *args)
         place = place_var.get()
-        if place is not None and not place.turn.closed:
-            # A thread of the turn or of the step, as those of ours: while it waits in a hitl call it does not count.
-            holder, order = place.step if place.step is not None else place.turn, place.turn.order
-            holder.threads += 1
+        if place is None or place.turn.closed:
+            return self.run_in_executor(executor, func, *args)
+        if executor is None or isinstance(executor, ThreadPoolExecutor):  # others may send it to another process
+            func = counted(func)
+        future = self.run_in_executor(executor, func, *args)
+        # A thread of the turn or of the step, as those of ours: while it waits in a hitl call it does not count.
+        holder, order = place.holder, place.turn.order
+        holder.threads += 1
 
-            def over(_: object) -> None:
-                holder.threads -= 1
-                order.eased()
+        def over(_: object) -> None:
+            holder.threads -= 1
+            order.eased()
 
-            future.add_done_callback(over, context=OUTSIDE.copy())
-            if isinstance(future, NumberedFuture):
-                future.is_of_thread = True
+        future.add_done_callback(over, context=OUTSIDE.copy())
+        if isinstance(future, NumberedFuture):
+            future.is_of_thread = True
         return future
 
-    def _watcher(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        kind = name.removeprefix("_add_")
 
-        def watch(fd: Any, callback: Callable[..., object], *args: Any) -> Any:
-            order = order_of(contextvars.copy_context())
-            if order is not None and isinstance(fd, int):
-                self._forget(kind, fd)
-                self._watched[kind, fd] = order
-                order.sockets += 1
-            return method(fd, callback, *args)
+class _Thread(threading.local):
+    """What is known of the thread that asks."""
 
-        return watch
+    is_counted = False
 
-    def _unwatcher(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        kind = name.removeprefix("_remove_")
 
-        def unwatch(fd: Any) -> Any:
-            if isinstance(fd, int):
-                self._forget(kind, fd)
-            return method(fd)
+_thread = _Thread()
 
-        return unwatch
 
-    def _forget(self, kind: str, fd: int) -> None:
-        order = self._watched.pop((kind, fd), None)
-        if order is not None:
-            order.sockets -= 1
+def counted(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that runs in a thread which the turn, or a step of it, counts as its own: see ``is_counted``."""
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        before, _thread.is_counted = _thread.is_counted, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _thread.is_counted = before
+
+    return run
+
+
+def is_counted() -> bool:
+    """Whether a turn counts the thread that asks. One that merely carries a turn's context, as a library's may, is
+    nothing that the turn knows of."""
+    return _thread.is_counted
 
 
 def install(loop: asyncio.AbstractEventLoop) -> Schedule:
@@ -314,6 +329,8 @@ def install(loop: asyncio.AbstractEventLoop) -> Schedule:
         schedule = Schedule(loop)
         loop._hitl_schedule = schedule  # type: ignore[attr-defined]  # lives and dies with the loop
         schedule.put_on()
+    else:
+        schedule.keep()
     return schedule
 
 

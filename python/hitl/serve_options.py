@@ -89,6 +89,9 @@ class ServeOptions:
     park_after: float = 60.0
     """After how long a turn that waits for people or timers is dropped from memory; it goes on by a replay. 0 is at
     once, so that every answer goes through a replay."""
+    hold: float = 60.0
+    """How long raw I/O between its steps may keep a turn with an open question in memory; after it the turn waits like
+    any other. 0 is for as long as that takes. Steps, threads and executors at work are never cut short."""
     max_warm: int = 64
     """How many waiting turns stay in memory; those that have waited longest are dropped first."""
     worker_timeout: float = 30.0

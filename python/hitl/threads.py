@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hitl.places import Place, StepScope, place_var
-from hitl.schedule import OUTSIDE, AwaitedFuture
+from hitl.schedule import OUTSIDE, AwaitedFuture, counted, is_counted
 
 if TYPE_CHECKING:
     from hitl.runtime import Turn
@@ -44,7 +44,7 @@ def job(
     """A future for the task at ``place``, and what to call in some thread to run ``function`` in ``context`` and settle
     it. The thread counts as work of the turn, or of the step, until it has done so."""
     done: asyncio.Future[T] = AwaitedFuture(place.next_number(), turn.loop)
-    holder = place.step if place.step is not None else turn
+    holder = place.holder
     holder.threads += 1
 
     def settle(value: T | None, error: BaseException | None) -> None:
@@ -66,7 +66,7 @@ def job(
         value: T | None = None
         error: BaseException | None = None
         try:
-            value = context.run(function)
+            value = context.run(counted(function))
         except StopIteration as stopped:  # cannot go through a future, which is awaited by iterating it
             error = RuntimeError(f"{label(function)} raised StopIteration")
             error.__cause__ = stopped
@@ -89,7 +89,9 @@ class ThreadCall:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._value: Any = None
+        self._is_counted = is_counted()
         self._holder: Turn | StepScope | None = None
+        """Whose thread it is, while it waits."""
         self._scope: StepScope | None = None
         self.over = False
 
@@ -111,8 +113,9 @@ class ThreadCall:
     def _arrive(self, make: Callable[[], Coroutine[Any, Any, Any]], context: contextvars.Context) -> None:
         place = context[place_var]
         assert place is not None
-        self._holder = place.step if place.step is not None else self._turn
-        self._holder.threads -= 1
+        if self._is_counted:
+            self._holder = place.holder
+            self._holder.threads -= 1
         if place.is_ordered and not self._turn.closed:
             self._turn.order.arrive(self._start, (make, context, place), OUTSIDE.copy())
         else:

@@ -82,6 +82,11 @@ impl Failure {
         Self::new("agent_timeout", "Agent timed out")
     }
 
+    /// The turn's time is over while it is run again from its journal. What it recorded is kept, and it can be retried.
+    pub fn replay_timed_out() -> Self {
+        Self::new("replay_timeout", "Agent timed out while it was run again from its journal")
+    }
+
     /// The worker died under the turn.
     pub fn worker_exited() -> Self {
         Self::new("worker_exited", "Worker process exited unexpectedly")
@@ -112,7 +117,8 @@ impl Failure {
     /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on
     /// request.
     pub fn can_be_retried(&self) -> bool {
-        ["replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"].contains(&self.code.as_str())
+        ["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"]
+            .contains(&self.code.as_str())
     }
 }
 

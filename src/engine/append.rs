@@ -82,7 +82,7 @@ impl Engine {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         let can_replay = self.runtime()?.replay;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
-        if is_at_work && standing.pause.is_some() {
+        if is_at_work && (standing.pause.is_some() || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
         let records = self.rule_on(records, Arc::clone(&standing.rules)).await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::held::Held;
 use crate::domain::interrupt::Ask;
 use crate::domain::journal::{CodeVersion, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
 use crate::domain::message::ChatMessage;
@@ -214,6 +215,9 @@ pub trait TurnInbox: Send + Sync + 'static {
         epoch: u64,
         warnings: Vec<String>,
     ) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Something besides people, timers and its journal keeps the turn. Not stored.
+    fn turn_held(self: Arc<Self>, turn: TurnId, epoch: u64, held: Held);
 
     /// A piece of a message as the model says it. Not stored.
     fn turn_delta(self: Arc<Self>, turn: TurnId, step_id: &str, attempt: u32, delta: Value);

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Engine;
 use super::dispatch::{Batch, Lost, Record, TurnInbox};
+use super::held::Held;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::{Error, TurnId};
@@ -28,6 +29,10 @@ impl TurnInbox for Engine {
         warnings: Vec<String>,
     ) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move { Engine::turn_replayed(&self, turn, epoch, warnings).await })
+    }
+
+    fn turn_held(self: Arc<Self>, turn: TurnId, epoch: u64, held: Held) {
+        Engine::turn_held(&self, turn, epoch, held);
     }
 
     fn turn_delta(self: Arc<Self>, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {

@@ -16,6 +16,7 @@ use super::Engine;
 use super::claims::STORE_PAUSE;
 use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
+use super::held::{Held, HeldTurn};
 use crate::domain::policy::Rules;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
@@ -41,6 +42,10 @@ struct LiveTurn {
     /// The journal index of the newest delivery.
     delivered: Option<u64>,
     paused: Option<Paused>,
+    /// What keeps it, since it was told or said something last.
+    held: Option<Held>,
+    /// Its worker has not said yet that it stands where its journal ends.
+    is_replaying: bool,
 }
 
 #[derive(Debug)]
@@ -77,6 +82,8 @@ pub struct Standing {
     pub at_worker: Duration,
     /// Where its pause stands, while it is paused.
     pub pause: Option<Pause>,
+    /// Whether it is held.
+    pub is_held: bool,
 }
 
 impl Standing {
@@ -180,6 +187,8 @@ impl LiveTurns {
             timer: None,
             delivered: None,
             paused: None,
+            held: None,
+            is_replaying: order.journal.len() > 1,
         };
         live.work(turn, engine);
         turns.at_workers.insert(turn, live);
@@ -230,6 +239,7 @@ impl LiveTurns {
             return;
         }
         live.rest();
+        live.held = None;
         live.paused = Some(Paused { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the place it takes.
         engine.slots().leave(turn, epoch);
@@ -248,6 +258,7 @@ impl LiveTurns {
             worked: live.worked(),
             at_worker: live.started.elapsed(),
             pause: live.paused.as_ref().map(|paused| paused.pause),
+            is_held: live.held.is_some(),
         })
     }
 
@@ -310,8 +321,38 @@ impl LiveTurns {
         let mut turns = self.lock();
         if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             live.paused = None;
+            live.held = None;
             engine.slots().rejoin(turn, epoch);
             live.work(turn, engine);
+        }
+    }
+
+    /// The turn at `epoch` is held. Where nothing of it is at work, a question is open and only people are waited for as
+    /// far as anybody can tell: `--timeout` does not count until it goes on. It keeps its place.
+    pub fn hold(&self, turn: TurnId, epoch: u64, held: Held) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            if !held.at_work && !held.replay {
+                live.rest();
+            }
+            live.held = Some(held);
+        }
+    }
+
+    /// The turns that are held.
+    pub fn held(&self) -> Vec<HeldTurn> {
+        let turns = self.lock();
+        let held = turns.at_workers.values().filter_map(|live| {
+            let Held { by, at_work, replay } = live.held.clone()?;
+            Some(HeldTurn { session_id: live.session, replay, at_work, by })
+        });
+        held.collect()
+    }
+
+    /// The worker of the turn at `epoch` stands where its journal ends.
+    pub fn replayed(&self, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.is_replaying = false;
+            live.held = None;
         }
     }
 
@@ -426,6 +467,7 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
     let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
     live.delivered = live.delivered.max(Some(delivery.index()));
     live.paused = None;
+    live.held = None;
     engine.slots().rejoin(turn, live.epoch);
     live.work(turn, engine);
     if let Some(dispatch) = engine.dispatch.get() {
@@ -473,11 +515,14 @@ fn millis(time: Duration) -> u64 {
 
 impl Engine {
     async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        let mut is_replaying = false;
         // The timer must not abort the task it runs in.
         if let Some(live) = self.live.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             live.timer = None;
+            is_replaying = live.is_replaying;
         }
-        while let Err(error) = self.turn_failed(turn, epoch, Failure::timed_out()).await {
+        let failure = if is_replaying { Failure::replay_timed_out() } else { Failure::timed_out() };
+        while let Err(error) = self.turn_failed(turn, epoch, failure.clone()).await {
             if !matches!(error, Error::StoreUnavailable(_)) || self.is_stopping() {
                 // It came to its end at the same moment.
                 tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");

@@ -219,6 +219,11 @@ impl Engine {
             ("hitl_turns_queued", "Turns that wait for a worker.", health.queued),
             ("hitl_turns_in_memory", "Turns at workers, waiting ones included.", warm),
             ("hitl_turns_paused_in_memory", "Turns at workers that wait for people or timers.", paused),
+            (
+                "hitl_turns_held",
+                "Turns that could rest, but for raw I/O, a thread or a step at work.",
+                self.held_turns().0,
+            ),
             ("hitl_sessions", "Sessions in the store.", health.total_sessions),
             ("hitl_outbox_pending", "Notices that webhooks have not taken yet.", outbox.pending),
         ];

@@ -20,6 +20,7 @@ pub mod dispatch;
 mod due;
 mod feed;
 pub mod grants;
+pub mod held;
 mod histogram;
 pub mod holds;
 mod inbox;

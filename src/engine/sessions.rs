@@ -260,6 +260,7 @@ impl Engine {
             queued: slots.queued(),
             total_sessions,
             audit,
+            held: self.held_turns().1,
         })
     }
 

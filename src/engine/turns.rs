@@ -24,6 +24,7 @@ impl Engine {
     pub async fn turn_replayed(&self, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         faults::at(Point::EngineReplayed);
+        self.live.replayed(turn, epoch);
         if standing.is_replay() {
             self.counters.replayed(standing.at_worker);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::held::HeldTurn;
 use crate::domain::audit::Head;
 use crate::domain::error::Place;
 use crate::domain::event::{EventView, NumberedEvent};
@@ -100,6 +101,8 @@ pub struct Health {
     pub total_sessions: usize,
     /// Where the audit ends.
     pub audit: Head,
+    /// Turns that could rest and are held, the first of them.
+    pub held: Vec<HeldTurn>,
 }
 
 /// A listener's events. Closed by the engine when the listener is too slow (it reconnects with `Last-Event-ID`) and at

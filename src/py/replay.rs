@@ -85,6 +85,11 @@ impl Replay {
         }
     }
 
+    /// Whether the replay could go on without the wakes that stand next.
+    fn is_asked_for(&self) -> bool {
+        self.lock().is_asked_for()
+    }
+
     /// The wake that `next()` named has been delivered. Raises `ValueError` when none stands next.
     fn woken(&self) -> PyResult<()> {
         self.lock().woken().map_err(invalid)

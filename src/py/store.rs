@@ -70,7 +70,7 @@ impl StoredSessions {
         let query = SessionQuery { status: Some(read_status(status)?), limit, cursor, ..SessionQuery::default() };
         let Found { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
         let turns = orders.into_iter().map(|(order, unreadable)| {
-            let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD))
+            let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD, None))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
             let refusal = unreadable.or_else(|| workers::refusal(&order.journal, python));
             Ok((PyBytes::new(py, &frame), refusal.map(|failure| (failure.code, failure.message))))

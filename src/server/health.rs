@@ -32,6 +32,7 @@ async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError>
         queued: health.queued,
         total_sessions: health.total_sessions,
         audit: health.audit,
+        held: health.held,
         version: env!("CARGO_PKG_VERSION"),
         policy: app.engine.policy_status().map(PolicyResponse::from),
     }))

@@ -13,6 +13,7 @@ use crate::domain::policy::Rule;
 use crate::domain::session::{Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp};
+use crate::engine::held::HeldTurn;
 use crate::engine::policy_file::PolicyStatus;
 use crate::engine::view::{ReplayNotes, Resumed, SessionView};
 
@@ -365,6 +366,8 @@ pub struct HealthResponse {
     pub total_sessions: usize,
     /// Where the audit ends: to be written down, so that a shorter one is told.
     pub audit: Head,
+    /// Turns that wait for a person, or for their replay, and are kept in memory by something else; twenty at most.
+    pub held: Vec<HeldTurn>,
     /// The server's version.
     #[schema(value_type = String)]
     pub version: &'static str,

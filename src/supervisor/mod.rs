@@ -69,6 +69,7 @@ pub struct Supervisor {
 /// What all turns and workers have in common; see [`SupervisorSettings`].
 struct Limits {
     max_payload: usize,
+    hold: f64,
     stop_grace: Duration,
     worker_timeout: Duration,
     spare_silent: bool,
@@ -94,6 +95,7 @@ impl Supervisor {
         };
         let limits = Limits {
             max_payload: settings.max_payload,
+            hold: settings.hold,
             stop_grace: settings.stop_grace,
             worker_timeout: settings.worker_timeout,
             spare_silent: settings.spare_silent,
@@ -119,12 +121,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// [`StartError::Protocol`].
-    pub async fn in_process(stream: UnixStream, max_payload: usize) -> Result<Arc<Self>, StartError> {
+    pub async fn in_process(stream: UnixStream, max_payload: usize, hold: f64) -> Result<Arc<Self>, StartError> {
         let broken = |error: std::io::Error| StartError::Protocol(error.to_string());
         stream.set_nonblocking(true).map_err(broken)?;
         let stream = tokio::net::UnixStream::from_std(stream).map_err(broken)?;
         let limits =
-            Limits { max_payload, stop_grace: STOP_GRACE, worker_timeout: WORKER_TIMEOUT, spare_silent: false };
+            Limits { max_payload, hold, stop_grace: STOP_GRACE, worker_timeout: WORKER_TIMEOUT, spare_silent: false };
         let supervisor = Self::new(None, Mode::Pool, 1, Arc::new(KnownRuntime::new()), limits);
         let (lives, exit) = watch::channel(None);
         let (worker, mut reader) = Worker::over(0, true, Channel::new(stream), Body::InProcess(lives), exit);

@@ -47,6 +47,9 @@ pub struct SupervisorSettings {
     pub paths: Vec<PathBuf>,
     /// `--max-payload`, told to workers so that `interrupt()` can say it before anything is sent.
     pub max_payload: usize,
+    /// `--hold`, in seconds: how long a turn with an open question stays in memory for raw I/O between its steps. Zero:
+    /// for as long as that takes.
+    pub hold: f64,
     /// How long a stopped turn may take to obey before its process is killed.
     pub stop_grace: Duration,
     /// A worker with a turn at work that says nothing at all for so long is killed (`--worker-timeout`). Zero: never.
@@ -70,12 +73,16 @@ impl SupervisorSettings {
             environment: std::env::vars_os().collect(),
             paths: Vec::new(),
             max_payload: MAX_PAYLOAD,
+            hold: HOLD,
             stop_grace: STOP_GRACE,
             worker_timeout: WORKER_TIMEOUT,
             spare_silent: false,
         })
     }
 }
+
+/// See [`SupervisorSettings::hold`].
+pub const HOLD: f64 = 60.0;
 
 /// See [`SupervisorSettings::stop_grace`].
 pub const STOP_GRACE: Duration = Duration::from_secs(2);

@@ -21,10 +21,11 @@ pub enum Untaken {
 
 /// Waits for a worker and gives it the turn. Dropped before its end, the worker has heard nothing of the turn.
 pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Seat, Lease), Untaken> {
-    let frame = frames::encode(&ToWorker::turn(&order, supervisor.limits.max_payload)).map_err(|violation| {
-        let message = format!("The session is too large for a worker: {violation}");
-        Untaken::Failed(Failure::new("turn_too_large", message))
-    })?;
+    let frame = frames::encode(&ToWorker::turn(&order, supervisor.limits.max_payload, Some(supervisor.limits.hold)))
+        .map_err(|violation| {
+            let message = format!("The session is too large for a worker: {violation}");
+            Untaken::Failed(Failure::new("turn_too_large", message))
+        })?;
     loop {
         let mut lease = supervisor.lease().await.map_err(|refused| {
             Untaken::Lost(match refused {

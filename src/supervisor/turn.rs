@@ -177,6 +177,10 @@ impl Turn {
                 Ok(()) => After::GoOn,
                 Err(error) => self.refused(error).unwrap_or(After::GoOn),
             },
+            Word::Held(held) => {
+                inbox.turn_held(turn, epoch, held);
+                After::GoOn
+            }
             Word::Delta { step_id, attempt, delta } => {
                 self.set_waiting(seat, false);
                 inbox.turn_delta(turn, &step_id, attempt, delta);
@@ -426,7 +430,11 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message: &message });
             }
             // An end that crossed our order does not free the turn: the worker has not taken that order in yet.
-            Word::End { .. } | Word::Record { call: None, .. } | Word::Replayed { .. } | Word::Delta { .. } => {}
+            Word::End { .. }
+            | Word::Record { call: None, .. }
+            | Word::Replayed { .. }
+            | Word::Held(_)
+            | Word::Delta { .. } => {}
         }
     }
     0

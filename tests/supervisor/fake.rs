@@ -29,7 +29,7 @@ impl Fake {
             "frame": "hello", "protocol": 2, "pid": 1, "python": "3.11.2", "library": "0", "code": "c0de", "replay": true,
         })])
         .await;
-        let supervisor = within(Supervisor::in_process(ours, 16_384)).await.unwrap();
+        let supervisor = within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap();
         (World::over(supervisor), fake)
     }
 

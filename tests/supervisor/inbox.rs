@@ -9,6 +9,7 @@ use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
 use hitl::domain::{Error, InterruptId, Timestamp, TurnId};
 use hitl::engine::dispatch::{Appended, Batch, Lost, Record, TurnInbox};
+use hitl::engine::held::Held;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use uuid::Uuid;
@@ -181,6 +182,8 @@ impl TurnInbox for Inbox {
     ) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move { self.say(turn, epoch, Said::Replayed(warnings)) })
     }
+
+    fn turn_held(self: Arc<Self>, _turn: TurnId, _epoch: u64, _held: Held) {}
 
     fn turn_delta(self: Arc<Self>, _turn: TurnId, _step_id: &str, _attempt: u32, _delta: Value) {}
 

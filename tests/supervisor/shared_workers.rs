@@ -118,7 +118,7 @@ async fn a_supervisor_can_be_given_its_one_worker() {
         .spawn()
         .unwrap();
     captured_log();
-    let world = World::over(within(Supervisor::in_process(ours, 16_384)).await.unwrap());
+    let world = World::over(within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap());
     assert_eq!(world.run("step abc").await.unwrap(), "ABC");
     assert_eq!(world.run("os_exit").await.unwrap_err().code, "worker_exited");
     assert_eq!(world.run("echo nobody").await.unwrap_err().code, "worker_exited");

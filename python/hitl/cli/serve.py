@@ -81,6 +81,10 @@ def serve(
         float,
         _option("--park-after", help="A waiting turn leaves memory; 0 is at once, by a replay each.", panel=LIFETIMES),
     ] = 60.0,
+    hold: Annotated[
+        float,
+        _option("--hold", help="Raw I/O keeps a turn with an open question in memory; 0 is no limit.", panel=LIFETIMES),
+    ] = 60.0,
     worker_timeout: Annotated[
         float, _option("--worker-timeout", help="A worker that is silent this long is killed.", panel=LIFETIMES)
     ] = 30.0,
@@ -176,6 +180,7 @@ def serve(
             timeout=timeout,
             interrupt_ttl=interrupt_ttl,
             park_after=park_after,
+            hold=hold,
             max_warm=max_warm,
             worker_timeout=worker_timeout,
             max_recoveries=max_recoveries,

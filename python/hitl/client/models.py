@@ -149,7 +149,9 @@ class Me:
         return scope in self.scopes or "admin" in self.scopes
 
 
-RETRIABLE_ERRORS = frozenset({"replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"})
+RETRIABLE_ERRORS = frozenset(
+    {"replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"}
+)
 """Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hitl.agents.shapes import LoadedAgent
 from hitl.errors import ToolRejected, UnreadableJournal
+from hitl.holding import DEFAULT_HOLD
 from hitl.runs.loop import LoopRuns
 from hitl.worker.frames import Frame
 from hitl.worker.output import original
@@ -28,6 +29,8 @@ class Task:
         tool_error_formatter: Formatter | None,
         *,
         is_heard: bool,
+        hold: float = DEFAULT_HOLD,
+        replay_timeout: float = 0.0,
     ) -> None:
         self.agent = agent
         self.code = code
@@ -35,6 +38,8 @@ class Task:
         self.tool_error_formatter = tool_error_formatter
         self.is_heard = is_heard
         """Whether somebody listens to what the model says."""
+        self.hold = hold
+        self.replay_timeout = replay_timeout
         self.token = 0
         self.turn: RunTurn | None = None
         self.error: BaseException | None = None
@@ -86,7 +91,16 @@ class RunTurn(RunningTurn):
     def __init__(self, task: Task, frame: Frame) -> None:
         self._of = task
         port = RunPort(task, frame["turn"])
-        super().__init__(task.agent, task, frame, task.code, context=task.context, port=port)
+        super().__init__(
+            task.agent,
+            task,
+            frame,
+            task.code,
+            context=task.context,
+            port=port,
+            hold=task.hold,
+            replay_timeout=task.replay_timeout,
+        )
         self.turn.tool_error_formatter = task.tool_error_formatter
 
     def failed(self, error: BaseException) -> None:

@@ -20,7 +20,7 @@ from hitl.errors import HitlError, InterruptExpired
 from hitl.messages import ChatMessage
 from hitl.order import Order
 from hitl.places import place_var
-from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, Wake
+from hitl.ports import Holder, InterruptRequest, PendingTimer, StepIdentity, Wake
 from hitl.rebound import rebind
 from hitl.runtime import Turn
 from hitl.schedule import OUTSIDE
@@ -88,6 +88,8 @@ class LocalPort:
     logs: list[tuple[str, str]] = field(default_factory=list)
     waits: int = 0
     """How often the turn said that it awaits nothing but interrupts and timers."""
+    holders: list[list[Holder]] = field(default_factory=list)
+    """What was said to hold the turn."""
     replays: list[list[str]] = field(default_factory=list)
     """The warnings of each replay."""
     on_waiting: Callable[[], None] | None = None
@@ -210,6 +212,9 @@ class LocalPort:
         if self.on_waiting is not None:
             self.on_waiting()
 
+    def held(self, by: list[Holder], *, at_work: bool, is_replay: bool) -> None:
+        self.holders.append(by)
+
     def replayed(self, warnings: list[str]) -> None:
         self.replays.append(warnings)
 
@@ -234,7 +239,10 @@ class LocalTurn:
         agent: str | None = None,
         journal: Journal | None = None,
         code: str = "code-1",
+        hold: float = 0.0,
+        replay_timeout: float = 0.0,
     ) -> None:
+        """``hold``, ``replay_timeout``: see ``hitl.holding``; here both are without limit."""
         rebind()
         self.port = LocalPort(answers)
         if journal:
@@ -250,6 +258,8 @@ class LocalTurn:
             journal=list(self.port.journal),
             epoch=2 if journal else 1,
             code=code,
+            hold=hold,
+            replay_timeout=replay_timeout,
         )
         self.port.order = self.turn.order
         self._context = self.turn.enter()

@@ -9,7 +9,7 @@ from typing import Any
 
 from hitl.errors import HitlError, WorkerProtocolError, error_for_refusal
 from hitl.order import Order
-from hitl.ports import InterruptRequest, PendingTimer, StepIdentity, Wake
+from hitl.ports import Holder, InterruptRequest, PendingTimer, StepIdentity, Wake
 from hitl.schedule import OUTSIDE
 from hitl.worker.channel import Sender
 from hitl.worker.frames import Frame
@@ -52,6 +52,9 @@ class ChannelPort:
     def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         waiting = {"frame": "waiting", "seen": seen, "timers": timers}
         self._send(waiting if context is None else {**waiting, "context": context})
+
+    def held(self, by: list[Holder], *, at_work: bool, is_replay: bool) -> None:
+        self._send({"frame": "held", "by": by, "at_work": at_work, "replay": is_replay})
 
     def replayed(self, warnings: list[str]) -> None:
         self._send({"frame": "replayed", "warnings": warnings})

@@ -14,6 +14,7 @@ import hitl
 from hitl.agents.shapes import LoadedAgent
 from hitl.codec import decode, error_message
 from hitl.errors import HitlError, UnreadableJournal, WorkerProtocolError
+from hitl.holding import DEFAULT_HOLD
 from hitl.messages import ChatMessage
 from hitl.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.schedule import OUTSIDE
@@ -138,7 +139,9 @@ class Worker:
 class RunningTurn:
     """One turn, from its frame to the acknowledgement of its end.
 
-    ``port`` where it is not a ``ChannelPort`` that its records go to. ``on_gone`` is called when the turn is ``gone``.
+    ``port`` where it is not a ``ChannelPort`` that its records go to. ``hold`` and ``replay_timeout``: see
+    ``hitl.holding``; a server's turns have the one of their frame, and end by the server's ``--timeout``. ``on_gone``
+    is called when the turn is ``gone``.
     """
 
     def __init__(
@@ -150,6 +153,8 @@ class RunningTurn:
         *,
         context: Any = None,
         port: ChannelPort | None = None,
+        hold: float | None = None,
+        replay_timeout: float = 0.0,
         on_gone: Callable[[RunningTurn], None] | None = None,
     ) -> None:
         self._agent = agent
@@ -177,6 +182,8 @@ class RunningTurn:
             journal=frame["journal"],
             epoch=frame.get("epoch", 1),
             code=code,
+            hold=frame.get("hold", DEFAULT_HOLD) if hold is None else hold,
+            replay_timeout=replay_timeout,
         )
         self._agent_task = self.turn.start(self._outcome)
         self._agent_task.add_done_callback(self._is_over, context=OUTSIDE.copy())

@@ -202,6 +202,31 @@ impl Replay {
         }
     }
 
+    /// Whether the replay could go on without the wakes that stand next: the entry after them has been asked for, or there
+    /// is none.
+    pub fn is_asked_for(&self) -> bool {
+        let left = self.journal.slots.get(self.cursor..).unwrap_or_default();
+        for slot in left {
+            let stand = match &slot.what {
+                What::Wake(_) => continue,
+                What::Mark(place) | What::Withdrawn(place) => {
+                    return self.journal.places[*place].stand != Stand::Unasked;
+                }
+                What::Result(place) | What::Settled(place) => self.journal.places[*place].stand,
+                What::Timer(timer) => match self.journal.timers[*timer].stand {
+                    TimerStand::Unarmed => Stand::Unasked,
+                    TimerStand::Armed => Stand::Asked,
+                    TimerStand::Over => continue,
+                },
+            };
+            match stand {
+                Stand::Withdrawn | Stand::PassedOver => {}
+                stand => return stand == Stand::Asked,
+            }
+        }
+        true
+    }
+
     /// Nothing of the turn runs, and [`Self::next`] does not go on: what is wrong, or None when what was in the way could
     /// be dropped. `held` are the asks that wait for the end of the journal.
     pub fn stuck(&mut self, held: &[StepIdentity]) -> Option<Mismatch> {

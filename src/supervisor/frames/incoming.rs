@@ -14,6 +14,7 @@ use crate::domain::session::Failure;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, Timestamp, TurnId};
 use crate::engine::dispatch::Record;
+use crate::engine::held::Held;
 
 /// A frame of a worker.
 #[derive(Debug, PartialEq)]
@@ -101,6 +102,8 @@ pub enum Word {
     Record { call: Option<u64>, record: Record },
     /// `replayed`.
     Replayed { warnings: Vec<String> },
+    /// `held`.
+    Held(Held),
     /// `delta`.
     Delta { step_id: String, attempt: u32, delta: Value },
     /// `end`.
@@ -176,6 +179,12 @@ struct WaitingBody {
     timers: Vec<PendingTimer>,
     #[serde(default)]
     context: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct HeldBody {
+    #[serde(flatten)]
+    held: Held,
 }
 
 #[derive(Deserialize)]
@@ -291,6 +300,7 @@ pub fn word<'de, D: Deserializer<'de>>(name: &str, members: D) -> Option<Result<
             .map(|WithdrawBody { interrupt_id }| told(Record::Withdraw { interrupt: interrupt_id })),
         "waiting" => WaitingBody::deserialize(members)
             .map(|WaitingBody { seen, timers, context }| told(Record::Waiting { seen, timers, context })),
+        "held" => HeldBody::deserialize(members).map(|HeldBody { held }| Word::Held(held)),
         "replayed" => ReplayedBody::deserialize(members).map(|ReplayedBody { warnings }| Word::Replayed { warnings }),
         "delta" => DeltaBody::deserialize(members).map(|DeltaBody { step_id, attempt, delta }| Word::Delta {
             step_id,

@@ -25,6 +25,9 @@ pub enum ToWorker<'a> {
         state: Vec<Lean<'a>>,
         journal: &'a [Recorded],
         max_payload: usize,
+        /// `--hold`; a run in a program is told by the program.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hold: Option<f64>,
     },
     /// It is committed.
     Ack {
@@ -70,7 +73,7 @@ pub enum ToWorker<'a> {
 
 impl<'a> ToWorker<'a> {
     /// What a worker is given of a turn.
-    pub fn turn(order: &'a TurnOrder, max_payload: usize) -> Self {
+    pub fn turn(order: &'a TurnOrder, max_payload: usize, hold: Option<f64>) -> Self {
         Self::Turn {
             turn: order.turn,
             epoch: order.epoch,
@@ -79,6 +82,7 @@ impl<'a> ToWorker<'a> {
             state: order.state.iter().map(Lean).collect(),
             journal: &order.journal,
             max_payload,
+            hold,
         }
     }
 

@@ -156,11 +156,12 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
         state: vec![Lean(&reply)],
         journal: &journal,
         max_payload: 1,
+        hold: Some(60.0),
     };
     assert_eq!(
         sent(&frame),
         json!({
-            "frame": "turn", "turn": TURN, "epoch": 3, "session_id": TURN, "max_payload": 1,
+            "frame": "turn", "turn": TURN, "epoch": 3, "session_id": TURN, "max_payload": 1, "hold": 60.0,
             "message": {"role": "user", "content": "hello"},
             "state": [{"role": "assistant", "name": "a"}],
             "journal": [
@@ -192,6 +193,7 @@ fn a_turn_that_is_too_large_is_refused() {
         state: Vec::new(),
         journal: &[],
         max_payload: 1,
+        hold: None,
     };
     assert!(encode(&frame).is_err());
 }

@@ -1,8 +1,10 @@
-"""What the tests of workers start."""
+"""What the tests of workers start, and the loops that tests run on."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
+import uvloop
 
 from tests.python.unit.worker_process import Child
 
@@ -20,3 +22,10 @@ def child() -> Iterator[Callable[..., Child]]:
     yield start
     for each in started:
         each.__exit__()
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+    """Tests marked ``on_every_loop`` run on asyncio's own loop and on uvloop."""
+    if item.get_closest_marker("on_every_loop") is None:
+        return None
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

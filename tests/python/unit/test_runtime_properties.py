@@ -103,7 +103,7 @@ def test_every_identity_is_unique_and_nothing_is_left_counted(plan: Plan) -> Non
     paths = local.port.paths() + [asked.step["path"] for asked in local.port.interrupts]
     assert len(set(paths)) == len(paths)
     order = local.turn.order
-    assert (order.count, order.sockets, local.turn.threads, local.turn.bodies) == (0, 0, 0, {})
+    assert (order.count, local.turn.threads, local.turn.bodies) == (0, 0, {})
     assert local.turn.tasks == {}
 
 

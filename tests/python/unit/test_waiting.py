@@ -1,75 +1,508 @@
-"""When a turn says that it awaits nothing but people and timers."""
+"""hitl/waiting.py, hitl/reach.py: what a turn waits for, told from what its tasks await."""
 
 import asyncio
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import pytest
+
 from hitl import interrupt, step
-from hitl.runtime import current_turn
 from hitl.testing.local import PENDING, LocalTurn
 from tests.python.unit.conditions import rounds, until, until_waiting
 
-
-async def test_a_turn_that_awaits_only_an_interrupt_says_so_once() -> None:
-    local = LocalTurn(lambda ask: PENDING)
-    task = local.start(interrupt, {"type": "q"})
-    await until_waiting(local)
-    await rounds()
-    assert local.port.waits == 1
-    local.port.interrupts[0].give("yes")
-    assert await task == "yes"
-    assert local.port.waits == 1
+Agent = Callable[[], Awaitable[Any]]
 
 
-async def test_a_turn_with_a_step_at_work_is_not_waiting_until_the_step_ends() -> None:
-    local = LocalTurn(lambda ask: PENDING)
-    release = asyncio.Event()
+pytestmark = pytest.mark.on_every_loop
 
-    async def agent() -> None:
-        await asyncio.gather(interrupt({"type": "q"}), step(release.wait))
 
+def ask() -> Awaitable[Any]:
+    return interrupt({"type": "q"})
+
+
+async def pauses(agent: Agent) -> None:
+    """The turn waits for nothing but a person, and goes on with the answer."""
+    local = LocalTurn(lambda _: PENDING)
+    task = local.start(agent)
+    await until(lambda: local.port.waits or task.done())
+    assert local.port.waits, task.exception()
+    for question in local.port.interrupts:
+        question.give(1)
+    await asyncio.wait_for(task, 5)
+    await local.end()
+
+
+@asynccontextmanager
+async def held(agent: Agent, **options: Any) -> AsyncIterator[tuple[LocalTurn, asyncio.Task[Any]]]:
+    """The turn has a question open, and something keeps it from waiting for that alone."""
+    local = LocalTurn(lambda _: PENDING, **options)
     task = local.start(agent)
     await until(lambda: local.port.interrupts)
     await rounds()
     assert local.port.waits == 0
-    release.set()
-    await until_waiting(local)
-    local.port.interrupts[0].give(None)
-    await task
-
-
-async def test_a_step_that_itself_only_waits_for_a_person_is_no_work() -> None:
-    local = LocalTurn(lambda ask: PENDING)
-
-    async def gate() -> Any:
-        return await interrupt({"type": "tool_approval"})
-
-    async def agent() -> list[Any]:
-        turn = current_turn()
-        return list(await asyncio.gather(turn.run_step("tool", "a", gate), turn.run_step("tool", "b", gate)))
-
-    task = local.start(agent)
-    await until_waiting(local)
-    first, second = local.port.interrupts
-    first.give(1)
-    await until(lambda: local.port.waits == 2)  # the first call is recorded, and the turn waits again for the second
-    assert local.port.paths() == ["0.1#1"]
-    second.give(2)
-    assert await task == [1, 2]
-
-
-async def test_an_answer_that_puts_the_turn_back_to_work_is_not_waiting() -> None:
-    local = LocalTurn(lambda ask: PENDING)
-    release = asyncio.Event()
-
-    async def agent() -> None:
-        asks = [asyncio.ensure_future(interrupt({"type": name})) for name in "ab"]
-        await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
-        await step(release.wait)
-
-    task = local.start(agent)
+    yield local, task
     await until_waiting(local)
     local.port.interrupts[0].give(1)
-    await rounds()
-    assert local.port.waits == 1
-    release.set()
+    await asyncio.wait_for(task, 5)
+    await local.end()
+
+
+class Peer:
+    """Something that can be connected to, and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.writers: list[asyncio.StreamWriter] = []
+        self.port = 0
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    def close(self) -> None:
+        """End the connections."""
+        for writer in self.writers:
+            writer.close()
+        self.writers.clear()
+
+    async def listen(self, heard: list[bytes]) -> None:
+        """What a task does that reads for as long as its connection lives."""
+        reader, writer = await self.connect()
+        try:
+            while line := await reader.readline():
+                heard.append(line)
+        finally:
+            writer.close()
+
+    async def read(self) -> None:
+        """One request."""
+        reader, writer = await self.connect()
+        try:
+            await reader.readline()
+        finally:
+            writer.close()
+
+    async def answer(self) -> None:
+        await until(lambda: self.writers)
+        self.writers[-1].write(b"x\n")
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[Peer]:
+    peer = Peer()
+    server = await asyncio.start_server(lambda _, writer: peer.writers.append(writer), "127.0.0.1")
+    peer.port = server.sockets[0].getsockname()[1]
+    yield peer
+    peer.close()
+    server.close()
+    await rounds()  # until what was closed is gone
+
+
+# -- inside: a task of the turn brings it about -----------------------------------------------------------------------
+
+
+async def in_a_gather() -> None:
+    await asyncio.gather(ask(), ask())
+
+
+async def in_a_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask())
+
+
+async def in_a_group_of_anyio() -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+
+
+async def in_a_wait() -> None:
+    await asyncio.wait([asyncio.ensure_future(ask())])
+
+
+async def in_as_completed() -> None:
+    for completed in asyncio.as_completed([ask(), ask()]):
+        await completed
+
+
+async def behind_a_shield() -> None:
+    await asyncio.shield(asyncio.ensure_future(ask()))
+
+
+async def behind_a_timeout() -> None:
+    await asyncio.wait_for(ask(), 1000)
+
+
+async def for_a_queue() -> None:
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def put() -> None:
+        await queue.put(await ask())
+
+    task = asyncio.create_task(put())
+    await queue.get()
     await task
+
+
+async def for_an_event() -> None:
+    event = asyncio.Event()
+    task = asyncio.ensure_future(ask())
+    task.add_done_callback(lambda _: event.set())
+    await event.wait()
+
+
+async def for_a_condition() -> None:
+    condition = asyncio.Condition()
+
+    async def notify() -> None:
+        await ask()
+        async with condition:
+            condition.notify()
+
+    task = asyncio.create_task(notify())
+    async with condition:
+        await condition.wait()
+    await task
+
+
+async def for_a_lock(lock: Any) -> None:
+    async def hold() -> None:
+        async with lock:
+            await ask()
+
+    task = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    async with lock:
+        await task
+
+
+async def in_a_generator() -> None:
+    async def answers() -> AsyncIterator[Any]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(ask())
+        yield task.result()
+
+    async for _ in answers():
+        pass
+
+
+INSIDE: dict[str, Agent] = {
+    "gather": in_a_gather,
+    "TaskGroup": in_a_group,
+    "TaskGroup of anyio": in_a_group_of_anyio,
+    "wait": in_a_wait,
+    "as_completed": in_as_completed,
+    "shield": behind_a_shield,
+    "wait_for": behind_a_timeout,
+    "Queue": for_a_queue,
+    "Event": for_an_event,
+    "Condition": for_a_condition,
+    "Lock": lambda: for_a_lock(asyncio.Lock()),
+    "Semaphore": lambda: for_a_lock(asyncio.Semaphore(1)),
+    "Lock of anyio": lambda: for_a_lock(anyio.Lock()),
+    "Semaphore of anyio": lambda: for_a_lock(anyio.Semaphore(1)),
+    "asynchronous generator": in_a_generator,
+}
+
+
+@pytest.mark.parametrize("waits", INSIDE.values(), ids=INSIDE)
+async def test_after_raw_io_a_turn_pauses_however_it_waits_for_its_question(waits: Agent, peer: Peer) -> None:
+    async def agent() -> None:
+        await asyncio.to_thread(str.upper, "x")
+        await asyncio.gather(peer.read(), peer.answer())
+        await waits()
+
+    await pauses(agent)
+
+
+@pytest.mark.parametrize("waits", INSIDE.values(), ids=INSIDE)
+async def test_and_beside_an_open_connection_that_nobody_reads_from(waits: Agent, peer: Peer) -> None:
+    async def agent() -> None:
+        _, writer = await peer.connect()
+        try:
+            await waits()
+        finally:
+            writer.close()
+
+    await pauses(agent)
+
+
+async def test_a_child_process_that_merely_runs_is_nobodys_work() -> None:
+    async def agent() -> None:
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+        try:
+            await ask()
+        finally:
+            child.kill()
+            await child.wait()
+
+    await pauses(agent)
+
+
+# -- outside: it is at work ---------------------------------------------------------------------------------------------
+
+
+async def test_what_a_task_reads_from_a_connection_holds_the_turn(peer: Peer) -> None:
+    async with held(lambda: asyncio.gather(ask(), peer.read())):
+        await peer.answer()
+
+
+async def test_an_event_that_a_socket_sets_is_no_event_of_the_turn(peer: Peer) -> None:
+    """As anyio reads, and with it httpx2, openai and mcp."""
+
+    async def read() -> None:
+        async with await anyio.connect_tcp("127.0.0.1", peer.port) as stream:
+            await stream.receive()
+
+    async with held(lambda: asyncio.gather(ask(), read())):
+        await peer.answer()
+
+
+class Told(asyncio.Protocol):
+    """Tells of what it has received in whatever way it was given."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+
+    def data_received(self, _: bytes) -> None:
+        self._tell()
+
+
+@pytest.mark.parametrize("way", ["future", "queue", "event", "condition of a task outside"])
+async def test_nor_is_what_a_protocol_of_its_own_sets(peer: Peer, way: str) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def read() -> None:
+        queue: asyncio.Queue[int] = asyncio.Queue()
+        event = asyncio.Event()
+        if way == "future":
+            future = loop.create_future()
+            tell, wait = partial(future.set_result, 1), lambda: future
+        elif way == "queue":
+            tell, wait = partial(queue.put_nowait, 1), queue.get
+        else:
+            tell, wait = event.set, event.wait
+        transport, _ = await loop.create_connection(lambda: Told(tell), "127.0.0.1", peer.port)
+        try:
+            await wait()
+        finally:
+            transport.close()
+
+    async with held(lambda: asyncio.gather(ask(), read())):
+        await peer.answer()
+
+
+async def test_a_thread_of_a_library_holds_the_turn() -> None:
+    release = threading.Event()
+
+    async with held(lambda: asyncio.gather(ask(), anyio.to_thread.run_sync(release.wait))):
+        release.set()
+
+
+async def test_so_does_a_future_that_a_thread_settles() -> None:
+    release = threading.Event()
+
+    async def query() -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+
+        def work() -> None:
+            release.wait()
+            loop.call_soon_threadsafe(done.set_result, None)
+
+        threading.Thread(target=work).start()
+        await done
+
+    async with held(lambda: asyncio.gather(ask(), query())):
+        release.set()
+
+
+async def test_a_child_process_that_is_awaited_holds_the_turn() -> None:
+    async def agent() -> None:
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+        children.append(child)
+        await asyncio.gather(ask(), child.wait())
+
+    children: list[Any] = []
+    async with held(agent):
+        children[0].stdin.write(b"\n")
+
+
+async def test_a_step_at_work_that_has_asked_already_holds_the_turn(peer: Peer) -> None:
+    """Its body is in nobody's hands but its own; cut short, what it does would be done twice."""
+    begun = []
+
+    async def body() -> None:
+        await interrupt({"type": "first"})
+        begun.append(1)
+        await peer.read()
+
+    async def agent() -> None:
+        await asyncio.gather(step(body), ask())
+
+    local = LocalTurn(lambda asked: PENDING, hold=0.001)
+    task = local.start(agent)
+    await until_waiting(local)
+    first = next(asked for asked in local.port.interrupts if asked.request["type"] == "first")
+    first.give(1)
+    await until(lambda: begun)
+    waits = local.port.waits
+    await until(lambda: peer.writers)
+    await asyncio.sleep(0.05)  # longer than --hold, which is not for bodies
+    assert local.port.waits == waits
+    await peer.answer()
+    await until_waiting(local, waits + 1)
+    next(asked for asked in local.port.interrupts if asked is not first).give(1)
+    await asyncio.wait_for(task, 5)
+    assert begun == [1]
+    await local.end()
+
+
+# -- how long it may hold, and what is said of it ---------------------------------------------------------------------
+
+
+async def test_between_steps_raw_io_holds_a_turn_for_so_long_and_no_longer(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl.holding._SAID_AFTER", 0.0)
+
+    async def agent() -> None:
+        task = asyncio.create_task(peer.listen([]))
+        await ask()
+        task.cancel()
+
+    local = LocalTurn(lambda _: PENDING, hold=0.05)
+    task = local.start(agent)
+    await until_waiting(local)
+    said = local.port.holders[-1]
+    assert [holder["what"] for holder in said][:1] == ["raw I/O"]
+    assert str(said[0]["location"]).startswith("test_waiting.py:")
+    local.port.interrupts[0].give(1)
+    await asyncio.wait_for(task, 5)
+    await local.end()
+
+
+async def test_without_a_question_nothing_is_cut_short(peer: Peer) -> None:
+    async def agent() -> None:
+        async with asyncio.timeout(1000):
+            await peer.read()
+
+    local = LocalTurn(hold=0.001)
+    task = local.start(agent)
+    await until(lambda: peer.writers)
+    await asyncio.sleep(0.05)  # longer than --hold
+    assert local.port.waits == 0
+    await peer.answer()
+    await asyncio.wait_for(task, 5)
+    await local.end()
+
+
+async def test_a_thread_of_an_executor_is_never_cut_short() -> None:
+    release = threading.Event()
+    local = LocalTurn(lambda _: PENDING, hold=0.001)
+
+    async def agent() -> None:
+        await asyncio.gather(ask(), asyncio.to_thread(release.wait))
+
+    task = local.start(agent)
+    await until(lambda: local.port.interrupts)
+    await asyncio.sleep(0.05)  # longer than --hold
+    assert local.port.waits == 0
+    release.set()
+    await until_waiting(local)
+    local.port.interrupts[0].give(1)
+    await asyncio.wait_for(task, 5)
+    await local.end()
+
+
+# -- in a replay ------------------------------------------------------------------------------------------------------
+
+
+async def slow_before_a_question(peer: Peer) -> Any:
+    await peer.read()
+    return await ask()
+
+
+async def paused(agent: Agent, peer: Peer) -> list[dict[str, Any]]:
+    """The journal of a turn that has asked after raw I/O."""
+    local = LocalTurn(lambda _: PENDING)
+    task = local.start(agent)
+    await peer.answer()
+    await until_waiting(local)
+    local.turn.park()
+    await asyncio.wait([task])
+    peer.close()
+    return local.port.journal
+
+
+async def test_raw_io_in_a_replay_may_take_as_long_as_it_takes(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hitl.order._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.order._MOST_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("hitl.holding._REPLAY_SAID_AFTER", 0.0)
+    journal = await paused(partial(slow_before_a_question, peer), peer)
+    local = LocalTurn(lambda _: PENDING, journal=journal)
+    task = local.start(partial(slow_before_a_question, peer))
+    await until(lambda: local.port.holders)
+    assert local.port.holders[0][0]["what"] == "raw I/O"
+    await asyncio.sleep(0.05)  # longer than the grace
+    assert not task.done()
+    assert not local.turn.failure.done()
+    await peer.answer()
+    await until_waiting(local)
+    local.port.interrupts[0].give("yes")
+    assert await asyncio.wait_for(task, 5) == "yes"
+    await local.end()
+
+
+async def test_a_replay_that_may_not_take_for_ever_ends_with_what_it_waited_for(peer: Peer) -> None:
+    journal = await paused(partial(slow_before_a_question, peer), peer)
+    local = LocalTurn(lambda _: PENDING, journal=journal, replay_timeout=0.05)
+    task = local.start(partial(slow_before_a_question, peer))
+    failure = await asyncio.wait_for(local.turn.failure, 5)
+    assert getattr(failure, "code", None) == "replay_timeout"
+    assert "raw I/O at test_waiting.py:" in str(failure)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How often a socket wakes its task is not the journal's to say."""
+    monkeypatch.setattr("hitl.order._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.order._MOST_GRACE_SECONDS", 0.01)
+
+    async def agent() -> Any:
+        task = asyncio.create_task(peer.listen(heard))
+        value = await ask()
+        task.cancel()
+        return value
+
+    heard: list[bytes] = []
+    local = LocalTurn(lambda _: PENDING, hold=0.05)
+    task = local.start(agent)
+    await until(lambda: local.port.interrupts)
+    for count in range(1, 4):
+        await peer.answer()
+        await until(lambda count=count: len(heard) == count)
+    await until_waiting(local)
+    local.turn.park()
+    await asyncio.wait([task])
+    again = LocalTurn(lambda _: PENDING, journal=local.port.journal, hold=0.05)
+    task = again.start(agent)
+    await until_waiting(again)
+    again.port.interrupts[0].give("yes")
+    assert await asyncio.wait_for(task, 5) == "yes"
+    await again.end()
+
+
+async def test_a_socket_of_the_turns_own_making_counts_too() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        async with held(lambda: asyncio.gather(ask(), asyncio.get_running_loop().sock_recv(ours, 1))):
+            theirs.send(b"x")
