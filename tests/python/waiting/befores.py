@@ -99,8 +99,10 @@ async def sqlite(cell: Cell) -> AsyncIterator[Request]:
 
         await request("echo before")
         yield request
-    finally:
+    except BaseException:
         connection.stop()
+        raise
+    await connection.close()
 
 
 @asynccontextmanager

@@ -25,7 +25,9 @@ class Servers:
         if isolation not in self._servers:
             self._count += 1
             # An answer that comes finds nothing in memory: each goes through a replay.
-            self._servers[isolation] = serve(f"sqlite:{self._folder / f'{self._count}.db'}", isolation, park_after=0)
+            self._servers[isolation] = serve(
+                f"sqlite:{self._folder / f'{self._count}.db'}", isolation, workers=4, park_after=0
+            )
         return self._servers[isolation]
 
     def kill(self, isolation: str) -> None:

@@ -23,6 +23,9 @@ from tests.python.waiting.peers import Peers
 HOLD_SECONDS = 1
 """After this long a turn is paused that only waits of which nobody can tell keep busy: the reader of a websocket."""
 
+# For the version that knows it; without it a turn with a reader waits for as long as its connection lives.
+RUN_OPTIONS: dict[str, Any] = {"hold": HOLD_SECONDS} if "hold" in inspect.signature(hitl.run).parameters else {}
+
 AGENT = "tests.python.waiting.agent:agent"
 
 
@@ -57,9 +60,7 @@ async def run_cell(cell: Cell, peers: Peers) -> None:
 
 
 async def _run(cell: Cell, peers: Peers, input: Any, answered: list[str]) -> Any:
-    # Known to the version that has it; without it a turn with a reader waits for as long as its connection lives.
-    options = {"hold": HOLD_SECONDS} if "hold" in inspect.signature(hitl.run).parameters else {}
-    running = asyncio.ensure_future(hitl.run(agent, input, **options))
+    running = asyncio.ensure_future(hitl.run(agent, input, **RUN_OPTIONS))
     held = holds(cell, answered)
     try:
         async with asyncio.timeout(SECONDS):
@@ -91,12 +92,12 @@ async def _another_run(cell: Cell) -> None:
 def serve(store: str, isolation: str, **options: Any) -> Served:
     """A server of the agent. The variable is a flag, and older versions do not mind it."""
     environment = {"HITL_HOLD": str(HOLD_SECONDS)}
-    return Served(AGENT, store=store, isolation=isolation, workers=4, environment=environment, **options)
+    return Served(AGENT, store=store, isolation=isolation, environment=environment, **options)
 
 
 @dataclass
 class Conversation:
-    """One cell on a server, from its message to its response. Nothing else runs there meanwhile."""
+    """One cell on a server, from its message to its response. Nothing else runs there between `begin` and `go_on`."""
 
     api: Api
     cell: Cell
@@ -104,21 +105,23 @@ class Conversation:
     session_id: str = ""
     answered: list[str] = field(default_factory=list)
 
+    def start(self) -> None:
+        """Send the message."""
+        self.session_id = self.api.create()
+        assert self.api.send(self.session_id, self.cell.message()).status_code == 202
+
     def begin(self) -> None:
         """Send the message; returns once the turn waits, and holds nothing."""
-        self.session_id = self.api.create()
         with self._parks():
-            assert self.api.send(self.session_id, self.cell.message()).status_code == 202
+            self.start()
 
     def go_on(self) -> None:
         """Answer question by question, up to the response."""
         while (session := self.session())["status"] == "interrupted":
-            asked = sorted(session["interrupts"], key=label)
             if not self.answered:
-                assert len(asked) == open_at_once(self.cell)
-            self.answered.append(label(asked[0]))
+                assert len(session["interrupts"]) == open_at_once(self.cell)
             with self._parks():
-                self.answer(asked[0])
+                self.answer_next(session)
         self.check(session)
 
     def check(self, session: dict[str, Any]) -> None:
@@ -130,11 +133,16 @@ class Conversation:
     def session(self) -> dict[str, Any]:
         return self.api.session(self.session_id)
 
-    def answer(self, asked: dict[str, Any]) -> None:
-        """As a person would."""
-        approval = asked["type"] == "tool_approval"
-        value = {"approved": True} if approval else f"answer {label(asked)}"
-        ok(self.api.resume(self.session_id, asked["interrupt_id"], value))
+    def answer_next(self, session: dict[str, Any]) -> str | None:
+        """Answer the first open question that is not answered yet; gives what is then in flight."""
+        asked = [one for one in session["interrupts"] if label(one) not in self.answered]
+        if not asked:
+            return None
+        first = min(asked, key=label)
+        value = {"approved": True} if first["type"] == "tool_approval" else f"answer {label(first)}"
+        self.answered.append(label(first))
+        ok(self.api.resume(self.session_id, first["interrupt_id"], value))
+        return holds(self.cell, self.answered)
 
     @contextmanager
     def _parks(self) -> Iterator[None]:
@@ -150,14 +158,18 @@ class Conversation:
             at_work = ok(self.api.get("/health"))["running_workers"], metric(self.api, "hitl_turns_in_memory")
             assert at_work == (1, 1), "it was paused while a step was at work"
             self.peers.release(held)
-        until(lambda: self._rests(parked), True, "whether the turn is parked or over")
+        until(lambda: self._unrest(parked), None, f"the turn after the answers to {self.answered}")
 
-    def _rests(self, parked: float) -> bool:
+    def _unrest(self, parked: float) -> str | None:
+        """None when it is parked or over; else what it does."""
         status = self.session()["status"]
+        places = ok(self.api.get("/health"))["running_workers"]
+        in_memory = metric(self.api, "hitl_turns_in_memory")
+        if status == "running" or places or in_memory:
+            return f"{status}, takes {places} places, {in_memory:g} turns in memory"
         if status == "interrupted" and metric(self.api, "hitl_turns_parked_total") == parked:
-            return False
-        held = ok(self.api.get("/health"))["running_workers"], metric(self.api, "hitl_turns_in_memory")
-        return status != "running" and held == (0, 0)
+            return "not begun"
+        return None
 
     def _another_session(self) -> None:
         """A whole one beside it: in that time a turn that is thought to wait is parked."""

@@ -15,7 +15,7 @@ from typing import Any, Self
 import websockets
 from aiohttp import web
 
-SLOW_SECONDS = 0.6
+SLOW_SECONDS = 0.5
 """How long `slow` takes: the subject of tests of slow I/O, so it is real time."""
 
 
