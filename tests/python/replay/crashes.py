@@ -158,7 +158,7 @@ def is_loose(program: Node) -> bool:
 
 
 def _has_raw_io(node: Node) -> bool:
-    return node[0] in ("socket", "executor") or any(map(_has_raw_io, children(node)))
+    return node[0] in ("socket", "executor", "idle", "reader") or any(map(_has_raw_io, children(node)))
 
 
 def _is_over(scope: str, over: set[str]) -> bool:
