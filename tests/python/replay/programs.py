@@ -120,6 +120,22 @@ def generate_with_connections(seed: int) -> Node:
     return ["reader", 0, [generator.raw_node(2, is_connected=True) for _ in range(generator.random.randint(2, 4))]]
 
 
+def generate_with_idle_connections(seed: int) -> Node:
+    """Connections that nobody reads from, so that whenever it asks it awaits nothing but a person."""
+    generator = _Generator(seed)
+    parts = [generator.raw_node(2, is_connected=True) for _ in range(generator.random.randint(2, 4))]
+    return _asking_in_pauses(["idle", 0, [*parts, ["ask", generator.count + 1, "paused"]]])
+
+
+def _asking_in_pauses(node: Node) -> Node:
+    if node[0] == "ask":
+        return [*node[:2], "paused"]
+    kind = "idle" if node[0] == "reader" else node[0]
+    if kind == "timeout":
+        return [*node[:3], _asking_in_pauses(node[3])]
+    return [kind, node[1], *node[2:-1], [_asking_in_pauses(part) for part in node[-1]]] if children(node) else node
+
+
 def size(program: Node) -> int:
     """How many nodes it has."""
     return 1 + sum(size(part) for part in children(program))
