@@ -171,6 +171,30 @@ class Agent:
         self.note("executed", node[1], self._counter())
         return node[1]
 
+    async def _do_idle(self, node: Node) -> Any:
+        """A connection that stays open, and of which nobody awaits anything."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            _, writer = await asyncio.open_connection(sock=ours)
+            try:
+                return [await self.quietly(part) for part in node[2]]
+            finally:
+                writer.close()
+                self.note("closed", node[1], self._counter())
+
+    async def _do_reader(self, node: Node) -> Any:
+        """The same, and a task that reads for as long as it lives."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reader, writer = await asyncio.open_connection(sock=ours)
+            task = asyncio.create_task(reader.readline())
+            try:
+                return [await self.quietly(part) for part in node[2]]
+            finally:
+                task.cancel()
+                writer.close()
+                self.note("closed", node[1], self._counter())
+
     # -- tasks ----------------------------------------------------------------------------------------------------
 
     async def _do_seq(self, node: Node) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.python.replay.programs import Node, children
 
 # A turn needs milliseconds; one that hangs shall not hold up the rest for long.
 _SECONDS = 20.0
+_PAUSE_SECONDS = 5.0
 _DELIVERED = "delivered"
 _RETURNED = "returned"
 
@@ -43,7 +44,13 @@ class Run:
 async def run(program: Node, luck: random.Random, journal: Journal | None = None) -> Run:
     """Run a program on this loop: from its beginning, or again from a journal. ``luck`` draws latencies and answers."""
     agent = Agent(luck)
-    local = LocalTurn(lambda request: _answer(request, luck), journal=journal)
+    turns: list[LocalTurn] = []  # from a journal it asks while it is made
+
+    def waits() -> int:
+        return turns[0].port.waits if turns else 0
+
+    local = LocalTurn(lambda request: _answer(request, luck, waits), journal=journal)
+    turns.append(local)
     result = Run(local.port.journal, agent.trace, agent.bodies)
     _note_deliveries(local.turn.order, agent.trace)
     replayed = local.port.replayed
@@ -83,12 +90,14 @@ async def run(program: Node, luck: random.Random, journal: Journal | None = None
     return result
 
 
-def _answer(request: InterruptRequest, luck: random.Random) -> Any:
+def _answer(request: InterruptRequest, luck: random.Random, waits: Callable[[], int]) -> Any:
     kind, _, number = request["type"].partition(" ")
     if kind == "unknown_outcome":
         return {"outcome": "not_done"} if luck.random() < 0.5 else {"outcome": "done", "result": "as a person says"}
     if kind == "at":
         return number
+    if kind == "paused":
+        return _answer_in_pause(waits, waits(), number)
     return _late_answer(kind, number, luck.random())
 
 
@@ -97,6 +106,15 @@ async def _late_answer(kind: str, number: str, luck: float) -> Any:
     if kind == "expires":
         raise InterruptExpired
     return number
+
+
+async def _answer_in_pause(waits: Callable[[], int], before: int, number: str) -> Any:
+    """Once the turn has said that it waits."""
+    for _ in range(int(_PAUSE_SECONDS / 0.002)):
+        if waits() > before:
+            return number
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"the turn does not pause at question {number}")
 
 
 def _note_deliveries(order: Order, trace: Trace) -> None:
@@ -158,7 +176,7 @@ def is_loose(program: Node) -> bool:
 
 
 def _has_raw_io(node: Node) -> bool:
-    return node[0] in ("socket", "executor") or any(map(_has_raw_io, children(node)))
+    return node[0] in ("socket", "executor", "idle", "reader") or any(map(_has_raw_io, children(node)))
 
 
 def _is_over(scope: str, over: set[str]) -> bool:

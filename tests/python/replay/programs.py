@@ -43,6 +43,8 @@ KINDS = frozenset(_LEAVES + _BRANCHES)
 # Raw I/O, and what may stand around it: nothing else of the turn runs meanwhile, since nobody records who is first.
 _RAW_LEAVES = ["socket", "executor"]
 _RAW_BRANCHES = ["seq", "iterate", "finally", "tool", "timeout"]
+# Connections that stay open around what their children do; they are silent meanwhile.
+_CONNECTIONS = ["idle", "reader"]
 
 # What a thread can do by itself.
 _SYNC_LEAVES = ["step", "ask", "clock", "fail", "once"]
@@ -60,12 +62,13 @@ class _Generator:
         leaf = depth == 0 or self.random.random() < 0.2
         return self._make(self.random.choice(_LEAVES if leaf else _BRANCHES), depth - 1)
 
-    def raw_node(self, depth: int) -> Node:
+    def raw_node(self, depth: int, *, is_connected: bool = False) -> Node:
         if depth == 0 or self.random.random() < 0.3:
             return self.leaf(_RAW_LEAVES if self.random.random() < 0.5 else ["step", "ask", "clock", "once", "thread"])
         self.count += 1
-        kind, number = self.random.choice(_RAW_BRANCHES), self.count
-        parts = [self.raw_node(depth - 1) for _ in range(self.random.randint(1, 3))]
+        kinds = _RAW_BRANCHES + _CONNECTIONS * 2 if is_connected else _RAW_BRANCHES
+        kind, number = self.random.choice(kinds), self.count
+        parts = [self.raw_node(depth - 1, is_connected=is_connected) for _ in range(self.random.randint(1, 3))]
         return [kind, number, 3600, ["seq", number, parts]] if kind == "timeout" else [kind, number, parts]
 
     def leaf(self, kinds: list[str]) -> Node:
@@ -109,6 +112,28 @@ def generate_with_raw_io(seed: int) -> Node:
     """An agent that also awaits sockets and executors, one thing at a time."""
     generator = _Generator(seed)
     return ["seq", 0, [generator.raw_node(2) for _ in range(generator.random.randint(2, 4))]]
+
+
+def generate_with_connections(seed: int) -> Node:
+    """The same, with connections that stay open, some of them with a task that reads for as long as they live."""
+    generator = _Generator(seed)
+    return ["reader", 0, [generator.raw_node(2, is_connected=True) for _ in range(generator.random.randint(2, 4))]]
+
+
+def generate_with_idle_connections(seed: int) -> Node:
+    """Connections that nobody reads from, so that whenever it asks it awaits nothing but a person."""
+    generator = _Generator(seed)
+    parts = [generator.raw_node(2, is_connected=True) for _ in range(generator.random.randint(2, 4))]
+    return _asking_in_pauses(["idle", 0, [*parts, ["ask", generator.count + 1, "paused"]]])
+
+
+def _asking_in_pauses(node: Node) -> Node:
+    if node[0] == "ask":
+        return [*node[:2], "paused"]
+    kind = "idle" if node[0] == "reader" else node[0]
+    if kind == "timeout":
+        return [*node[:3], _asking_in_pauses(node[3])]
+    return [kind, node[1], *node[2:-1], [_asking_in_pauses(part) for part in node[-1]]] if children(node) else node
 
 
 def size(program: Node) -> int:

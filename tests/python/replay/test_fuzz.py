@@ -14,7 +14,14 @@ import pytest
 
 from tests.python.replay.crashes import record_and_replay, together
 from tests.python.replay.loops import on_own_loop
-from tests.python.replay.programs import KINDS, children, generate, generate_with_raw_io
+from tests.python.replay.programs import (
+    KINDS,
+    children,
+    generate,
+    generate_with_connections,
+    generate_with_idle_connections,
+    generate_with_raw_io,
+)
 
 AGENTS = int(os.environ.get("HITL_REPLAY_AGENTS", "1000"))
 _AT_ONCE = 50
@@ -36,6 +43,24 @@ def test_a_turn_that_crashed_anywhere_goes_the_same_way_again(first: int) -> Non
 def test_so_does_one_that_awaits_raw_io_between_its_steps(first: int) -> None:
     seeds = range(first, first + _AT_ONCE)
     report = on_own_loop(together(record_and_replay(seed, generate_with_raw_io(seed)) for seed in seeds))
+    assert report.replays > len(seeds)
+    assert not report.problems, report.text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, AGENTS // 20, _AT_ONCE), ids=lambda first: f"agents-{first}")
+def test_so_does_one_that_keeps_connections_open_and_reads_from_them(first: int) -> None:
+    seeds = range(first, first + _AT_ONCE)
+    report = on_own_loop(together(record_and_replay(seed, generate_with_connections(seed)) for seed in seeds))
+    assert report.replays > len(seeds)
+    assert not report.problems, report.text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, AGENTS // 20, _AT_ONCE), ids=lambda first: f"agents-{first}")
+def test_one_whose_connections_are_idle_pauses_at_each_question(first: int) -> None:
+    seeds = range(first, first + _AT_ONCE)
+    report = on_own_loop(together(record_and_replay(seed, generate_with_idle_connections(seed)) for seed in seeds))
     assert report.replays > len(seeds)
     assert not report.problems, report.text()
 
