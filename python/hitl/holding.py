@@ -38,6 +38,8 @@ class Hold:
         self._replay_timeout = replay_timeout
         self._since = order.schedule.time()
         self._handle: asyncio.TimerHandle | None = None
+        self._at = 0.0
+        """When that is due."""
         self._said: list[Holder] = []
 
     def moved(self) -> None:
@@ -45,7 +47,7 @@ class Hold:
         self._since = self._order.schedule.time()
 
     def stop(self) -> None:
-        """The turn is over, or not ours any more."""
+        """Do not look again: the turn is over, or not ours any more."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -77,9 +79,12 @@ class Hold:
         self._look_again(now, [self._since + _REPLAY_SAID_AFTER, *([limit] if self._replay_timeout > 0 else [])])
 
     def _look_again(self, now: float, times: list[float]) -> None:
-        later = [time for time in times if time > now]
-        if later and self._handle is None:
-            self._handle = self._order.schedule.call_at(min(later), self._due, context=OUTSIDE.copy())
+        later = min((time for time in times if time > now), default=None)
+        if later is None or (self._handle is not None and self._at <= later):
+            return
+        self.stop()
+        self._at = later
+        self._handle = self._order.schedule.call_at(later, self._due, context=OUTSIDE.copy())
 
     def _due(self) -> None:
         self._handle = None

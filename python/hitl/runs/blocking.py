@@ -7,6 +7,7 @@ import os
 import threading
 from typing import Any
 
+from hitl.holding import DEFAULT_HOLD
 from hitl.runs.results import RunResult
 from hitl.runs.running import Input, run
 from hitl.runs.stores import Store
@@ -33,6 +34,8 @@ def run_sync(
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
+    hold: float = DEFAULT_HOLD,
+    replay_timeout: float = 0.0,
 ) -> RunResult:
     """``hitl.run`` that blocks. RuntimeError where an event loop runs: ``await hitl.run(...)`` there."""
     try:
@@ -42,7 +45,14 @@ def run_sync(
     else:
         raise RuntimeError("hitl.run_sync() would block the event loop; use: await hitl.run(...)")
     coroutine = run(
-        agent, input, context=context, store=store, session=session, tool_error_formatter=tool_error_formatter
+        agent,
+        input,
+        context=context,
+        store=store,
+        session=session,
+        tool_error_formatter=tool_error_formatter,
+        hold=hold,
+        replay_timeout=replay_timeout,
     )
     result: RunResult = blocking_loop().run(coroutine)
     return result

@@ -10,6 +10,7 @@ from typing import Any
 from hitl.agents.shapes import as_agent
 from hitl.agents.usage import usage_of
 from hitl.errors import AlreadyResumed, RunInterrupted
+from hitl.holding import DEFAULT_HOLD
 from hitl.messages import ChatMessage
 from hitl.places import place_var
 from hitl.runs.code import code_of
@@ -31,6 +32,8 @@ async def run(
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
+    hold: float = DEFAULT_HOLD,
+    replay_timeout: float = 0.0,
 ) -> RunResult:
     """Run one turn of ``agent`` without a server, until it answers, fails, or waits for people.
 
@@ -38,6 +41,10 @@ async def run(
     ``RunContext.context``. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps everything as it happens; with it,
     ``session`` names the conversation, which goes on where its last turn ended. ``tool_error_formatter(tool_name, args,
     error)`` writes what the model is told of a rejected call.
+
+    ``hold``: how many seconds raw I/O between its steps may keep a run with an open question from coming back; 0 is for
+    as long as it takes. ``replay_timeout``: how many seconds such I/O may keep a state from going on; 0 is without limit,
+    and after it the result is an error with the code ``replay_timeout`` and a ``state`` that can be run again.
 
     A context must be JSON (pydantic models and dataclasses too) where the run waits: it travels with the state.
 
@@ -47,7 +54,14 @@ async def run(
     agent; in a store its turn stays open, to be taken up again with ``RunState.from_store``.
     """
     return await run_with(
-        agent, input, context=context, store=store, session=session, tool_error_formatter=tool_error_formatter
+        agent,
+        input,
+        context=context,
+        store=store,
+        session=session,
+        tool_error_formatter=tool_error_formatter,
+        hold=hold,
+        replay_timeout=replay_timeout,
     )
 
 
@@ -59,6 +73,8 @@ async def run_with(
     store: Store | str | os.PathLike[str] | None,
     session: str | None,
     tool_error_formatter: Formatter | None,
+    hold: float,
+    replay_timeout: float,
     on_event: Listener | None = None,
 ) -> RunResult:
     """See ``run``; ``on_event`` hears name and data (JSON) of what happens meanwhile."""
@@ -71,7 +87,16 @@ async def run_with(
     loaded = as_agent(agent)
     runs = LoopRuns.here()
     given = _context(context, state)
-    task = Task(runs, loaded, code_of(loaded), given, tool_error_formatter, is_heard=on_event is not None)
+    task = Task(
+        runs,
+        loaded,
+        code_of(loaded),
+        given,
+        tool_error_formatter,
+        is_heard=on_event is not None,
+        hold=hold,
+        replay_timeout=replay_timeout,
+    )
     async with using(store) as opened:
         kept = opened if store is not None and opened is store else None
         try:

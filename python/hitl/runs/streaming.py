@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from hitl.holding import DEFAULT_HOLD
 from hitl.runs.results import Interrupt, RunResult
 from hitl.runs.running import Input, run_with
 from hitl.runs.stores import Store
@@ -107,6 +108,8 @@ def stream(
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
+    hold: float = DEFAULT_HOLD,
+    replay_timeout: float = 0.0,
 ) -> RunStream:
     """``hitl.run`` as an async iterator of RunEvent, what the model says included; then ``.result``."""
     options = {
@@ -114,5 +117,7 @@ def stream(
         "store": store,
         "session": session,
         "tool_error_formatter": tool_error_formatter,
+        "hold": hold,
+        "replay_timeout": replay_timeout,
     }
     return RunStream(agent, input, options)

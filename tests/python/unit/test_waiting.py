@@ -243,7 +243,7 @@ async def test_a_child_process_that_merely_runs_is_nobodys_work() -> None:
     await pauses(agent)
 
 
-# -- outside: it is at work ---------------------------------------------------------------------------------------------
+# -- outside: it is at work -------------------------------------------------------------------------------------------
 
 
 async def test_what_a_task_reads_from_a_connection_holds_the_turn(peer: Peer) -> None:

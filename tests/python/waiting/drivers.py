@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +21,6 @@ from tests.python.waiting.peers import Peers
 
 HOLD_SECONDS = 1
 """After this long a turn is paused that only waits of which nobody can tell keep busy: the reader of a websocket."""
-
-# For the version that knows it; without it a turn with a reader waits for as long as its connection lives.
-RUN_OPTIONS: dict[str, Any] = {"hold": HOLD_SECONDS} if "hold" in inspect.signature(hitl.run).parameters else {}
 
 AGENT = "tests.python.waiting.agent:agent"
 
@@ -60,7 +56,7 @@ async def run_cell(cell: Cell, peers: Peers) -> None:
 
 
 async def _run(cell: Cell, peers: Peers, input: Any, answered: list[str]) -> Any:
-    running = asyncio.ensure_future(hitl.run(agent, input, **RUN_OPTIONS))
+    running = asyncio.ensure_future(hitl.run(agent, input, hold=HOLD_SECONDS))
     held = holds(cell, answered)
     try:
         async with asyncio.timeout(SECONDS):

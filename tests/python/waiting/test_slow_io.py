@@ -15,7 +15,7 @@ import hitl
 from hitl import ChatMessage, RunState, interrupt, order, step
 from tests.python.waiting.befores import BEFORES
 from tests.python.waiting.cells import SECONDS
-from tests.python.waiting.drivers import RUN_OPTIONS
+from tests.python.waiting.drivers import HOLD_SECONDS
 from tests.python.waiting.ledger import Cell
 from tests.python.waiting.peers import SLOW_SECONDS
 
@@ -102,6 +102,6 @@ async def test_a_slow_request_is_waited_for(
 
 async def _bounded(agent: Any, input: Any) -> Any:
     try:
-        return await asyncio.wait_for(hitl.run(agent, input, **RUN_OPTIONS), SECONDS)
+        return await asyncio.wait_for(hitl.run(agent, input, hold=HOLD_SECONDS), SECONDS)
     except TimeoutError:
         raise AssertionError(f"hitl.run did not come back in {SECONDS:g} s") from None
