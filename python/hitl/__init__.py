@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hitl.errors import NothingPending as NothingPending
     from hitl.errors import Parked as Parked
     from hitl.errors import PayloadTooLarge as PayloadTooLarge
+    from hitl.errors import PythonUntested as PythonUntested
     from hitl.errors import ReplayMismatch as ReplayMismatch
     from hitl.errors import RunInterrupted as RunInterrupted
     from hitl.errors import RunStateError as RunStateError
@@ -63,8 +64,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
-    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted RunStateError "
-    "StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
+    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge PythonUntested ReplayMismatch RunInterrupted "
+    "RunStateError StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.
@@ -108,7 +109,14 @@ def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'hitl' has no attribute {name!r}")
-    value = getattr(_import_module(module), name)
+    try:
+        value = getattr(_import_module(module), name)
+    except ImportError:
+        from hitl.pythons import require_tested
+
+        # A Python that the core was not built for has nothing to import; whoever knows that wants to know the way out.
+        require_tested()
+        raise
     globals()[name] = value
     return value
 

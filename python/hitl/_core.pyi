@@ -8,6 +8,7 @@ from hitl.errors import ReplayMismatch
 __all__ = [
     "DEBUG_BUILD",
     "FAILPOINTS",
+    "PYTHONS",
     "AuditVerifier",
     "Replay",
     "RunDesk",
@@ -39,6 +40,8 @@ DEBUG_BUILD: Final[bool]
 """Whether the core was compiled without optimisation, as `maturin develop` does: several times slower."""
 FAILPOINTS: Final[list[str]]
 """Where a test can let the server die (`HITL_FAILPOINT=<place>@<n>`); empty in every release."""
+PYTHONS: Final[tuple[str, ...]]
+"""Minor versions of Python on which hitl is tested, and that replay each other's journals: `3.11`, and so on."""
 
 def check_payload(payload: object, max_bytes: int = 16384) -> str:
     """The compact JSON of a valid interrupt payload.

@@ -189,6 +189,20 @@ class StoreError(HitlError):
         return self.message
 
 
+class PythonUntested(HitlError):
+    """A run or a server on a Python that hitl is not tested on. ``hint`` says how to go on."""
+
+    code = "python_untested"
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}; {self.hint}"
+
+
 class WorkerProtocolError(HitlError):
     """A frame between the server and a worker that breaks the worker protocol."""
 

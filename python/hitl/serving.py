@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hitl.errors import HitlError
+from hitl.pythons import require_tested
 from hitl.serve_options import ServeOptions
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Server:
     process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`).
 
     Usable as `with` and `async with`, or by `start()` and `stop()`. Raises `InvalidOption` when it is made, and
-    `ServeError` or `AgentLoadError` when it cannot start; then nothing is left behind.
+    `ServeError`, `AgentLoadError` or `PythonUntested` when it cannot start; then nothing is left behind.
     """
 
     def __init__(self, agent: object, **options: Any) -> None:
@@ -130,6 +131,7 @@ class Server:
 
     @contextmanager
     def _starting(self) -> Iterator[_core.Server]:
+        require_tested()
         from hitl import _core
         from hitl.agents.shapes import as_agent
         from hitl.worker.inprocess import InProcessWorker
@@ -172,6 +174,7 @@ def serve(options: ServeOptions) -> int:
     """
     given = {field.name: getattr(options, field.name) for field in fields(options)}
     server = Server(**given)
+    require_tested()
     with _Signals() as signals:
         try:
             server.start()

@@ -17,8 +17,10 @@ mod states;
 mod store;
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::faults;
+use crate::supervisor::runtime::AGREEING;
 
 /// The native core of hitl. Its names are internal; use `hitl`.
 #[pymodule(gil_used = false)]
@@ -26,6 +28,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
     module.add("FAILPOINTS", faults::places())?;
+    module.add("PYTHONS", PyTuple::new(module.py(), AGREEING)?)?;
     audit::register(module)?;
     logging::register(module)?;
     policy::register(module)?;

@@ -17,6 +17,12 @@ use tokio::sync::{mpsc, watch};
 
 use super::process::Exit;
 
+/// A zygote is only started on Linux; macOS, which has neither flag, is to compile the rest.
+#[cfg(target_os = "linux")]
+const FLAGS: (SocketFlags, SendFlags) = (SocketFlags::CLOEXEC, SendFlags::NOSIGNAL);
+#[cfg(not(target_os = "linux"))]
+const FLAGS: (SocketFlags, SendFlags) = (SocketFlags::empty(), SendFlags::empty());
+
 /// The largest message of a zygote.
 const MAX_MESSAGE: usize = 64 * 1024;
 
@@ -116,8 +122,7 @@ impl Control {
     /// # Errors
     /// When the system has no sockets to give.
     pub fn pair() -> io::Result<(Ours, OwnedFd)> {
-        let (ours, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS.0, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
         Ok((Ours { socket: UnixDatagram::from_std(ours.into())? }, theirs))
     }
@@ -227,7 +232,7 @@ impl Ours {
                 if !borrowed.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&borrowed)) {
                     return Err(io::Error::other("too many descriptors for one message"));
                 }
-                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                let flags = FLAGS.1 | SendFlags::DONTWAIT;
                 Ok(rustix::net::sendmsg(&self.socket, &[IoSlice::new(&message)], &mut ancillary, flags)?)
             })
             .await?;

@@ -6,8 +6,9 @@ use crate::domain::journal::{Entry, Recorded};
 use crate::domain::session::Failure;
 use crate::engine::dispatch::Runtime;
 
-/// Minor versions of Python that were shown to replay each other's journals (DESIGN section 2).
-const AGREEING: [&str; 3] = ["3.11", "3.12", "3.13"];
+/// Minor versions of Python on which hitl is tested, and whose journals were shown to replay each other's. This is the
+/// only list: Python has it as `_core.PYTHONS`, and `make test-pythons` compares it with what it runs.
+pub const AGREEING: [&str; 3] = ["3.11", "3.12", "3.13"];
 
 /// What the newest worker or zygote has said about itself.
 pub struct KnownRuntime(Mutex<Runtime>);

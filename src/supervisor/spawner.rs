@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
-use rustix::pipe::PipeFlags;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -213,11 +212,11 @@ impl Spawner {
 
 fn fork(control: Arc<Control>, number: u64, mode: Mode) -> io::Result<Spawned> {
     let (stream, theirs) = channel_pair()?;
-    let (stdout, child_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let (stderr, child_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let stdout = pipe::Receiver::from_owned_fd(stdout)?;
-    let stderr = pipe::Receiver::from_owned_fd(stderr)?;
-    let exit = control.fork(number, mode, [theirs, child_stdout, child_stderr])?;
+    let (stdout, child_stdout) = io::pipe()?;
+    let (stderr, child_stderr) = io::pipe()?;
+    let stdout = pipe::Receiver::from_owned_fd(stdout.into())?;
+    let stderr = pipe::Receiver::from_owned_fd(stderr.into())?;
+    let exit = control.fork(number, mode, [theirs, child_stdout.into(), child_stderr.into()])?;
     Ok(Spawned { stream, stdout, stderr, body: Body::Forked { control, child: number }, exit })
 }
 

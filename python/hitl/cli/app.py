@@ -23,7 +23,7 @@ from hitl.cli import (
     webhooks,
 )
 from hitl.cli.output import Failure, print_failure
-from hitl.errors import AgentLoadError, HitlError
+from hitl.errors import AgentLoadError, HitlError, PythonUntested
 
 app = typer.Typer(
     name="hitl",
@@ -97,6 +97,8 @@ def _failure_of(error: HitlError) -> Failure:
 
     if isinstance(error, ClientError):
         return failure_of(error)
+    if isinstance(error, PythonUntested) and error.hint is not None:
+        return Failure(error.message, error.hint)
     return Failure(str(error), getattr(error, "hint", None) or "`hitl COMMAND --help` shows what is expected")
 
 

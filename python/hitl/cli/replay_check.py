@@ -15,6 +15,7 @@ import typer
 from hitl.cli import exit_codes
 from hitl.cli.connection import AsJson
 from hitl.cli.output import Failure, wants_json
+from hitl.pythons import require_tested
 from hitl.serve_options import DEFAULT_STORE, InvalidOption, ServeOptions
 
 
@@ -42,6 +43,7 @@ def replay_check(
         ServeOptions(agent=agent, store=store)
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
+    require_tested()
     form = "json" if wants_json(json) else "table"
     code = subprocess.call(
         [sys.executable, "-m", "hitl.cli.replaying", agent, store, str(limit), str(patience), form],

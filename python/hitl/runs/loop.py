@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from hitl import _core
+from hitl.pythons import require_tested
 from hitl.rebound import rebind
 from hitl.schedule import OUTSIDE, install
 from hitl.worker.frames import Frame, encode_body
@@ -37,6 +38,7 @@ class LoopRuns:
     """See the module."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        require_tested()
         self.core = _core.RunDesk()  # first: in a forked process this is where it ends
         rebind()
         install(loop)

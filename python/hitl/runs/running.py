@@ -42,9 +42,9 @@ async def run(
     ``session`` names the conversation, which goes on where its last turn ended. ``tool_error_formatter(tool_name, args,
     error)`` writes what the model is told of a rejected call.
 
-    ``hold``: how many seconds raw I/O between its steps may keep a run with an open question from coming back; 0 is for
-    as long as it takes. ``replay_timeout``: how many seconds such I/O may keep a state from going on; 0 is without limit,
-    and after it the result is an error with the code ``replay_timeout`` and a ``state`` that can be run again.
+    ``hold``: how many seconds raw I/O between its steps may keep a run with an open question from coming back; 0 is
+    for as long as it takes. ``replay_timeout``: how many seconds such I/O may keep a state from going on; 0 is without
+    limit, and after it the result is an error with the code ``replay_timeout``, and a ``state`` to be run again.
 
     A context must be JSON (pydantic models and dataclasses too) where the run waits: it travels with the state.
 

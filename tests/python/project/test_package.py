@@ -52,6 +52,24 @@ def test_versions_for_development_satisfy_what_is_asked_of_users() -> None:
         assert requirement.specifier.contains(pinned[requirement.name]), requirement
 
 
+def test_the_pythons_it_says_it_runs_on_are_those_that_are_tested() -> None:
+    from hitl import _core
+
+    prefix = "Programming Language :: Python :: 3."
+    said = [line for line in PROJECT["project"]["classifiers"] if line.startswith(prefix)]
+    assert [f"3.{line.removeprefix(prefix)}" for line in said] == list(_core.PYTHONS)
+    *others, last = _core.PYTHONS
+    assert f"| {', '.join(_core.PYTHONS)} | tested;" in (ROOT / "docs" / "platforms.md").read_text()
+    for document in ("durability.md", "worker-protocol.md"):
+        assert f"{', '.join(others)} and {last} replay each other's" in (ROOT / "docs" / document).read_text()
+
+
+def test_the_systems_it_says_it_runs_on_are_those_that_are_tested() -> None:
+    systems = [line for line in PROJECT["project"]["classifiers"] if line.startswith("Operating System ::")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
+    assert "| Linux | tested |" in (ROOT / "docs" / "platforms.md").read_text()
+
+
 @pytest.mark.slow
 def test_the_sdist_is_small_and_holds_what_a_build_needs_and_nothing_else(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "maturin", "sdist", "--out", str(tmp_path)]

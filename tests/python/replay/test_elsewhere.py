@@ -1,7 +1,8 @@
 """A journal that one process wrote is replayed by another, also by another Python.
 
 ``HITL_TEST_PYTHONS`` lists further interpreters, separated as in PATH; every pair is compared. They need no packages.
-Without it the pair is the running Python in two fresh processes. The ids of the tests name the versions.
+`make test-pythons` gives it what it finds. Without it the pair is the running Python in two fresh processes. The ids of
+the tests name the versions.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import hitl
+from hitl import _core
+from hitl.pythons import ALLOW
 from tests.python.replay.crashes import Report
 
 _ROOT = Path(__file__).parents[3]
@@ -61,3 +64,12 @@ def test_another_process_goes_the_same_way(recorder: str, replayer: str) -> None
     assert report.agents == _AGENTS
     assert report.replays > _AGENTS
     assert not report.problems, report.text()
+
+
+def test_what_is_said_to_agree_is_what_is_compared() -> None:
+    compared = {_version(interpreter) for interpreter in _INTERPRETERS}
+    said = set(_core.PYTHONS)
+    if os.environ.get(ALLOW) != "1":  # somebody tries whether another version could join the list
+        assert compared <= said, "these replay too: say so in src/supervisor/runtime.rs, or leave them out"
+    if missing := sorted(said - compared):
+        pytest.skip(f"not compared here: {', '.join(missing)}; `make test-pythons` finds what the machine has")

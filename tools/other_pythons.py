@@ -1,0 +1,157 @@
+"""Tests on every Python that replays may meet: `python tools/other_pythons.py`, or `make test-pythons`.
+
+The interpreters are the ones this machine has, on PATH or under pyenv, one of each minor version that `_core.PYTHONS`
+names; nothing is fetched but packages. Each other than the running one gets a small virtual environment in
+target/pythons, with the tests' packages at the versions of pyproject.toml, and runs the tests that lean on asyncio: the
+order of a turn, its loops, and the corpus of old journals. The extension is built once, for the stable ABI of 3.11.
+Then each replays what each has recorded. Where HITL_ALLOW_UNTESTED_PYTHON=1 is set, other versions join in.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from hitl import _core
+from hitl.pythons import ALLOW
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENTS = ROOT / "target" / "pythons"
+OLDEST, NEWEST_LOOKED_FOR = 11, 20
+
+PACKAGES = (
+    "docstring-parser",
+    "httpx2",
+    "hypothesis",
+    "prompt-toolkit",
+    "pydantic",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "pytest-xdist",
+    "rich",
+    "typer",
+    "uvloop",
+)
+TESTS = ("tests/python/unit", "tests/python/runs", "tests/python/waiting", "tests/python/replay/test_corpus.py")
+PAIRS = "tests/python/replay/test_elsewhere.py"
+
+_ASK = "import sys, sysconfig; print(*sys.version_info[:3], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
+
+
+def candidates() -> Iterator[Path]:
+    """Whatever is called like a Python: on PATH, and under pyenv, whose commands on PATH may refuse to start."""
+    for minor in range(OLDEST, NEWEST_LOOKED_FOR + 1):
+        for folder in os.get_exec_path():
+            if found := shutil.which(f"python3.{minor}", path=folder):
+                yield Path(found)
+    yield from sorted((pyenv_root() / "versions").glob("*/bin/python"))
+
+
+def pyenv_root() -> Path:
+    """Where pyenv keeps its versions, whether or not it is there."""
+    if root := os.environ.get("PYENV_ROOT"):
+        return Path(root)
+    if pyenv := shutil.which("pyenv"):
+        told = subprocess.run([pyenv, "root"], check=False, capture_output=True, text=True)
+        if told.returncode == 0 and told.stdout.strip():
+            return Path(told.stdout.strip())
+    return Path.home() / ".pyenv"
+
+
+def version_of(interpreter: Path) -> tuple[int, int, int] | None:
+    """None for what does not start, is older than 3.11, or is a free-threaded build."""
+    try:
+        said = subprocess.run([interpreter, "-c", _ASK], check=False, capture_output=True, text=True, timeout=60)
+    except OSError:
+        return None
+    if said.returncode != 0:
+        return None
+    major, minor, micro, free_threaded = map(int, said.stdout.split())
+    return (major, minor, micro) if (major, minor) >= (3, OLDEST) and not free_threaded else None
+
+
+def interpreters() -> dict[str, tuple[Path, str]]:
+    """The newest interpreter of each minor version but the running one's: its path and full version."""
+    best: dict[tuple[int, int], tuple[tuple[int, int, int], Path]] = {}
+    for path in candidates():
+        version = version_of(path)
+        if version is None or version[:2] == sys.version_info[:2]:
+            continue
+        if version[:2] not in best or version > best[version[:2]][0]:
+            best[version[:2]] = (version, path)
+    return {
+        "{}.{}".format(*minor): (path, ".".join(map(str, version))) for minor, (version, path) in sorted(best.items())
+    }
+
+
+def environment_of(minor: str, interpreter: Path) -> Path:
+    """The Python of a virtual environment that has the tests' packages and, linked, this one; made where it is old."""
+    pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
+    wanted = [line for line in pinned if line.partition("==")[0] in PACKAGES]
+    folder = ENVIRONMENTS / minor
+    python, stamp = folder / "bin" / "python", folder / ".made"
+    content = "\n".join([str(interpreter), *wanted])
+    if not (stamp.exists() and stamp.read_text() == content):
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([interpreter, "-m", "venv", "--without-pip", folder], check=True)
+        subprocess.run([*installer(python), "--quiet", *wanted], check=True)
+        (site,) = folder.glob("lib/python*/site-packages")
+        (site / "hitl.pth").write_text(f"{ROOT / 'python'}\n")
+        stamp.write_text(content)
+    return python
+
+
+def installer(python: Path) -> list[str]:
+    """The command that installs into another environment: uv where it is there, else the pip of this one."""
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--python", str(python)]
+    return [sys.executable, "-m", "pip", "--python", str(python), "install", "--disable-pip-version-check"]
+
+
+def passes(python: Path | str, *tests: str, **environment: str) -> bool:
+    """Whether the tests pass; they print what they have to say."""
+    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "no:cacheprovider", *tests]
+    return subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **environment}).returncode == 0
+
+
+def outcome(passed: bool, began: float) -> str:
+    return f"{'passed' if passed else 'FAILED'}, {time.monotonic() - began:.0f} s"
+
+
+def main() -> int:
+    """Run everything; the exit code. The last lines say what ran where."""
+    here = "{}.{}".format(*sys.version_info)
+    found = interpreters()
+    report = [f"Python {here} ({sys.executable}): this one, see `make test-python`"]
+    tested: list[Path] = []
+    failed = False
+    for minor, (interpreter, version) in found.items():
+        if minor not in _core.PYTHONS and os.environ.get(ALLOW) != "1":
+            report.append(f"Python {version} ({interpreter}): not run, hitl does not say that it works there")
+            continue
+        print(f"Python {version}: {interpreter}", flush=True)
+        there = [path for path in TESTS if (ROOT / path).exists()]
+        began = time.monotonic()
+        passed = passes(environment_of(minor, interpreter), *there)
+        report.append(f"Python {version} ({interpreter}): {outcome(passed, began)}")
+        failed |= not passed
+        tested.append(interpreter)
+    report += [f"Python {minor}: not found" for minor in _core.PYTHONS if minor != here and minor not in found]
+    if tested:
+        began = time.monotonic()
+        passed = passes(sys.executable, PAIRS, HITL_TEST_PYTHONS=os.pathsep.join(map(str, tested)))
+        report.append(f"Replays between all of these: {outcome(passed, began)}")
+        failed |= not passed
+    print("\n".join(report))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
