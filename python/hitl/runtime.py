@@ -20,7 +20,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
-from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
+from hitl.codec import decode, encode, fingerprint
+from hitl.error_codec import decode_error, encode_error
 from hitl.errors import InterruptExpired, Parked, ToolRejected
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var

@@ -168,6 +168,6 @@ def tool_content(result: Any) -> str:
 def error_content(error: Exception) -> str:
     """`{"error": ...}`: our own errors speak for themselves, others with their class."""
     text = str(error)
-    if not isinstance(error, HitlError | InvalidArguments):
+    if not isinstance(error, HitlError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return json.dumps({"error": text}, ensure_ascii=False)

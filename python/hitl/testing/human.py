@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from hitl.errors import HitlError
+
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt
 
@@ -21,12 +23,18 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
-class UnexpectedInterrupt(AssertionError):
+class UnexpectedInterrupt(HitlError, AssertionError):
     """The agent asked something that no rule of `human` answers. `interrupt` is what it asked."""
 
+    code = "unexpected_interrupt"
+
     def __init__(self, message: str, interrupt: Interrupt) -> None:
-        super().__init__(message)
+        super().__init__(message, interrupt)
+        self.message = message
         self.interrupt = interrupt
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass
