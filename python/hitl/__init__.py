@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hitl.errors import Parked as Parked
     from hitl.errors import PayloadTooLarge as PayloadTooLarge
     from hitl.errors import ReplayMismatch as ReplayMismatch
+    from hitl.errors import ResultNotStored as ResultNotStored
     from hitl.errors import RunInterrupted as RunInterrupted
     from hitl.errors import RunStateError as RunStateError
     from hitl.errors import StepError as StepError
@@ -63,8 +64,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
-    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted RunStateError "
-    "StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
+    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch ResultNotStored RunInterrupted "
+    "RunStateError StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.

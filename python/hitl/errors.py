@@ -171,6 +171,12 @@ class StepError(HitlError):
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
+class ResultNotStored(HitlError, TypeError):
+    """A tool ran, and returned what cannot be stored, not even as JSON. Its effect has happened."""
+
+    code = "result_not_stored"
+
+
 class AgentLoadError(HitlError):
     """An agent that cannot be served. ``hint`` says what to do about it, when there is something to say."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from hitl.errors import HitlError
+from hitl.reasking import REFUSED
 
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt
@@ -126,6 +127,9 @@ class Human:
             if found:
                 raise self._unexpected(interrupt, [text for text in rules if text not in found])
         if rule := self._rule("type", interrupt.type):
+            if rule.uses and (interrupt.message or "").startswith(REFUSED):
+                # Answering in the same way again would go on for ever.
+                raise UnexpectedInterrupt(f"{rule} is no answer that the agent takes: {interrupt.message}", interrupt)
             return [rule], rule.value
         raise self._unexpected(interrupt, [])
 

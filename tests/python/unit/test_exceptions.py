@@ -78,6 +78,7 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
                 errors.AlreadyResolved,
                 errors.AlreadyResumed,
                 errors.ReplayMismatch,
+                errors.ResultNotStored,
                 errors.UnreadableJournal,
                 errors.WorkerProtocolError,
                 ApprovalMismatch,
