@@ -5,9 +5,11 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 from pydantic import BaseModel
 
@@ -217,3 +219,28 @@ def test_a_stored_error_imports_nothing(tmp_path: pathlib.Path, monkeypatch: pyt
     back = decode_error({"type": "Boom", "module": "drop_table", "message": "x", "args": []})
     assert type(back) is StepError
     assert "drop_table" not in sys.modules
+
+
+# -- errors of clients of models --------------------------------------------------------------------------------------
+
+REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1/chat/completions")
+RESPONSE = httpx2.Response(429, request=REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("error", "classes"),
+    [
+        (caught(RESPONSE.raise_for_status), (httpx2.HTTPStatusError, httpx2.HTTPError)),
+        (
+            openai.RateLimitError("slow down", response=RESPONSE, body=None),
+            (openai.RateLimitError, openai.APIStatusError, openai.OpenAIError),
+        ),
+        (openai.APIConnectionError(request=REQUEST), (openai.APIConnectionError, openai.APIError)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_that_needs_its_response_is_matched_by_its_classes(error: Exception, classes: Sequence[type]) -> None:
+    back = error_through_json(error)
+    assert isinstance(back, StepError)
+    assert [back.is_a(cls) for cls in classes] == [True] * len(classes)
+    assert not back.is_a((openai.APITimeoutError, TimeoutError))
