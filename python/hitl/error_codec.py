@@ -94,7 +94,7 @@ def _parts(error: BaseException) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments that make the error again, and its attributes: what it says of itself, where that is of this form."""
     cls = type(error)
     state: Any = vars(error)
-    args = error.args
+    args: Any = vars(BaseException)["args"].__get__(error)  # a class may have made something else of the name
     if cls.__setstate__ is BaseException.__setstate__:
         try:
             reduced = error.__reduce_ex__(2)

@@ -75,7 +75,8 @@ class Human:
         human.on_type("color_picker").answer({"hex": "#ff6b6b"})
 
     Several rules for the same thing are used in the order they were made; the last one then holds for every further
-    interrupt. A rule for a tool or a question goes before one for the type.
+    interrupt, except for one that says that the rule's answer was refused. A rule for a tool or a question goes before
+    one for the type.
     """
 
     rules: list[Rule] = field(default_factory=list)

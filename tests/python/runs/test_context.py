@@ -116,8 +116,6 @@ async def test_a_state_of_anybodys_imports_nothing(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(tmp_path)
     paying = agent([])
     forged = (await decided(paying, Customer("ann"))).replace(f"{__name__}:Customer", "drop_all:Customer")
-    with pytest.raises(
-        ValueError, match="the module drop_all is not imported here; import it where the agent is defined"
-    ):
+    with pytest.raises(ValueError, match="the module drop_all is not imported here; import it where"):
         RunState.from_string(paying, forged)
     assert "drop_all" not in sys.modules

@@ -54,6 +54,12 @@ class NoSuchPage(FileNotFoundError):
         self.page = page
 
 
+class Parsed(Exception):
+    """Has something of its own under the name of the arguments."""
+
+    args = None  # type: ignore[assignment]  # that is the point
+
+
 class Made(Exception):
     """Would be made again by a call of something that is no class."""
 
@@ -183,6 +189,10 @@ def test_an_error_that_cannot_be_rebuilt_is_a_step_error_that_knows_its_class(er
     again = error_through_json(back)  # raised by a step in a step
     assert isinstance(again, StepError)
     assert again.classes == back.classes
+
+
+def test_an_error_with_args_of_its_own_is_stored_all_the_same() -> None:
+    assert encode_error(Parsed("x"))["args"] == ["x"]
 
 
 @pytest.mark.parametrize("error", [Made("x"), Restored("x")], ids=repr)
