@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hitl.errors import PayloadTooLarge as PayloadTooLarge
     from hitl.errors import PythonUntested as PythonUntested
     from hitl.errors import ReplayMismatch as ReplayMismatch
+    from hitl.errors import ResultNotStored as ResultNotStored
     from hitl.errors import RunInterrupted as RunInterrupted
     from hitl.errors import RunStateError as RunStateError
     from hitl.errors import StepError as StepError
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
-    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge PythonUntested ReplayMismatch RunInterrupted "
+    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge PythonUntested ReplayMismatch ResultNotStored "
+    "RunInterrupted "
     "RunStateError StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
 )
 

@@ -14,7 +14,6 @@ import base64
 import dataclasses
 import enum
 import hashlib
-import importlib
 import json
 import math
 import sys
@@ -26,10 +25,10 @@ from typing import Any
 from uuid import UUID
 
 from hitl import _core
-from hitl.errors import HitlError, StepError
 
 _TAG = "$hitl"
 _INT_LIMIT = 1 << 63
+_PLAIN = (dict, list, tuple, str, int, float)
 # Deeper values would overflow the stack of some reader on the way; nothing sensible comes near it.
 _MAX_DEPTH = 100
 
@@ -44,7 +43,8 @@ def encode(value: Any, path: str = "value") -> Any:
 
 
 def decode(encoded: Any) -> Any:
-    """The value that ``encode`` wrote. ValueError for what it cannot have written, or whose class is gone."""
+    """The value that ``encode`` wrote. ValueError for what it cannot have written, or whose class is not there: nothing
+    is imported for it, its module has to be imported already."""
     kind = type(encoded)
     if kind is list:
         return [decode(item) for item in encoded]
@@ -57,46 +57,6 @@ def decode(encoded: Any) -> Any:
     if decoder is None:
         raise ValueError(f"a stored value has the unknown kind {tag!r}: it was written by another version of hitl")
     return decoder(encoded)
-
-
-def encode_error(error: BaseException) -> dict[str, Any]:
-    """An error as ``error`` of docs/worker-protocol.md; arguments that cannot be stored are left out."""
-    cls = type(error)
-    try:
-        args = encode(list(error.args), "args")
-    except (TypeError, ValueError):
-        args = None
-    encoded = {"type": cls.__qualname__, "module": cls.__module__, "message": error_message(error), "args": args}
-    if isinstance(error, HitlError) and error.code != type(error).code:
-        encoded["code"] = error.code
-    return encoded
-
-
-def decode_error(encoded: dict[str, Any]) -> BaseException:
-    """The error again: of its own class where its arguments rebuild one that says the same, else a StepError."""
-    name, module, message = encoded["type"], encoded["module"], encoded["message"]
-    fallback = StepError(name.rpartition(".")[2], message, module)
-    if encoded.get("args") is None:
-        return fallback
-    try:
-        cls = _resolve(module, name)
-        if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-            return fallback
-        rebuilt = cls(*decode(encoded["args"]))
-    except Exception:  # noqa: BLE001 - any constructor may run here, and whatever it raises means: not rebuildable
-        return fallback
-    if isinstance(rebuilt, HitlError) and "code" in encoded:
-        rebuilt.code = encoded["code"]
-    return rebuilt if error_message(rebuilt) == message else fallback
-
-
-def error_message(error: BaseException) -> str:
-    """``str(error)`` that never raises and can always be sent as UTF-8."""
-    try:
-        text = str(error)
-    except Exception as broken:  # noqa: BLE001 - a __str__ of the agent's own may do anything
-        text = f"<{type(broken).__name__} in {type(error).__name__}.__str__>"
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 # Made once: json.dumps would make an encoder for every call.
@@ -210,7 +170,7 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         items = [_encode(item, f"{path}.{name}", depth) for name, item in zip(kind._fields, value, strict=True)]
         return _tagged_class("namedtuple", kind, items, path)
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) and not issubclass(kind, _PLAIN):  # else its fields are not all that it holds
         members = {f.name: getattr(value, f.name) for f in dataclasses.fields(kind) if hasattr(value, f.name)}
         return _tagged_class("dataclass", kind, _encode_members(members, path, depth), path)
     if hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_fields"):
@@ -260,8 +220,8 @@ def _tagged(tag: str, value: Any) -> dict[str, Any]:
 def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]:
     module, name = kind.__module__, kind.__qualname__
     try:
-        found = _resolve(module, name)
-    except (ImportError, AttributeError, ValueError):
+        found = find_class(module, name)
+    except LookupError:
         found = None
     if found is not kind:
         raise TypeError(
@@ -273,7 +233,7 @@ def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]
 
 def _refusal(kind: type, path: str) -> TypeError:
     text = f"{_shortened(path)} is of type {_class_name(kind)}, which cannot be stored"
-    plain = next((base for base in (dict, list, tuple, str, int, float) if issubclass(kind, base)), None)
+    plain = next((base for base in _PLAIN if issubclass(kind, base)), None)
     return TypeError(text if plain is None else f"{text}; make it a plain {plain.__name__}(...)")
 
 
@@ -306,22 +266,30 @@ _ENCODERS: dict[type, Callable[[Any, str, int], Any]] = {
 # -- decoding -----------------------------------------------------------------------------------------------------
 
 
-def _resolve(module: str, qualname: str) -> Any:
-    """A class by name. The journal is our own data; what is found must still be of the right kind to be used."""
+def find_class(module: str, qualname: str) -> Any:
+    """What a module that is imported already has under a name; LookupError that says what is missing.
+
+    Nothing is imported because a stored value says so, and nothing is computed (a module may make its names when they
+    are asked for). What is found must still be of the right kind to be used.
+    """
     if "<locals>" in qualname:
-        raise ValueError(f"{module}.{qualname} is defined inside a function")
-    found: Any = sys.modules.get(module) or importlib.import_module(module)
+        raise LookupError(f"{module}.{qualname} is defined inside a function")
+    found: Any = sys.modules.get(module)
+    if found is None:
+        raise LookupError(f"the module {module} is not imported here; import it where the agent is defined")
     for part in qualname.split("."):
-        found = getattr(found, part)
+        found = getattr(found, "__dict__", {}).get(part)
+        if found is None:
+            raise LookupError(f"the module {module} has no {qualname}")
     return found
 
 
 def _class_of(encoded: dict[str, Any], suits: Callable[[type], bool]) -> Any:
     module, _, qualname = encoded["type"].partition(":")
     try:
-        found = _resolve(module, qualname)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"a stored value is of the class {module}.{qualname}, which is gone: {error}") from error
+        found = find_class(module, qualname)
+    except LookupError as error:
+        raise ValueError(f"a stored value is of the class {module}.{qualname}, which is not there: {error}") from error
     if not (isinstance(found, type) and suits(found)):
         raise ValueError(f"a stored value is of the class {module}.{qualname}, which is no {encoded[_TAG]} any more")
     return found

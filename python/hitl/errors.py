@@ -1,14 +1,16 @@
-"""Every exception that hitl raises on purpose.
+"""The exceptions that most of hitl raises; those of one part alone are in its module.
 
 All of them are ``HitlError`` (``Parked`` excepted) and carry ``code``: a stable, snake-case name of the cause, the same
 one that the HTTP API uses. Where Python has a fitting built-in (``ValueError``, ``KeyError``), the class is that too.
 
-The positional arguments of every constructor are the exception's ``args``: an error that a step raised is stored as
-its class and its args, and rebuilt from them.
+All of them can be pickled. The positional arguments of a constructor are the exception's ``args``, or what its
+``__reduce__`` says: an error that a step raised is stored as its class, its arguments and its attributes, and made
+again from them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -118,6 +120,10 @@ class RunInterrupted(HitlError):
     code = "run_interrupted"
     state: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The state belongs to a store of this process; another one has it from `RunState.from_store`.
+        return type(self), self.args, {name: item for name, item in vars(self).items() if name != "state"}
+
 
 class RunStateError(HitlError, ValueError):
     """A text that is no run state, or one of a later release. ``code`` tells which."""
@@ -146,19 +152,35 @@ class UnreadableJournal(HitlError):
 class StepError(HitlError):
     """An error of a step whose own class cannot be rebuilt here.
 
-    ``type`` and ``module`` name the class that was raised, ``message`` is its text.
+    ``type`` and ``module`` name the class that was raised, ``message`` is its text. ``is_a`` tells what it was, for an
+    ``except`` that means the original class.
     """
 
     code = "step_error"
 
-    def __init__(self, type: str, message: str, module: str = "builtins") -> None:
-        super().__init__(type, message, module)
+    def __init__(self, type: str, message: str, module: str = "builtins", classes: Iterable[str] = ()) -> None:
         self.type = type
         self.message = message
         self.module = module
+        self.classes = tuple(classes) or (f"{module}.{type}",)
+        """The class that was raised, then its bases, as ``module.Name``."""
+        super().__init__(type, message, module, self.classes)
+
+    def is_a(self, cls: type | tuple[type, ...]) -> bool:
+        """Whether the error that was raised is of this class, or of one of these: what ``isinstance`` would have said.
+
+        Classes are compared by module and name.
+        """
+        return any(class_name(each) in self.classes for each in (cls if isinstance(cls, tuple) else (cls,)))
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}" if self.message else self.type
+
+
+class ResultNotStored(HitlError, TypeError):
+    """A tool ran, and returned what cannot be stored, not even as JSON. Its effect has happened."""
+
+    code = "result_not_stored"
 
 
 class AgentLoadError(HitlError):
@@ -215,6 +237,11 @@ class Parked(BaseException):
     Not an ``Exception``, so that an agent's ``except Exception`` lets it pass. Nothing that runs while it unwinds is
     recorded.
     """
+
+
+def class_name(cls: type) -> str:
+    """``module.Name``, by which classes are known where they are not at hand."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def error_of(code: str, message: str, errors: list[dict[str, Any]] | None = None) -> HitlError:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import timedelta
 from types import FrameType
 from typing import Any, Final
 
 from hitl import _core
 from hitl.errors import InterruptExpired, InvalidAnswer
+from hitl.reasking import Reader
 from hitl.runtime import Turn, current_turn, location_of
 
 UNKNOWN_TYPE: Final = "unknown"
@@ -51,7 +52,8 @@ class _Interrupt:
           tells clients how. At most 16,384 bytes of compact JSON unless the server says otherwise.
         - ``message``: one line for notifications and lists.
         - ``response_schema``: what a valid answer is; a JSON Schema, or a pydantic model or any other type that
-          pydantic knows: the answer then comes back as that type. Invalid answers are refused before they get here.
+          pydantic knows: the answer then comes back as that type. Invalid answers are refused before they get here;
+          one that only a validator of the type refuses is asked for again, with the validator's words.
         - ``expires_in``: seconds (or a timedelta) until the question lapses; then ``on_expire`` is returned if it was
           given, else InterruptExpired is raised.
         - ``key``: names the question independently of its position in the code.
@@ -104,9 +106,9 @@ async def _ask(
         if text is not None and not isinstance(text, str):
             raise TypeError(f"interrupt() {name} must be a str or None, got {_type_name(text)}")
     checked = _checked_payload(payload, type, turn.max_payload)
-    schema, convert = _answer_type(response_schema)
+    schema, read = _answer_type(response_schema)
     try:
-        answer = await turn.ask(
+        return await turn.ask(
             checked.get("type", UNKNOWN_TYPE),
             checked,
             message=message,
@@ -116,12 +118,12 @@ async def _ask(
             metadata=_checked_metadata(metadata),
             key=key,
             location=location_of(frame),
+            read=read,
         )
     except InterruptExpired:
         if on_expire is RAISE:
             raise
         return on_expire
-    return answer if convert is None else convert(answer)
 
 
 def _checked_payload(payload: Any, type: str | None, max_bytes: int) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def seconds(caller: str, expires_in: Any) -> float | None:
     return float(expires_in)
 
 
-def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any] | None]:
+def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Reader | None]:
     """The JSON Schema to send, and what turns an answer into the type that was asked for."""
     if response_schema is None:
         return None, None
@@ -173,17 +175,18 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Callable[
         raise ValueError(f"interrupt() response_schema is no JSON Schema and no type that has one: {reason}") from error
     _core.check_response_schema(schema)
 
-    def convert(answer: Any) -> Any:
+    def read(answer: Any) -> Any:
         try:
             # From JSON, not from Python: there a date is a string and a tuple a list, also for strict models.
             return adapter.validate_json(json.dumps(answer))
         except ValidationError as invalid:
-            # The server checked the answer against the schema; this is a validator that a schema cannot express.
-            first = invalid.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "answer"
-            raise InvalidAnswer(f"{place}: {first['msg']}") from invalid
+            # The answer fits the schema, that was checked; this is a validator that a schema cannot express.
+            wrong = invalid.errors(include_url=False, include_context=False, include_input=False)
+            errors = [{"loc": list(each["loc"]), "msg": each["msg"], "type": each["type"]} for each in wrong]
+            place = ".".join(str(part) for part in wrong[0]["loc"]) or "answer"
+            raise InvalidAnswer(f"{place}: {wrong[0]['msg']}", errors=errors) from invalid
 
-    return schema, convert
+    return schema, read
 
 
 def _type_name(value: Any) -> str:

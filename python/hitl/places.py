@@ -120,6 +120,10 @@ class Place:
         self._steps += 1
         return f"{self._prefix}{self._task}#{self._steps}"
 
+    def following_step(self) -> str:
+        """The path that the next step made here will have, if its author does not name it."""
+        return f"{self._prefix}{self._task}#{self._steps + 1}"
+
     def keyed_step(self, key: str) -> str:
         """The path of a step that its author named; a slash would look like a step inside another."""
         escaped = key.replace("%", "%25").replace("/", "%2F")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hitl.errors import HitlError
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort, Wake
+from hitl.tool_results import not_stored
 
 if TYPE_CHECKING:
     from hitl.order import Order
@@ -57,7 +58,8 @@ class Records:
         try:
             call = self.port.step(step, outcome)
         except (TypeError, ValueError) as unsendable:
-            self._send_error(step, unsendable)
+            ran = step["kind"] == "tool" and "value" in outcome
+            self._send_error(step, not_stored(step["name"], unsendable) if ran else unsendable)
         else:
             self._sent(call, committed, partial(self._send_error, step))
 

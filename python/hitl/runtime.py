@@ -19,16 +19,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
+from hitl.codec import decode, encode, fingerprint
+from hitl.error_codec import decode_error, encode_error
 from hitl.errors import InterruptExpired, Parked, ToolRejected
 from hitl.holding import DEFAULT_HOLD
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
+from hitl.reasking import Reader, TypedQuestions
 from hitl.schedule import OUTSIDE, AwaitedFuture
 from hitl.stopwatch import paused
 from hitl.threads import ThreadCall, contained, job, label
 from hitl.threads import call_blocking as call_blocking
+from hitl.tool_results import stored_as_json
 from hitl.unknown_outcome import question as outcome_question
 from hitl.unknown_outcome import result_of as outcome_result
 from hitl.waiting import location_of as location_of
@@ -112,6 +115,7 @@ class Turn:
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
+        self.typed = TypedQuestions(journal or [])
         self.order = Order(self, port, self.loop, journal or [], code, hold=hold, replay_timeout=replay_timeout)
 
     # -- where code runs ------------------------------------------------------------------------------------------
@@ -342,6 +346,8 @@ class Turn:
             try:
                 return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
             except (TypeError, ValueError) as unstorable:
+                if scope.kind == "tool":
+                    return stored_as_json(scope.name, value, unstorable)
                 error = unstorable
         return self.error_outcome(error)
 
@@ -385,7 +391,7 @@ class Turn:
             }
             # With the number of the step itself: the run before the crash asked for nothing else here.
             request = self._request("unknown_outcome", payload, response_schema=schema)
-            answer = await self._ask(number, question, request)
+            answer = await self.put(number, question, request)
             result = outcome_result(answer)
             if result is not None:
                 self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
@@ -419,8 +425,9 @@ class Turn:
         key: str | None = None,
         location: str | None = None,
         approval: ApprovalMembers | None = None,
+        read: Reader | None = None,
     ) -> Any:
-        """Open an interrupt and wait for its answer, a JSON value.
+        """Open an interrupt and wait for its answer, a JSON value; or what ``read`` makes of the first that it takes.
 
         ``payload`` is valid already (``_core.check_payload``). ``expires_in`` is in seconds. Raises InterruptExpired
         when nobody answered in time, and the matching HitlError when the server refuses the question.
@@ -448,7 +455,9 @@ class Turn:
         if agent is not None:
             request["agent"] = agent
         with paused():
-            return await self._ask(place.next_number(), step, request)
+            if read is not None:
+                return await self.typed.ask(self, place, step, request, read)
+            return await self.put(place.next_number(), step, request)
 
     def _request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
         request: InterruptRequest = {
@@ -467,7 +476,8 @@ class Turn:
         request.update(members)  # type: ignore[typeddict-item]  # the callers are in this class
         return request
 
-    async def _ask(self, number: int, step: StepIdentity, request: InterruptRequest) -> Any:
+    async def put(self, number: int, step: StepIdentity, request: InterruptRequest) -> Any:
+        """Put one question and wait for its answer. ``number``: see ``Place.next_number``."""
         path = step["path"]
         claim = self.order.claim(step, False)[0]
         future = self.order.expect(path, number)

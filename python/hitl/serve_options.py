@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from hitl.errors import HitlError
+
 Isolation = Literal["process", "task"]
 LogFormat = Literal["auto", "human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -25,17 +27,23 @@ SHORTEST_WORKER_TIMEOUT = 1.0
 _AGENT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
-class InvalidOption(ValueError):
+class InvalidOption(HitlError, ValueError):
     """An option that cannot be served with.
 
     option: its name as a flag, for example `--workers`.
     hint: what to write instead.
     """
 
+    code = "invalid_option"
+
     def __init__(self, option: str, message: str, hint: str) -> None:
-        super().__init__(f"{option}: {message}")
+        super().__init__(option, message, hint)
         self.option = option
+        self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.message}"
 
 
 def default_workers() -> int:

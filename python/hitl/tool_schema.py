@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from hitl import _core
+from hitl.errors import HitlError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-class InvalidArguments(ValueError):
+class InvalidArguments(HitlError, ValueError):
     """The arguments of a call do not fit its tool; the message names each wrong field, for the model to mend."""
+
+    code = "invalid_arguments"
 
 
 @dataclass(frozen=True)

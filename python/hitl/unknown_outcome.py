@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hitl import _core
-from hitl.codec import encode, encode_error
+from hitl.codec import encode
+from hitl.error_codec import encode_error
 from hitl.errors import StepError
 
 _SCHEMA: dict[str, Any] = {

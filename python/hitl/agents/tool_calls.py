@@ -17,6 +17,7 @@ from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage, ToolCall
 from hitl.runtime import Turn, agent_name
+from hitl.tool_results import content_of
 from hitl.tool_schema import InvalidArguments, parse_arguments
 from hitl.tools import Tool
 
@@ -64,7 +65,7 @@ class ToolBox:
             content, was_asked = await self._show_to_hooks(call, given)
             if content is None:
                 ready = await prepare_call(self._turn, tool, given, tool_call_id=call["id"], was_asked=was_asked)
-                content = tool_content(await ready.result())
+                content = content_of(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
         except (ReplayMismatch, WorkerProtocolError, HookFailed):
@@ -156,18 +157,9 @@ def own_ids(message: ChatMessage) -> tuple[ChatMessage, dict[str, str]]:
     return ChatMessage.from_dict({**message.to_dict(), "tool_calls": renamed}), doomed
 
 
-def tool_content(result: Any) -> str:
-    """A tool's result as a model reads it: text as it is, everything else as JSON."""
-    if isinstance(result, str):
-        return result
-    from pydantic_core import to_json
-
-    return to_json(result, by_alias=True, inf_nan_mode="strings").decode()
-
-
 def error_content(error: Exception) -> str:
     """`{"error": ...}`: our own errors speak for themselves, others with their class."""
     text = str(error)
-    if not isinstance(error, HitlError | InvalidArguments):
+    if not isinstance(error, HitlError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return json.dumps({"error": text}, ensure_ascii=False)

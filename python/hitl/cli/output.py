@@ -15,15 +15,22 @@ from rich.text import Text
 
 from hitl.cli import exit_codes
 from hitl.cli.text import one_line
+from hitl.errors import HitlError
 
 
-class Failure(Exception):
+class Failure(HitlError):
     """What ends a command: a message, what to do about it, and the exit code."""
 
+    code = "command_failed"
+
     def __init__(self, message: str, hint: str, exit_code: int = exit_codes.RUNTIME) -> None:
-        super().__init__(message)
+        super().__init__(message, hint, exit_code)
+        self.message = message
         self.hint = hint
         self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def console() -> Console:

@@ -21,25 +21,38 @@ class ClientError(HitlError):
     detail: one sentence for a person.
     """
 
-    def __init__(self, detail: str, *, code: str, status: int | None = None) -> None:
+    def __init__(self, detail: str, code: str, status: int | None = None) -> None:
         super().__init__(detail)
         self.code = code
         self.status = status
         self.detail = detail
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given(), vars(self)
+
+    def _given(self) -> tuple[Any, ...]:
+        """What the constructor takes: pickle and the journal make the error again from it."""
+        return self.detail, self.code, self.status
+
 
 class ConnectionFailed(ClientError):
     """No answer: nothing listens there, the connection broke, or the server took longer than the time-out."""
 
-    def __init__(self, detail: str, *, code: str = "connection_failed") -> None:
-        super().__init__(detail, code=code)
+    def __init__(self, detail: str, code: str = "connection_failed") -> None:
+        super().__init__(detail, code)
+
+    def _given(self) -> tuple[Any, ...]:
+        return self.detail, self.code
 
 
 class UnexpectedResponse(ClientError):
     """An answer that no hitl server gives; the address most likely belongs to another program."""
 
-    def __init__(self, detail: str, *, status: int | None = None) -> None:
-        super().__init__(detail, code="unexpected_response", status=status)
+    def __init__(self, detail: str, status: int | None = None) -> None:
+        super().__init__(detail, "unexpected_response", status)
+
+    def _given(self) -> tuple[Any, ...]:
+        return self.detail, self.status
 
 
 class ApiError(ClientError):
@@ -48,9 +61,12 @@ class ApiError(ClientError):
     problem: the whole problem object as the server sent it.
     """
 
-    def __init__(self, detail: str, *, code: str, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(detail, code=code, status=status)
+    def __init__(self, detail: str, code: str, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(detail, code, status)
         self.problem = problem
+
+    def _given(self) -> tuple[Any, ...]:
+        return self.detail, self.code, self.status, self.problem
 
 
 class BadRequest(ApiError):

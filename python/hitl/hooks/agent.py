@@ -16,7 +16,13 @@ from hitl.agents.react import ReActAgent
 from hitl.agents.seams import HookCall, HookFailed
 from hitl.errors import HitlError, NothingPending, UnknownInterrupt
 from hitl.hooks.events import HookProvider, HookRegistry
-from hitl.hooks.interrupts import PAYLOAD_TYPES, Interrupt, InterruptResponseContent, read_responses
+from hitl.hooks.interrupts import (
+    PAYLOAD_TYPES,
+    Interrupt,
+    InterruptException,
+    InterruptResponseContent,
+    read_responses,
+)
 from hitl.hooks.tools import tool as make_tool
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest
@@ -175,9 +181,9 @@ class Agent:
     async def _before_tool_call(self, call: HookCall) -> str | None:
         try:
             return await self.hooks.before_tool_call(self, call)
-        except HitlError:
-            raise  # hitl's own, such as arguments that are too large to be shown: the model is told
         except Exception as error:
+            if isinstance(error, HitlError) and not isinstance(error, InterruptException):
+                raise  # hitl's own, such as arguments that are too large to be shown: the model is told
             self._failure = error
             raise HookFailed(f"{type(error).__name__}: {error}") from error  # no model can mend a callback
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
+from hitl.errors import HitlError
 from hitl.interrupts import interrupt as hitl_interrupt
 
 T = TypeVar("T")
@@ -41,8 +42,10 @@ class Interrupt:
         return asdict(self)
 
 
-class InterruptException(Exception):
+class InterruptException(HitlError):
     """A person is needed. `interrupt` is the question; whoever catches it must raise it again."""
+
+    code = "person_needed"
 
     def __init__(self, interrupt: Interrupt) -> None:
         super().__init__(interrupt)

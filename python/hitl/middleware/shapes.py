@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hitl.errors import HitlError
+
 
 class _Shape(dict[str, Any], ABC):
     def __post_init__(self) -> None:
@@ -134,14 +136,19 @@ class ApprovalRequest:
         return cls(action.name, action.args, action.id, action.description)
 
 
-class HITLInterrupt(Exception):
+class HITLInterrupt(HitlError):
     """For loops of your own that pause by raising. hitl's agents never raise it: they pause by themselves."""
 
+    code = "person_needed"
+
     def __init__(self, interrupt_info: InterruptInfo) -> None:
+        super().__init__(interrupt_info)
         self.interrupt_info = interrupt_info
         self.value = interrupt_info.value
-        names = [action["name"] for action in interrupt_info.value.get("action_requests", ())]
-        super().__init__(f"waits for a person's decision: {', '.join(names)}" if names else "waits for a person")
+
+    def __str__(self) -> str:
+        names = [action["name"] for action in self.value.get("action_requests", ())]
+        return f"waits for a person's decision: {', '.join(names)}" if names else "waits for a person"
 
 
 def read_tool_call(tool_call: Any) -> tuple[str, dict[str, Any], str]:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 
@@ -93,8 +94,10 @@ def _strict(schema: Any) -> Any:
 # --- replies ------------------------------------------------------------------------------------------------------
 
 
-class IncompleteReply(ConnectionError):
+class IncompleteReply(HitlError, ConnectionError):
     """The stream ended before the model did: what arrived is no reply, and half a tool call must not run."""
+
+    code = "incomplete_reply"
 
 
 class ReplyBuilder:

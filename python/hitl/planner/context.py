@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from hitl import _core
-from hitl.errors import Parked
+from hitl.errors import HitlError, Parked
 from hitl.planner.catalog import NodeSpec
 from hitl.tool_schema import ModelParameters
 from hitl.tools import RunContext, Tool
@@ -28,8 +28,10 @@ _NOTE: Final = (
 )
 
 
-class PauseDisabled(RuntimeError):
+class PauseDisabled(HitlError, RuntimeError):
     """A tool paused under a planner with `pause_enabled=False`."""
+
+    code = "pause_disabled"
 
 
 class _Stopped(BaseException):

@@ -143,7 +143,8 @@ async def _go(
     if task.turn is not None and (unstorable := _context_error(task.turn.turn)) is not None:
         raise unstorable
     answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))
-    waits = None if after is None else RunState(after, task.context, kept)
+    readers = task.turn.turn.typed.readers if task.turn is not None else {}
+    waits = None if after is None else RunState(after, task.context, kept, readers)
     return RunResult(
         status=status,
         response=answer,

@@ -11,6 +11,7 @@ from hitl.agents.shapes import as_agent
 from hitl.codec import decode, encode
 from hitl.errors import RunStateError
 from hitl.messages import ChatMessage
+from hitl.reasking import Reader
 from hitl.runs.results import Interrupt
 
 if TYPE_CHECKING:
@@ -31,12 +32,19 @@ class RunState:
     ``await hitl.run(agent, state)`` then goes on: what is decided runs, what is not stays open.
     """
 
-    def __init__(self, core: _core.RunState, context: Any = None, store: Store | None = None) -> None:
-        """Not for users: see the class."""
+    def __init__(
+        self,
+        core: _core.RunState,
+        context: Any = None,
+        store: Store | None = None,
+        readers: Mapping[str, Reader] | None = None,
+    ) -> None:
+        """Not for users: see the class. ``readers``: of questions that this process asked, by path."""
         self._core = core
         self.context = context
         """The object that the run has as its context."""
         self._store = store
+        self._readers = readers or {}
 
     # -- what it holds --------------------------------------------------------------------------------------------
 
@@ -108,19 +116,39 @@ class RunState:
         return self._decide(interrupt, {"type": "respond", "message": value})
 
     def answer(self, interrupt: Interrupt | str, value: Any) -> RunState:
-        """Any other question: ``value`` is the answer, any JSON value, ``None`` too."""
+        """Any other question: ``value`` is the answer, any JSON value, ``None`` too.
+
+        Where the question is this process's own and asks for a type, its validators are heard at once.
+        """
         return self._decide(interrupt, value)
 
     def answer_all(self, answers: Mapping[str, Any]) -> RunState:
         """Several answers by interrupt id, decisions in either form of the wire: all of them, or with an error none."""
-        self._core.answer(list(answers.items()))
+        self._answer(list(answers.items()))
         return self
 
     def _decide(self, interrupt: Interrupt | str, value: Any) -> RunState:
         if not isinstance(interrupt, Interrupt | str):
             raise TypeError(f"an Interrupt or its id is needed, got {type(interrupt).__name__}")
-        self._core.answer([(interrupt if isinstance(interrupt, str) else interrupt.id, value)])
+        self._answer([(interrupt if isinstance(interrupt, str) else interrupt.id, value)])
         return self
+
+    def _answer(self, answers: list[tuple[str, Any]]) -> None:
+        if self._readers:
+            journal = json.loads(self._core.write(None))["journal"]
+            paths = {entry["interrupt_id"]: entry["step"]["path"] for entry in journal if entry["entry"] == "ask"}
+            for interrupt_id, value in answers:
+                read = self._readers.get(paths.get(interrupt_id, ""))
+                if read is not None and self._fits_schema(interrupt_id, value):  # else the core says what is wrong
+                    read(value)
+        self._core.answer(answers)
+
+    def _fits_schema(self, interrupt_id: str, value: Any) -> bool:
+        try:
+            plain = json.loads(_core.to_json(value))
+        except (TypeError, ValueError):
+            return False
+        return not _core.validate(self.interrupt(interrupt_id).response_schema, plain)
 
     # -- kept elsewhere -------------------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from hitl.errors import HitlError
+from hitl.reasking import REFUSED
+
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt
 
@@ -21,12 +24,18 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
-class UnexpectedInterrupt(AssertionError):
+class UnexpectedInterrupt(HitlError, AssertionError):
     """The agent asked something that no rule of `human` answers. `interrupt` is what it asked."""
 
+    code = "unexpected_interrupt"
+
     def __init__(self, message: str, interrupt: Interrupt) -> None:
-        super().__init__(message)
+        super().__init__(message, interrupt)
+        self.message = message
         self.interrupt = interrupt
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass
@@ -66,7 +75,8 @@ class Human:
         human.on_type("color_picker").answer({"hex": "#ff6b6b"})
 
     Several rules for the same thing are used in the order they were made; the last one then holds for every further
-    interrupt. A rule for a tool or a question goes before one for the type.
+    interrupt, except for one that says that the rule's answer was refused. A rule for a tool or a question goes before
+    one for the type.
     """
 
     rules: list[Rule] = field(default_factory=list)
@@ -118,6 +128,9 @@ class Human:
             if found:
                 raise self._unexpected(interrupt, [text for text in rules if text not in found])
         if rule := self._rule("type", interrupt.type):
+            if rule.uses and (interrupt.message or "").startswith(REFUSED):
+                # Answering in the same way again would go on for ever.
+                raise UnexpectedInterrupt(f"{rule} is no answer that the agent takes: {interrupt.message}", interrupt)
             return [rule], rule.value
         raise self._unexpected(interrupt, [])
 

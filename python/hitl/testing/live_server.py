@@ -22,8 +22,12 @@ class TurnFailed(HitlError):
     code = "turn_failed"
 
     def __init__(self, message: str, session: Session) -> None:
-        super().__init__(message)
+        super().__init__(message, session)
+        self.message = message
         self.session = session
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class LiveServer:

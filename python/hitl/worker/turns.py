@@ -12,7 +12,8 @@ from typing import Any
 
 import hitl
 from hitl.agents.shapes import LoadedAgent
-from hitl.codec import decode, error_message
+from hitl.codec import decode
+from hitl.error_codec import error_message
 from hitl.errors import HitlError, UnreadableJournal, WorkerProtocolError
 from hitl.holding import DEFAULT_HOLD
 from hitl.messages import ChatMessage

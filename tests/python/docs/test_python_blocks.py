@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import sys
 import types
 from typing import Any
 
@@ -46,6 +47,7 @@ def test_it_runs(
 
 def run_up_to(block: Block) -> dict[str, Any]:
     module = types.ModuleType("documented")
+    sys.modules["documented"] = module  # as every program's module is: its classes are found there
     for other in PYTHON:
         if other.document == block.document and other.line <= block.line:
             exec(compile(other.text, f"{other.document}:{other.line}", "exec"), module.__dict__)

@@ -169,7 +169,7 @@ async def test_an_ungated_sibling_runs_once(written: Written) -> None:
 async def test_pause_enabled_false_makes_it_a_tool_error_once(written: Written) -> None:
     planner = Planner([write("a"), DONE], written.spec, pause_enabled=False)
     assert await planner.run("go") == PlannerFinish("answer_complete", "done")
-    assert planner.told == [{"error": "PauseDisabled: write_line cannot pause: this planner has pause_enabled=False"}]
+    assert planner.told == [{"error": "write_line cannot pause: this planner has pause_enabled=False"}]
     assert len(planner.client.requests) == 2
     assert written == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,3 +109,13 @@ async def test_a_store_keeps_it_too(tmp_path: Path) -> None:
         assert state is not None
         await hitl.run(agent(seen), state.approve(state.interrupts[0]))
     assert seen == [{"user": 3, "extra": 1}]
+
+
+async def test_a_state_of_anybodys_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "drop_all.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    paying = agent([])
+    forged = (await decided(paying, Customer("ann"))).replace(f"{__name__}:Customer", "drop_all:Customer")
+    with pytest.raises(ValueError, match="the module drop_all is not imported here; import it where"):
+        RunState.from_string(paying, forged)
+    assert "drop_all" not in sys.modules

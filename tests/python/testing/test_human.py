@@ -147,3 +147,14 @@ def test_a_question_left_out_is_named(person: Human) -> None:
 def test_every_decision_is_one_of_the_wire(person: Human, decide: Any, answer: Any) -> None:
     decide(person.on("delete_file"))
     assert person.answer(approval(path="/x", force=True)) == answer
+
+
+def test_an_answer_that_the_agent_refused_is_not_given_again(person: Human) -> None:
+    refused = "The answer was refused: hex: Value error, not this one"
+    again = Interrupt("i2", "color_picker", {"type": "color_picker", "prompt": "Pick"}, message=refused)
+    person.on_type("color_picker").answer("red")
+    assert person.answer(custom()) == "red"
+    with pytest.raises(UnexpectedInterrupt, match=f"answer that the agent takes: {refused}"):
+        person.expects(again)
+    person.on_type("color_picker").answer("#ff0000")
+    assert person.answer(again) == "#ff0000"

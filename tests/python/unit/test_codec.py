@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from hitl import _core
-from hitl.codec import decode, decode_error, encode, encode_error, fingerprint
-from hitl.errors import StepError
+from hitl.codec import decode, encode, fingerprint
 from hitl.messages import ChatMessage
 
 
@@ -215,6 +214,11 @@ class Text(str):
     __slots__ = ()
 
 
+@dataclasses.dataclass
+class Labelled(dict[str, int]):
+    label: str
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -223,6 +227,7 @@ class Text(str):
         ({1: {2: print}}, r"^value\[1\]\[2\] is of type builtin_function_or_method"),
         (collections.OrderedDict(), r"is of type collections.OrderedDict, .* make it a plain dict\(\.\.\.\)"),
         (Text("x"), r"make it a plain str"),
+        (Labelled("a"), r"make it a plain dict"),
         (Order(UUID(int=1), [Plain()]), r"^value\.lines\[0\]"),
         ({Plain(): 1}, r"^key <.*> of value is of type"),
         (
@@ -272,51 +277,30 @@ def test_what_it_cannot_have_written_is_refused(stored: Any) -> None:
         decode(stored)
 
 
-# -- errors ---------------------------------------------------------------------------------------------------------
+# -- nothing is imported ----------------------------------------------------------------------------------------------
 
 
-class Custom(Exception):
-    def __init__(self, code: int, *, where: str) -> None:
-        super().__init__(f"{code} in {where}")
+@pytest.fixture
+def unimported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module that could be imported, and says so when it is."""
+    (tmp_path / "drop_db.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "drop_db"
 
 
-class Shouting(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no")
+@pytest.mark.parametrize("kind", ["dataclass", "enum", "model", "model_json", "namedtuple", "path"])
+def test_a_stored_value_imports_nothing(kind: str, unimported: str) -> None:
+    with pytest.raises(ValueError, match="the module drop_db is not imported here; import it where the agent is"):
+        decode({"$hitl": kind, "type": f"{unimported}:Thing", "value": {}})
+    assert unimported not in sys.modules
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("x", 1),
-        KeyError("k"),
-        OSError(2, "No such file"),
-        SystemExit(3),
-        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
-    ],
-)
-def test_an_error_is_rebuilt_by_its_class(error: BaseException) -> None:
-    back = decode_error(json.loads(json.dumps(encode_error(error))))
-    assert type(back) is type(error)
-    assert str(back) == str(error)
-    assert back.args == error.args
-
-
-@pytest.mark.parametrize("error", [Custom(4, where="Rome"), ValueError(object()), type("Local", (Exception,), {})("x")])
-def test_an_error_that_cannot_be_rebuilt_is_a_step_error(error: Exception) -> None:
-    back = decode_error(encode_error(error))
-    assert type(back) is StepError
-    assert back.type == type(error).__name__
-    assert back.message == str(error)
-
-
-def test_an_error_that_cannot_even_be_printed() -> None:
-    assert encode_error(Shouting())["message"] == "<RuntimeError in Shouting.__str__>"
-
-
-def test_a_stored_error_can_only_name_an_exception() -> None:
-    back = decode_error({"type": "getcwd", "module": "os", "message": "x", "args": []})
-    assert type(back) is StepError
+def test_a_stored_value_makes_no_module_compute_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(sys.modules[__name__], "__getattr__", asked.append, raising=False)
+    with pytest.raises(ValueError, match="has no Gone"):
+        decode({"$hitl": "dataclass", "type": f"{__name__}:Gone", "value": {}})
+    assert asked == []
 
 
 # -- fingerprints ---------------------------------------------------------------------------------------------------

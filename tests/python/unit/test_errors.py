@@ -1,7 +1,7 @@
 import pytest
 
 from hitl import errors
-from hitl.codec import decode_error, encode_error
+from hitl.error_codec import decode_error, encode_error
 from hitl.errors import HitlError, Parked, UnknownInterrupt, error_for_refusal
 
 TREE = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, HitlError)]

@@ -3,15 +3,16 @@
 import asyncio
 import inspect
 from datetime import date, timedelta
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, field_validator
 
-from hitl import interrupt
+from hitl import interrupt, reasking
 from hitl.errors import InterruptExpired, InvalidAnswer, PayloadTooLarge
 from hitl.testing.local import PENDING, LocalTurn
-from tests.python.unit.conditions import until_waiting
+from tests.python.unit.conditions import until, until_waiting
 
 
 async def ask(answer: Any, payload: Any = None, **options: Any) -> tuple[Any, Any]:
@@ -185,9 +186,144 @@ async def test_any_type_that_pydantic_knows_will_do(schema: Any, answer: Any, ty
     assert isinstance(request["response_schema"], dict)
 
 
-async def test_a_validator_that_no_schema_can_express_raises_in_the_agent() -> None:
-    with pytest.raises(InvalidAnswer, match=r"^hex: Value error, not this one$"):
-        await ask({"hex": "#bad"}, response_schema=Choice)
+BAD, GOOD = {"hex": "#bad"}, {"hex": "#000"}
+REFUSAL = "The answer was refused: hex: Value error, not this one"
+
+
+def answered_with(*answers: Any) -> LocalTurn:
+    """A turn whose questions get these answers, one after the other; those after the last stay open."""
+    left = list(answers)
+    return LocalTurn(lambda request: left.pop(0) if left else PENDING)
+
+
+async def test_an_answer_that_only_a_validator_refuses_is_asked_for_again() -> None:
+    local = answered_with(BAD, BAD, GOOD)
+    asking = {"type": "q", "prompt": "Pick"}
+    options: dict[str, Any] = {"message": "Pick a color", "metadata": {"ticket": 7}, "response_schema": Choice}
+    assert await local.run(interrupt, asking, **options) == Choice(hex="#000")
+    first, second, third = [asked.request for asked in local.port.interrupts]
+    assert [asked.step["path"] for asked in local.port.interrupts] == ["0#1", "0#1/?2", "0#1/?3"]
+    assert second == third == {**first, "message": f"{REFUSAL} Pick a color"}
+
+
+async def test_what_follows_is_numbered_as_if_it_had_been_asked_once() -> None:
+    local = answered_with(BAD, GOOD, "next")
+
+    async def agent() -> list[Any]:
+        return [await interrupt({"type": "q"}, response_schema=Choice), await interrupt({"type": "next"})]
+
+    assert await local.run(agent) == [Choice(hex="#000"), "next"]
+    assert [asked.step["path"] for asked in local.port.interrupts] == ["0#1", "0#1/?2", "0#2"]
+
+
+async def test_keyed_questions_of_one_key_are_told_apart_when_they_are_asked_again() -> None:
+    local = answered_with(BAD, GOOD, BAD, GOOD)
+
+    async def agent() -> None:
+        for _ in range(2):
+            assert await interrupt({"type": "q"}, key="color", response_schema=Choice) == Choice(hex="#000")
+
+    await local.run(agent)
+    assert [asked.step["path"] for asked in local.port.interrupts] == ["~color", "~color/?2", "~color#2", "~color#2/?2"]
+
+
+@pytest.mark.parametrize(("passed", "left"), [(45.0, 15.0), (61.0, 0.001)])
+async def test_the_time_to_answer_is_not_begun_anew(
+    passed: float, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(time=lambda: 1_000.0)
+    monkeypatch.setattr(reasking, "time", clock)
+    local = answered_with()
+    task = local.start(interrupt, {"type": "q"}, expires_in=60, on_expire="late", response_schema=Choice)
+    await until_waiting(local)
+    clock.time = lambda: 1_000.0 + passed
+    local.port.interrupts[0].give(BAD)
+    await until(lambda: len(local.port.interrupts) == 2)
+    assert local.port.interrupts[1].request["expires_in"] == left
+    assert local.port.interrupts[1].request["has_default"] is True
+    local.port.interrupts[1].expire()
+    assert await task == "late"
+
+
+async def test_nor_is_it_by_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = answered_with()
+    local.start(interrupt, {"type": "q"}, expires_in=60, response_schema=Choice)
+    await until_waiting(local)
+    await local.end()
+    [asked] = [entry for entry in local.port.journal if entry["entry"] == "ask"]
+    answered = {"entry": "answer", "at": asked["at"], "interrupt_id": asked["interrupt_id"], "value": BAD}
+
+    monkeypatch.setattr(reasking, "time", SimpleNamespace(time=lambda: asked["at"] / 1000 + 50))
+    again = LocalTurn(journal=[*local.port.journal, answered])
+    again.start(interrupt, {"type": "q"}, expires_in=60, response_schema=Choice)
+    await until(lambda: again.port.interrupts)
+    assert again.port.interrupts[0].request["expires_in"] == pytest.approx(10)
+    await again.end()
+
+
+class Strict(BaseModel):
+    """What `Choice` was before its validator was written, or after it was changed."""
+
+    hex: str
+
+    @field_validator("hex")
+    @classmethod
+    def never(cls, value: str) -> str:
+        raise ValueError("never")
+
+
+class Lenient(BaseModel):
+    hex: str
+
+
+async def choose(kind: type[BaseModel], seen: list[Any]) -> None:
+    try:
+        choice = await interrupt({"type": "q"}, response_schema=kind)
+        seen.append(choice.model_dump(include={"hex"}))
+    except InvalidAnswer as refused:
+        seen.append(str(refused))
+    await interrupt({"type": "next"})
+
+
+async def test_a_replay_takes_a_refusal_from_the_journal_and_not_from_the_validator() -> None:
+    local = answered_with(BAD, GOOD, "next")
+    await local.run(choose, Choice, [])
+    again = LocalTurn(journal=local.port.journal)
+    seen: list[Any] = []
+    await again.run(choose, Lenient, seen)
+    assert seen == [GOOD]
+    assert len(again.port.interrupts) == 0
+
+
+async def test_an_answer_that_was_taken_is_not_asked_for_again_by_a_validator_that_came_later() -> None:
+    local = answered_with(GOOD, "next")
+    await local.run(choose, Choice, [])
+    again = LocalTurn(journal=local.port.journal)
+    seen: list[Any] = []
+    await again.run(choose, Strict, seen)
+    assert seen == ["hex: Value error, never"]  # there is no value of the type; the agent is told
+    assert len(again.port.interrupts) == 0
+
+
+async def test_an_answer_that_came_while_the_turn_was_away_is_asked_for_again_after_the_replay() -> None:
+    async def both() -> Any:
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(interrupt({"type": "a"}, response_schema=Choice))
+            second = group.create_task(interrupt({"type": "b"}))
+        return [first.result(), second.result()]
+
+    local = answered_with()
+    local.start(both)
+    await until_waiting(local)
+    first, second = local.port.interrupts
+    journal = list(local.port.journal)
+    for asked, value in ((first, BAD), (second, "b")):
+        journal.append({"entry": "answer", "at": journal[-1]["at"], "interrupt_id": asked.id, "value": value})
+    await local.end()
+
+    again = LocalTurn(lambda request: GOOD, journal=journal)
+    assert await again.run(both) == [Choice(hex="#000"), "b"]
+    assert [asked.request["message"] for asked in again.port.interrupts] == [REFUSAL]
 
 
 # -- expiry, refusal, withdrawal ------------------------------------------------------------------------------------

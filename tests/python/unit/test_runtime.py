@@ -87,6 +87,8 @@ async def test_an_error_is_recorded_and_raised_as_a_rebuilt_copy() -> None:
         "module": "builtins",
         "message": "'x'",
         "args": ["x"],
+        "bases": ["builtins.LookupError", "builtins.Exception", "builtins.BaseException"],
+        "state": {},
     }
 
 

@@ -29,6 +29,7 @@ from hitl.client import (
     Session,
     TooLarge,
 )
+from hitl.errors import HitlError
 
 MOMENT = 0.1
 """Seconds. Nobody notices, and it numbers the questions of a turn that asks several at once."""
@@ -38,12 +39,17 @@ _FOR_OTHERS = ("self_approval", "not_an_approver", "missing_scope")
 """Codes of refusals that no other answer of the same key changes."""
 
 
-class SettledElsewhere(Exception):
+class SettledElsewhere(HitlError):
     """The question was answered, has expired or was withdrawn while it was on the screen."""
 
+    code = "settled_elsewhere"
+
     def __init__(self, interrupt: Interrupt) -> None:
-        super().__init__(interrupt.status)
+        super().__init__(interrupt)
         self.interrupt = interrupt
+
+    def __str__(self) -> str:
+        return self.interrupt.status
 
 
 class Conversation:

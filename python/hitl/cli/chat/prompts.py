@@ -23,6 +23,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import Frame
 
 from hitl.cli.text import one_line, plain
+from hitl.errors import HitlError
 
 _STYLE = Style.from_dict(
     {
@@ -40,8 +41,10 @@ NARROW = 80
 """Columns. Below this a preview stands under the list."""
 
 
-class PersonLeft(Exception):
+class PersonLeft(HitlError):
     """Ctrl-C or Ctrl-D in a prompt: whoever sat there does not want to answer now."""
+
+    code = "person_left"
 
 
 @dataclass(frozen=True, slots=True)

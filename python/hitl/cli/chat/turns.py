@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from hitl.cli.chat.rendering import Screen
 from hitl.client import Accepted, AsyncClient, ConnectionFailed, Event, Interrupt, NotFound, Session
 from hitl.client.errors import ClientError
+from hitl.errors import HitlError
 
 Result = TypeVar("Result")
 
@@ -23,8 +24,10 @@ LAST_WORDS = 1.0
 _SETTLED = ("interrupt.resolved", "interrupt.expired", "interrupt.cancelled")
 
 
-class SessionGone(Exception):
+class SessionGone(HitlError):
     """The session was deleted while the chat had it open."""
+
+    code = "session_gone"
 
 
 class Follower:
