@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hitl.errors import HitlError
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort, Wake
+from hitl.usage import add_usage
 
 if TYPE_CHECKING:
     from hitl.order import Order
@@ -47,6 +48,7 @@ class Records:
         self.flush()
 
         def committed(index: int, at: int, _: str | None) -> None:
+            add_usage(self._order.turn.usage, step, outcome)
             self._order.give(step["path"], outcome, index, at)
 
         try:

@@ -31,6 +31,7 @@ from hitl.threads import ThreadCall, contained, job, label
 from hitl.threads import call_blocking as call_blocking
 from hitl.unknown_outcome import question as outcome_question
 from hitl.unknown_outcome import result_of as outcome_result
+from hitl.usage import usage_of
 
 T = TypeVar("T")
 
@@ -110,8 +111,8 @@ class Turn:
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
         """What a tool call's id stands for, once approval was asked for: see ``hitl.asking``."""
-        self.usage: dict[str, float] = {}
-        """See ``hitl.agents.usage``."""
+        self.usage = usage_of(journal or [])
+        """What its models cost so far, nested agents and replies of earlier runs included."""
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""

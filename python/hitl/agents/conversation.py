@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from hitl.agents.handoffs import handoff_tools
 from hitl.agents.seams import AgentRun, AgentRuntime, current_run_var
 from hitl.agents.tool_calls import Answered, ToolBox, own_ids
-from hitl.agents.usage import add_usage
 from hitl.approvals import guard_output
 from hitl.errors import HitlError
 from hitl.messages import ChatMessage
@@ -114,7 +113,6 @@ class Conversation:
 
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await record_model_call(turn, client, client.complete, request)
-            add_usage(turn, reply.usage)
             message, shared = own_ids(reply.message)
             doomed.update(shared)
             return replace(reply, message=message) if shared else reply
