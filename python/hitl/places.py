@@ -115,6 +115,10 @@ class Place:
         self._steps += 1
         return f"{self._prefix}{self._task}#{self._steps}"
 
+    def coming_step(self) -> str:
+        """What `next_step` would return."""
+        return f"{self._prefix}{self._task}#{self._steps + 1}"
+
     def keyed_step(self, key: str) -> str:
         """The path of a step that its author named. A slash would look like a step inside another, a `#` like the
         number of a key's later use."""

@@ -16,6 +16,7 @@ from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage, ToolCall
+from hitl.places import place_var
 from hitl.runtime import Turn, agent_name
 from hitl.tool_schema import InvalidArguments, parse_arguments
 from hitl.tools import Tool
@@ -92,6 +93,7 @@ class ToolBox:
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
+            self._check_never_known(name, known)
             raise InvalidArguments(f"unknown tool {name!r}; known tools: {known}")
         if isinstance(tool, HandoffTool):
             handoffs = [each for each in calls if isinstance(self._tools.get(each["function"]["name"]), HandoffTool)]
@@ -99,6 +101,25 @@ class ToolBox:
                 first = handoffs[0]["function"]["name"]
                 raise InvalidArguments(f"a message hands over once, and {first} came first: {name} did nothing")
         return tool, parse_arguments(call["function"]["arguments"])
+
+    def _check_never_known(self, name: str, known: str) -> None:
+        """`ReplayMismatch` where the agent had the tool when this call began: a call of none leaves no entries."""
+        place = place_var.get()
+        recorded = None if place is None else self._turn.order.recorded_step(place.coming_step())
+        if recorded is None:
+            return
+        index, step = recorded
+        agent = agent_name.get() or self._turn.agent or "agent"
+        gone = ReplayMismatch(
+            f"the tool {name!r} is gone: its call is in the journal, and {agent!r} has no tool of that name any more\n"
+            f'  recorded:  {step["kind"]} "{step["name"]}" ({step["path"]}), entry {index}, of a call of {name!r}\n'
+            f"  attempted: nothing; the tools are: {known}\n\n"
+            f"hint: give the agent a tool of that name until the turns that called it are over; one that was renamed "
+            f"also as tool(..., name={name!r}). The answers are kept; the turn is retried when the code version "
+            "changes, and on POST /sessions/{id}/retry."
+        )
+        self._turn.fail(gone)
+        raise gone
 
     async def _show_to_hooks(self, call: ToolCall, given: Mapping[str, Any]) -> tuple[str | None, bool]:
         """Show the call to each hook: the text of the first that cancels it, and whether one asked a person."""
