@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.handoffs import HandoffTool
-from hitl.agents.seams import Hook, HookCall, HookFailed
+from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequest
 from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.guardrails import guardrail_name
@@ -51,6 +51,18 @@ class ToolBox:
     def definitions(self) -> list[dict[str, Any]]:
         """The tools as a model request lists them."""
         return [tool.definition for tool in self._tools.values()]
+
+    def request_of(self, call: ToolCall, doomed: Mapping[str, str], run: AgentRun) -> ToolCallRequest | None:
+        """The call as middleware sees it; None for one that cannot be read, which only `answer` can say."""
+        name = call["function"]["name"]
+        try:
+            args = parse_arguments(call["function"]["arguments"])
+        except InvalidArguments:
+            return None
+        if call["id"] in doomed:
+            return None
+        shown = {"name": name, "args": args, "id": call["id"], "type": "tool_call"}
+        return ToolCallRequest(shown, self._tools.get(name), run.state, run.runtime)
 
     async def answer(self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]) -> Answered:
         """Run one of a message's calls; whatever a model or a tool can do wrong is an error message to the model.
@@ -142,6 +154,19 @@ class ToolBox:
                 return said, was_asked
             was_asked = was_asked or said is True
         return None, was_asked
+
+
+def changed_call(call: ToolCall, shown: ToolCallRequest, request: Any) -> ToolCall:
+    """The call that middleware makes of one that it was shown: the same, with the arguments that it gave."""
+    if not isinstance(request, ToolCallRequest):
+        raise TypeError(f"the handler of wrap_tool_call takes a ToolCallRequest, got {type(request).__name__}")
+    name, args = call["function"]["name"], request.tool_call["args"]
+    if (request.tool_call["name"], request.tool_call["id"]) != (name, call["id"]):
+        raise TypeError(f"wrap_tool_call cannot make a call of {name!r} another one: its name and id stay")
+    if args == parse_arguments(call["function"]["arguments"]):
+        return call
+    written = json.dumps(args, ensure_ascii=False, allow_nan=False)
+    return cast(ToolCall, {**call, "function": {**call["function"], "arguments": written}})
 
 
 def check_names(tools: Iterable[Tool[..., Any]]) -> None:

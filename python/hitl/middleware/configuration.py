@@ -10,26 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from hitl.middleware.resuming import ApprovalDecision
 
 if TYPE_CHECKING:
-    from hitl.agents.seams import AgentRuntime
-    from hitl.tools import Tool
+    from hitl.agents.seams import ToolCallRequest
 
 logger = logging.getLogger("hitl.middleware")
 
 DEFAULT_DECISIONS = (ApprovalDecision.APPROVE, ApprovalDecision.EDIT, ApprovalDecision.REJECT)
-
-
-@dataclass(frozen=True)
-class ToolCallRequest:
-    """A call that is about to be made, as a `when` predicate sees it."""
-
-    tool_call: dict[str, Any]
-    """`{"name", "args", "id", "type": "tool_call"}`; the arguments are a copy."""
-
-    tool: Tool[..., Any] | None
-    state: dict[str, Any]
-    """`messages`: the conversation as it stands; and what middleware put beside it."""
-
-    runtime: AgentRuntime | None
 
 
 class InterruptOnConfig(TypedDict, total=False):
