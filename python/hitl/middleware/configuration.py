@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
+from hitl.agents.seams import ToolCallRequest
 from hitl.middleware.resuming import ApprovalDecision
-
-if TYPE_CHECKING:
-    from hitl.agents.seams import ToolCallRequest
 
 logger = logging.getLogger("hitl.middleware")
 
