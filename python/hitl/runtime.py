@@ -111,12 +111,13 @@ class Turn:
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
         """What a tool call's id stands for, once approval was asked for: see ``hitl.asking``."""
-        self.usage = usage_of(journal or [])
-        """What its models cost so far, nested agents and replies of earlier runs included."""
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
         self.order = Order(self, port, self.loop, journal or [], code)
+        # After the order has found that the journal can be read.
+        self.usage = usage_of(journal or [])
+        """What its models cost so far, nested agents and replies of earlier runs included."""
 
     # -- where code runs ------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ def usage_of(journal: Iterable[Mapping[str, Any]]) -> Usage:
     total: Usage = {}
     for entry in journal:
         if entry["entry"] == "step":
-            add_usage(total, entry["step"], entry["result"])
+            add_usage(total, entry["step"], entry.get("result") or {})
     return total
 
 
