@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
     from hitl.agents.decorator import agent as agent
     from hitl.agents.react import ReActAgent as ReActAgent
+    from hitl.agents.seams import AgentRuntime as AgentRuntime
+    from hitl.agents.seams import HookCall as HookCall
+    from hitl.agents.seams import HookFailed as HookFailed
+    from hitl.agents.seams import current_run as current_run
+    from hitl.asking import ApprovalMismatch as ApprovalMismatch
     from hitl.decisions import Approval as Approval
     from hitl.decisions import ApprovalRequest as ApprovalRequest
     from hitl.decisions import Decision as Decision
@@ -37,12 +43,15 @@ if TYPE_CHECKING:
     from hitl.errors import StoreError as StoreError
     from hitl.errors import ToolRejected as ToolRejected
     from hitl.errors import UnknownInterrupt as UnknownInterrupt
+    from hitl.errors import UnreadableJournal as UnreadableJournal
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
     from hitl.gate import approval as approval
     from hitl.gate import requires_approval as requires_approval
     from hitl.interrupts import interrupt as interrupt
+    from hitl.mcp_tools import MCPServerError as MCPServerError
     from hitl.mcp_tools import MCPTools as MCPTools
     from hitl.messages import ChatMessage as ChatMessage
+    from hitl.models.chat_completions import ModelNotConfigured as ModelNotConfigured
     from hitl.questions import ask_user_question as ask_user_question
     from hitl.runs.blocking import run_sync as run_sync
     from hitl.runs.results import Interrupt as Interrupt
@@ -51,7 +60,10 @@ if TYPE_CHECKING:
     from hitl.runs.states import RunState as RunState
     from hitl.runs.stores import Store as Store
     from hitl.runs.streaming import RunEvent as RunEvent
+    from hitl.runs.streaming import RunStream as RunStream
     from hitl.runs.streaming import stream as stream
+    from hitl.serve_options import InvalidOption as InvalidOption
+    from hitl.serving import ServeError as ServeError
     from hitl.serving import Server as Server
     from hitl.serving import serve as serve
     from hitl.steps import now as now
@@ -59,6 +71,7 @@ if TYPE_CHECKING:
     from hitl.steps import random as random
     from hitl.steps import step as step
     from hitl.steps import uuid as uuid
+    from hitl.tool_schema import InvalidArguments as InvalidArguments
     from hitl.tools import RunContext as RunContext
     from hitl.tools import Tool as Tool
     from hitl.tools import tool as tool
@@ -66,29 +79,41 @@ if TYPE_CHECKING:
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
     "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge PythonUntested ReplayMismatch ResultNotStored "
-    "RunInterrupted "
-    "RunStateError StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
+    "RunInterrupted RunStateError StepError StoreError ToolRejected UnknownInterrupt UnreadableJournal "
+    "WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.
 _EXPORTS: dict[str, str] = {
+    "AgentRuntime": "hitl.agents.seams",
     "Approval": "hitl.decisions",
+    "ApprovalMismatch": "hitl.asking",
     "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
     "Decision": "hitl.decisions",
+    "HookCall": "hitl.agents.seams",
+    "HookFailed": "hitl.agents.seams",
     "Interrupt": "hitl.runs.results",
+    "InvalidArguments": "hitl.tool_schema",
+    "InvalidOption": "hitl.serve_options",
+    "MCPServerError": "hitl.mcp_tools",
     "MCPTools": "hitl.mcp_tools",
+    "MaxStepsExceeded": "hitl.agents.conversation",
+    "ModelNotConfigured": "hitl.models.chat_completions",
     "ReActAgent": "hitl.agents.react",
     "RunContext": "hitl.tools",
     "RunEvent": "hitl.runs.streaming",
     "RunResult": "hitl.runs.results",
     "RunState": "hitl.runs.states",
+    "RunStream": "hitl.runs.streaming",
+    "ServeError": "hitl.serving",
     "Server": "hitl.serving",
     "Store": "hitl.runs.stores",
     "Tool": "hitl.tools",
     "agent": "hitl.agents.decorator",
     "approval": "hitl.gate",
     "ask_user_question": "hitl.questions",
+    "current_run": "hitl.agents.seams",
     "interrupt": "hitl.interrupts",
     "now": "hitl.steps",
     "patched": "hitl.steps",

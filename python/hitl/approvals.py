@@ -165,6 +165,8 @@ async def _guard_input(turn: Turn | None, tool: Tool[..., Any], arguments: Argum
             return patch
 
         shown = guardrail.pick(arguments.json)
+        if shown.keys() != given.keys():  # a schema with aliases: JSON has other names than Python
+            shown = arguments.json
         patch = await _step(turn, "guardrail", f"{tool.name}.{guardrail.name}", look, shown)
         if patch is not None:
             try:

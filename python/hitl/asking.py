@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hitl import _core
-from hitl.decisions import DecisionKind
+from hitl.decisions import DECISIONS, DecisionKind
 from hitl.errors import HitlError, InvalidAnswer, ToolRejected
 from hitl.places import place_var
 from hitl.ports import ApprovalMembers
@@ -61,8 +61,47 @@ class Question:
 async def ask(turn: Turn, question: Question) -> dict[str, Any]:
     """The decision, in normal form (`_core.read_decision`); a rejection is raised as `ToolRejected`.
 
+    An answer that was offered when it was asked, and that the code has stopped to allow since, is asked for once more.
+
     Also raises `InterruptExpired`, and `InvalidPayload` for arguments that are too large to be shown.
     """
+    try:
+        return await _ask(turn, question)
+    except _NotAllowed as refused:
+        if not await _is_withdrawn(turn, question):
+            return _accepted(turn, question, refused.decision)
+        words = f"To {refused.decision['type']} is not allowed any more: please decide again."
+        told = words if question.description is None else f"{words} {question.description}"
+        again = replace(question, description=told, required=True, proposed=None)
+    try:
+        return await _ask(turn, again)
+    except _NotAllowed as refused:
+        raise InvalidAnswer(str(refused)) from refused
+
+
+class _NotAllowed(Exception):
+    """A decision that can be read, of a kind that the question does not allow."""
+
+    def __init__(self, text: str, decision: dict[str, Any]) -> None:
+        super().__init__(text)
+        self.decision = decision
+
+
+async def _is_withdrawn(turn: Turn, question: Question) -> bool:
+    """Whether a decision that the code does not allow any more is refused; not where the turn has gone on with it."""
+
+    async def body() -> bool:
+        return True
+
+    call = question.tool_call_id or question.tool_name
+    withdrawn: bool = await turn.run_step(
+        "policy", f"{question.tool_name}.allowed_decisions", body, key=f"not allowed any more:{call}", past=False
+    )
+    return withdrawn
+
+
+async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
+    """As `ask`, once; also raises `_NotAllowed`."""
     payload = {"type": INTERRUPT_TYPE, "tool_name": question.tool_name, "tool_args": question.arguments}
     # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs. What a
     # rule alone decides about nobody has to look at, and it may be of any size.
@@ -96,11 +135,25 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
     try:
         decision: dict[str, Any] = _core.read_decision(answer, allowed, question.tool_name)
     except (TypeError, ValueError) as error:
-        raise InvalidAnswer(
-            f"the answer to the approval of {question.tool_name} is no decision, so it did not run: {error}"
-        ) from error
+        text = f"the answer to the approval of {question.tool_name} is no decision, so it did not run: {error}"
+        if (other := _read_any(answer, question.tool_name)) is not None:
+            raise _NotAllowed(text, other) from error
+        raise InvalidAnswer(text) from error
+    return _accepted(turn, question, decision)
+
+
+def _accepted(turn: Turn, question: Question, decision: dict[str, Any]) -> dict[str, Any]:
     if decision["type"] == "reject":
         raise rejection(turn, question.tool_name, question.arguments, decision)
+    return decision
+
+
+def _read_any(answer: Any, tool_name: str) -> dict[str, Any] | None:
+    """A decision of whatever kind; None for what is none."""
+    try:
+        decision: dict[str, Any] = _core.read_decision(answer, list(DECISIONS), tool_name)
+    except (TypeError, ValueError):
+        return None
     return decision
 
 

@@ -280,6 +280,14 @@ class Order:
             self.records.asked(claim[1], step["path"])
         return claim
 
+    def recorded_step(self, path: str) -> tuple[int, StepIdentity] | None:
+        """What the journal holds of a step, or of the first inside it, and where: whether it was asked for or not."""
+        for index, entry in enumerate(self._journal):
+            step: StepIdentity | None = entry.get("step")
+            if step is not None and (step["path"] == path or step["path"].startswith(f"{path}/")):
+                return index, step
+        return None
+
     def when_live(self, path: str, start: Callable[[], None], step: StepIdentity | None = None) -> None:
         """Do something that is not in the journal: now, or once it has been told to its end, in the order of asking."""
         if self._replay is None:

@@ -125,8 +125,9 @@ class Place:
         return f"{self._prefix}{self._task}#{self._steps + 1}"
 
     def keyed_step(self, key: str) -> str:
-        """The path of a step that its author named; a slash would look like a step inside another."""
-        escaped = key.replace("%", "%25").replace("/", "%2F")
+        """The path of a step that its author named. A slash would look like a step inside another, a `#` like the
+        number of a key's later use."""
+        escaped = key.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
         return f"{self._prefix}~{escaped}"
 
     def next_timer(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hitl.errors import HitlError
 from hitl.ports import InterruptRequest, StepIdentity, TurnPort, Wake
 from hitl.tool_results import not_stored
+from hitl.usage import add_usage
 
 if TYPE_CHECKING:
     from hitl.order import Order
@@ -53,6 +54,7 @@ class Records:
         self.flush()
 
         def committed(index: int, at: int, _: str | None) -> None:
+            add_usage(self._order.turn.usage, step, outcome)
             self._order.give(step["path"], outcome, index, at)
 
         try:

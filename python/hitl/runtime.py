@@ -34,6 +34,7 @@ from hitl.threads import call_blocking as call_blocking
 from hitl.tool_results import stored_as_json
 from hitl.unknown_outcome import question as outcome_question
 from hitl.unknown_outcome import result_of as outcome_result
+from hitl.usage import usage_of
 from hitl.waiting import location_of as location_of
 
 T = TypeVar("T")
@@ -110,13 +111,14 @@ class Turn:
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
         """What a tool call's id stands for, once approval was asked for: see ``hitl.asking``."""
-        self.usage: dict[str, float] = {}
-        """See ``hitl.agents.usage``."""
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
         self.typed = TypedQuestions(journal or [])
         self.order = Order(self, port, self.loop, journal or [], code, hold=hold, replay_timeout=replay_timeout)
+        # After the order has found that the journal can be read.
+        self.usage = usage_of(journal or [])
+        """What its models cost so far, nested agents and replies of earlier runs included."""
 
     # -- where code runs ------------------------------------------------------------------------------------------
 

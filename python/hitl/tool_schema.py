@@ -23,6 +23,7 @@ from hitl.errors import HitlError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
 
 JsonObject = dict[str, Any]
 
@@ -258,6 +259,7 @@ class ModelParameters:
 
     def __init__(self, model: type[BaseModel]):
         self._model = model
+        self._shown = {name: _shown_name(name, field) for name, field in model.model_fields.items()}
         self.json_schema: JsonObject = model.model_json_schema()
         self.names: frozenset[str] | None = frozenset(model.model_fields)
 
@@ -276,7 +278,23 @@ class ModelParameters:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
-        return self._model.model_construct(**values).model_dump(mode="json", warnings="none")
+        # By the names of the schema, also inside: what a person is shown is what they may edit.
+        written = self._model.model_construct(**values).model_dump(mode="json", by_alias=True, warnings="none")
+        for name, field in self._model.model_fields.items():
+            alias = field.serialization_alias or name
+            if alias != self._shown[name] and alias in written:
+                written[self._shown[name]] = written.pop(alias)
+        return written
+
+
+def _shown_name(name: str, field: FieldInfo) -> str:
+    """What the schema calls a field of a model."""
+    from pydantic import AliasChoices
+
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    return alias if isinstance(alias, str) else name
 
 
 class SchemaParameters:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.handoffs import handoff_tools
-from hitl.agents.seams import AgentRun, AgentRuntime, current_run_var
-from hitl.agents.tool_calls import Answered, ToolBox, own_ids
-from hitl.agents.usage import add_usage
+from hitl.agents.seams import AgentRun, AgentRuntime, ToolCallRequest, current_run_var
+from hitl.agents.tool_calls import Answered, ToolBox, changed_call, own_ids
 from hitl.approvals import guard_output
 from hitl.errors import HitlError
-from hitl.messages import ChatMessage
+from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
 from hitl.runtime import Turn, agent_name
@@ -73,14 +72,19 @@ class Conversation:
                     if is_new:
                         await desk.agent.middleware.before_agent(desk.run)
                     now = await self._work(desk)
+            for desk in reversed(self._desks.values()):
+                with desk.at_work():
+                    await desk.agent.middleware.after_agent(desk.run)
             return now
 
     async def _work(self, desk: _Desk) -> ChatMessage | ReActAgent:
         """Until this agent answers, or hands the conversation over: the answer, or who has it then."""
         while self._requests < self._most_requests:
             self._requests += 1
+            await desk.agent.middleware.before_model(desk.run)
             reply, doomed = await self._ask_model(desk)
             self._history.append(reply)
+            await desk.agent.middleware.after_model(desk.run)
             if reply.tool_calls:
                 answered = await self._call_tools(desk, reply, doomed)
                 self._history += [each.message for each in answered]
@@ -114,7 +118,6 @@ class Conversation:
 
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await record_model_call(turn, client, client.complete, request)
-            add_usage(turn, reply.usage)
             message, shared = own_ids(reply.message)
             doomed.update(shared)
             return replace(reply, message=message) if shared else reply
@@ -138,11 +141,31 @@ class Conversation:
         calls = reply.tool_calls or []
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(desk.box.answer(call, calls, doomed)) for call in calls]
+                tasks = [group.create_task(self._call_tool(desk, call, calls, doomed)) for call in calls]
         except BaseExceptionGroup as several:
             # What gets here is no tool error but the end of the turn, and the first one says why.
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
+
+    async def _call_tool(
+        self, desk: _Desk, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]
+    ) -> Answered:
+        """One call, with the middleware that stands around it. A call that cannot be read is answered at once."""
+        middleware = desk.agent.middleware
+        asked = desk.box.request_of(call, doomed, desk.run) if middleware.wraps_tool_calls else None
+        if asked is None:
+            return await desk.box.answer(call, calls, doomed)
+        answered: list[Answered] = []
+
+        async def answer(request: ToolCallRequest) -> ChatMessage:
+            answered.append(await desk.box.answer(changed_call(call, asked, request), calls, doomed))
+            return answered[-1].message
+
+        message = await middleware.around_tool_call(answer)(asked)
+        if message.role != "tool" or message.tool_call_id != call["id"]:
+            raise TypeError(f"wrap_tool_call must return a tool message with the id of the call, {call['id']!r}")
+        handoff = next((each.handoff for each in answered if each.message is message), None)
+        return Answered(message, handoff)
 
 
 async def guard_message(turn: Turn, label: str, guardrails: tuple[Any, ...], message: ChatMessage) -> ChatMessage:

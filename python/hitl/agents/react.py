@@ -60,7 +60,7 @@ class ReActAgent:
             handoffs: Agents that the model may give the conversation to, by the tool `transfer_to_<name>`; they need a
                 name. `agent.handoffs` is a list that may grow while agents are put together, so that two can hand over
                 to each other.
-            middleware: Objects with `wrap_tools`, `before_agent` or `awrap_model_call`; see `hitl.agents.seams`.
+            middleware: Objects with hooks as `hitl.middleware.AgentMiddleware` has them, one at least.
             hooks: Functions of a `HookCall`, called before each tool call; a str that one returns is the call's result
                 in the place of the tool's.
             response_format: A pydantic model, dataclass or TypedDict that the final message must be, as JSON; a

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.handoffs import HandoffTool
-from hitl.agents.seams import Hook, HookCall, HookFailed
+from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequest
 from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage, ToolCall
+from hitl.places import place_var
 from hitl.runtime import Turn, agent_name
 from hitl.tool_results import content_of
 from hitl.tool_schema import InvalidArguments, parse_arguments
@@ -51,6 +52,18 @@ class ToolBox:
     def definitions(self) -> list[dict[str, Any]]:
         """The tools as a model request lists them."""
         return [tool.definition for tool in self._tools.values()]
+
+    def request_of(self, call: ToolCall, doomed: Mapping[str, str], run: AgentRun) -> ToolCallRequest | None:
+        """The call as middleware sees it; None for one that cannot be read, which only `answer` can say."""
+        name = call["function"]["name"]
+        try:
+            args = parse_arguments(call["function"]["arguments"])
+        except InvalidArguments:
+            return None
+        if call["id"] in doomed:
+            return None
+        shown = {"name": name, "args": args, "id": call["id"], "type": "tool_call"}
+        return ToolCallRequest(shown, self._tools.get(name), run.state, run.runtime)
 
     async def answer(self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]) -> Answered:
         """Run one of a message's calls; whatever a model or a tool can do wrong is an error message to the model.
@@ -93,6 +106,7 @@ class ToolBox:
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
+            self._check_never_known(name, known)
             raise InvalidArguments(f"unknown tool {name!r}; known tools: {known}")
         if isinstance(tool, HandoffTool):
             handoffs = [each for each in calls if isinstance(self._tools.get(each["function"]["name"]), HandoffTool)]
@@ -100,6 +114,25 @@ class ToolBox:
                 first = handoffs[0]["function"]["name"]
                 raise InvalidArguments(f"a message hands over once, and {first} came first: {name} did nothing")
         return tool, parse_arguments(call["function"]["arguments"])
+
+    def _check_never_known(self, name: str, known: str) -> None:
+        """`ReplayMismatch` where the agent had the tool when this call began: a call of none leaves no entries."""
+        place = place_var.get()
+        recorded = None if place is None else self._turn.order.recorded_step(place.following_step())
+        if recorded is None:
+            return
+        index, step = recorded
+        agent = agent_name.get() or self._turn.agent or "agent"
+        gone = ReplayMismatch(
+            f"the tool {name!r} is gone: its call is in the journal, and {agent!r} has no tool of that name any more\n"
+            f'  recorded:  {step["kind"]} "{step["name"]}" ({step["path"]}), entry {index}, of a call of {name!r}\n'
+            f"  attempted: nothing; the tools are: {known}\n\n"
+            f"hint: give the agent a tool of that name until the turns that called it are over; one that was renamed "
+            f"also as tool(..., name={name!r}). The answers are kept; the turn is retried when the code version "
+            "changes, and on POST /sessions/{id}/retry."
+        )
+        self._turn.fail(gone)
+        raise gone
 
     async def _show_to_hooks(self, call: ToolCall, given: Mapping[str, Any]) -> tuple[str | None, bool]:
         """Show the call to each hook: the text of the first that cancels it, and whether one asked a person."""
@@ -122,6 +155,19 @@ class ToolBox:
                 return said, was_asked
             was_asked = was_asked or said is True
         return None, was_asked
+
+
+def changed_call(call: ToolCall, shown: ToolCallRequest, request: Any) -> ToolCall:
+    """The call that middleware makes of one that it was shown: the same, with the arguments that it gave."""
+    if not isinstance(request, ToolCallRequest):
+        raise TypeError(f"the handler of wrap_tool_call takes a ToolCallRequest, got {type(request).__name__}")
+    name, args = call["function"]["name"], request.tool_call["args"]
+    if (request.tool_call["name"], request.tool_call["id"]) != (name, call["id"]):
+        raise TypeError(f"wrap_tool_call cannot make a call of {name!r} another one: its name and id stay")
+    if args == parse_arguments(call["function"]["arguments"]):
+        return call
+    written = json.dumps(args, ensure_ascii=False, allow_nan=False)
+    return cast(ToolCall, {**call, "function": {**call["function"], "arguments": written}})
 
 
 def check_names(tools: Iterable[Tool[..., Any]]) -> None:

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from hitl.agents.seams import AgentRuntime
+from hitl.agents.seams import AgentRuntime, ToolCallRequest
 from hitl.middleware.base import AgentMiddleware, ModelRequest, ModelResponse
-from hitl.middleware.configuration import InterruptOnConfig, ParsedInterruptConfig, ToolCallRequest
+from hitl.middleware.configuration import InterruptOnConfig, ParsedInterruptConfig
 from hitl.middleware.human_in_the_loop import (
     HumanInTheLoopMiddleware,
     create_hitl_middleware,

@@ -5,31 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
+from hitl.agents.seams import ToolCallRequest
 from hitl.middleware.resuming import ApprovalDecision
-
-if TYPE_CHECKING:
-    from hitl.agents.seams import AgentRuntime
-    from hitl.tools import Tool
 
 logger = logging.getLogger("hitl.middleware")
 
 DEFAULT_DECISIONS = (ApprovalDecision.APPROVE, ApprovalDecision.EDIT, ApprovalDecision.REJECT)
-
-
-@dataclass(frozen=True)
-class ToolCallRequest:
-    """A call that is about to be made, as a `when` predicate sees it."""
-
-    tool_call: dict[str, Any]
-    """`{"name", "args", "id", "type": "tool_call"}`; the arguments are a copy."""
-
-    tool: Tool[..., Any] | None
-    state: dict[str, Any]
-    """`messages`: the conversation as it stands; and what middleware put beside it."""
-
-    runtime: AgentRuntime | None
 
 
 class InterruptOnConfig(TypedDict, total=False):

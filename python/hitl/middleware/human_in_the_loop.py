@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
+from hitl.agents.seams import ToolCallRequest
 from hitl.middleware.base import AgentMiddleware
 from hitl.middleware.configuration import (
     InterruptOnConfig,
     ParsedInterruptConfig,
-    ToolCallRequest,
     read_interrupt_on,
 )
 from hitl.middleware.resuming import ApprovalDecision, DecisionInput, ResumeData, read_decision

@@ -85,6 +85,18 @@ class InterruptValue(_Shape):
 
 
 @dataclass(eq=False, repr=False)
+class CallValue(InterruptValue):
+    """One call that waits by itself ("per_call"): `{"type": "tool_approval", "tool_call_id", "name", "args",
+    "description"}`, and beside these the lists of a batch of one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as JSON, in a new dict; `description` is None where there is none."""
+        (action,) = self.action_requests
+        call = {"tool_call_id": action.id, "name": action.name, "args": action.args, "description": action.description}
+        return {"type": "tool_approval", **call, **super().to_dict()}
+
+
+@dataclass(eq=False, repr=False)
 class InterruptInfo(_Shape):
     """One entry of `__interrupt__`: `{"value", "id", "interrupt_id"}`, both ids the same; and for a question that is no
     tool approval `"agent"` and `"metadata"`, where there are any."""
@@ -128,6 +140,11 @@ class ApprovalRequest:
     @property
     def args(self) -> dict[str, Any]:
         """`tool_args`, under the name that `ActionRequest` has for it."""
+        return self.tool_args
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """`tool_args`, under one more name that callbacks use."""
         return self.tool_args
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hitl.codec import decode
 from hitl.errors import InvalidAnswer, NothingPending
 from hitl.middleware.resuming import DecisionInput, ResumeData, read_decision
-from hitl.middleware.shapes import ActionRequest, InterruptInfo, InterruptValue, ReviewConfig
+from hitl.middleware.shapes import ActionRequest, CallValue, InterruptInfo, InterruptValue, ReviewConfig
 
 if TYPE_CHECKING:
     from hitl.middleware.human_in_the_loop import InterruptMode
@@ -55,7 +55,8 @@ def waiting(state: RunState, mode: InterruptMode, schema_of: SchemaOf, own_name:
     pending = state.interrupts
     calls = _in_call_order([one for one in pending if one.type == _TOOL_APPROVAL], state)
     batches = [tuple(calls)] if mode == "batched" and calls else [(one,) for one in calls]
-    entries = [Waiting(_calls_info(batch, schema_of, own_name), batch) for batch in batches]
+    shape = InterruptValue if mode == "batched" else CallValue
+    entries = [Waiting(_calls_info(batch, schema_of, own_name, shape), batch) for batch in batches]
     entries += [
         Waiting(
             InterruptInfo(one.payload, one.id, one.response_schema, _other(one.agent, own_name), one.metadata), (one,)
@@ -105,7 +106,9 @@ def _other(agent: str | None, own_name: str) -> str | None:
     return None if agent == own_name else agent
 
 
-def _calls_info(calls: tuple[Interrupt, ...], schema_of: SchemaOf, own_name: str) -> InterruptInfo:
+def _calls_info(
+    calls: tuple[Interrupt, ...], schema_of: SchemaOf, own_name: str, shape: type[InterruptValue]
+) -> InterruptInfo:
     actions, reviews = [], []
     for one in calls:
         name, call_id = one.tool_name or "", one.tool_call_id or ""
@@ -114,7 +117,7 @@ def _calls_info(calls: tuple[Interrupt, ...], schema_of: SchemaOf, own_name: str
         asked_by = _other(one.agent, own_name)
         actions.append(ActionRequest(name, one.tool_args or {}, call_id, one.message, asked_by))
         reviews.append(ReviewConfig(name, call_id, allowed, one.message, schema))
-    value = InterruptValue(actions, reviews)
+    value = shape(actions, reviews)
     if len(calls) == 1:
         return InterruptInfo(value, calls[0].id, calls[0].response_schema)
     # Of these calls and no others: whoever answers a batch that has changed since is told so.

@@ -60,7 +60,8 @@ class OpenAIChatClient:
         # Connections belong to an event loop, so each loop has a client of its own.
         self._clients: dict[asyncio.AbstractEventLoop, AsyncOpenAI] = {}
         self._owner = os.getpid()
-        self._spare: AsyncOpenAI | None = None
+        self._spare: list[AsyncOpenAI] = []
+        """One at most. A list, because taking from it is one step: two threads must not get the same."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._base_url!r})"  # never the key
@@ -76,8 +77,8 @@ class OpenAIChatClient:
 
         with suppress(ImportError):  # a detail of anyio's: without it the first request is some 20 ms slower
             import_module("anyio._backends._asyncio")
-        if self._find_key() and self._spare is None:
-            self._spare = self._build()
+        if self._find_key() and not self._spare:
+            self._spare.append(self._build())
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask the model; raises `openai.OpenAIError` (after its retries), `ModelNotConfigured`.
@@ -129,10 +130,11 @@ class OpenAIChatClient:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            for dead in [known for known in self._clients if known.is_closed()]:
-                del self._clients[dead]
-            spare, self._spare = self._spare, None
-            client = self._clients[loop] = spare or self._build()
+            for dead in [known for known in tuple(self._clients) if known.is_closed()]:
+                self._clients.pop(dead, None)
+            with suppress(IndexError):  # no spare, or another thread's loop has just taken it
+                client = self._spare.pop()
+            client = self._clients[loop] = client or self._build()
         return client
 
     def _build(self) -> AsyncOpenAI:

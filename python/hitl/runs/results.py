@@ -46,6 +46,9 @@ class Interrupt:
         known = {name: record[name] for name in _MEMBERS if name in record}
         return cls(id=record["interrupt_id"], **known, _record=record)
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     @property
     def tool_name(self) -> str | None:
         """The tool that asks to run; None for every other kind of question."""

@@ -8,7 +8,6 @@ import os
 from typing import Any
 
 from hitl.agents.shapes import as_agent
-from hitl.agents.usage import usage_of
 from hitl.errors import AlreadyResumed, RunInterrupted
 from hitl.holding import DEFAULT_HOLD
 from hitl.messages import ChatMessage
@@ -20,6 +19,7 @@ from hitl.runs.states import RunState
 from hitl.runs.stores import Store, session_id, using
 from hitl.runs.turns import Formatter, Task
 from hitl.runtime import Turn
+from hitl.usage import Usage, usage_of
 
 Input = str | ChatMessage | RunState
 
@@ -152,7 +152,7 @@ async def _go(
         error=error,
         error_code=code,
         exception=task.error if status == "error" else None,
-        usage=usage_of(task.turn.turn) if task.turn is not None else {},
+        usage=_usage(task, waits),
         interrupts=waits.interrupts if waits is not None and status == "interrupted" else [],
         state=waits,
         session_id=of_session,
@@ -170,6 +170,13 @@ async def _cancel(task: Task) -> None:
                 await task.turn.see_out()
             except asyncio.CancelledError:  # cancelled twice: its cleanup has a limit of its own
                 continue
+
+
+def _usage(task: Task, waits: RunState | None) -> Usage:
+    if task.turn is not None:
+        return dict(task.turn.turn.usage)
+    # Nothing was decided, so nothing was replayed: the state that came back is the one that was given.
+    return {} if waits is None else usage_of(json.loads(waits.to_string())["journal"])
 
 
 def _context_error(turn: Turn) -> TypeError | None:

@@ -9,7 +9,6 @@ import pytest
 
 from hitl import ChatMessage, ReActAgent, tool
 from hitl.agents.react import MaxStepsExceeded
-from hitl.agents.usage import usage_of
 from hitl.testing import ScriptedChatClient
 from hitl.testing.local import LocalTurn, run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
@@ -140,7 +139,7 @@ async def test_the_step_limit_and_the_usage_are_those_of_all_agents_together() -
     local = LocalTurn()
     agent = team.agent("A", team.agent("B", max_steps=1), max_steps=2)
     await local.run(agent.run_turn, ChatMessage.user_message(content="go"), [])
-    assert usage_of(local.turn) == {"requests": 2, "input_tokens": 2, "output_tokens": 4}
+    assert local.turn.usage == {"requests": 2, "input_tokens": 2, "output_tokens": 4}
 
     team = Team([to("b"), to("a"), to("b"), {"content": "never"}])
     b = team.agent("B", max_steps=99)

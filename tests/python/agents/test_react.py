@@ -12,7 +12,6 @@ from pydantic import BaseModel
 
 from hitl import ChatMessage, ReActAgent, interrupt, tool
 from hitl.agents.react import MaxStepsExceeded
-from hitl.agents.usage import usage_of
 from hitl.messages import ToolCall
 from hitl.models import ModelReply, ModelRequest
 from hitl.models.chat_completions import ModelNotConfigured
@@ -304,7 +303,7 @@ async def test_usage_is_added_up_over_the_turn() -> None:
     agent = ReActAgent(client=ScriptedChatClient(script), tools=[add])
     local = LocalTurn()
     await local.run(agent.run_turn, ChatMessage.user_message(content="go"), [])
-    assert usage_of(local.turn) == {"requests": 2, "input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
+    assert local.turn.usage == {"requests": 2, "input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
 
 
 async def test_a_failure_that_ends_the_turn_withdraws_what_its_siblings_asked() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
-from hitl import RunContext, tool
+import hitl
+from hitl import ReActAgent, RunContext, _core, tool
+from hitl.testing import ScriptedChatClient
 from hitl.tool_schema import InvalidArguments, parse_arguments
 
 
@@ -198,6 +200,53 @@ def test_a_pydantic_model_in_place_of_hints_gives_the_function_its_fields() -> N
     assert send.check({"street": "A", "zip": "1"}).values == {"street": "A", "zip_code": "1"}
     with pytest.raises(InvalidArguments, match="street: Field required"):
         send.check({"zip": "1"})
+
+
+class Parcel(BaseModel):
+    to: Annotated[Address, Field(validation_alias="recipient", serialization_alias="addressee")]
+    grams: Annotated[int, Field(validation_alias=AliasChoices("weight", "mass"))]
+    note: Annotated[str, Field(serialization_alias="remark")] = ""
+
+
+def test_a_model_with_aliases_has_one_form_for_the_model_the_person_and_the_policy() -> None:
+    """What is shown is named as the schema names it, so that it may be edited and given back."""
+
+    @tool(schema=Parcel)
+    def send(to: Address, grams: int, note: str) -> None: ...
+
+    checked = send.check({"recipient": {"street": "A", "zip": "1"}, "mass": 5})
+    assert checked.json == {"recipient": {"street": "A", "zip": "1"}, "weight": 5, "note": ""}
+    assert set(checked.json) == set(send.parameters.json_schema["properties"])
+    assert checked.values == {"to": Address(street="A", zip="1"), "grams": 5, "note": ""}
+    assert send.check(checked.json) == checked
+    assert not _core.validate(send.edit_schema, checked.json)
+
+
+async def test_what_a_person_was_shown_of_a_model_with_aliases_may_be_edited() -> None:
+    seen: list[dict[str, Any]] = []
+    sent: list[str] = []
+
+    def policy(ctx: RunContext[Any], args: dict[str, Any]) -> bool:
+        seen.append(args)
+        return True
+
+    def no_empty_code(zip_code: str) -> None:
+        seen.append({"guardrail": zip_code})
+
+    @tool(schema=Address, requires_approval=policy, input_guardrails=[no_empty_code])
+    async def send(street: str, zip_code: str) -> str:
+        sent.append(zip_code)
+        return "sent"
+
+    script = [{"tool_calls": [{"name": "send", "args": {"street": "A", "zip": "1"}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(script), tools=[send])
+    paused = await hitl.run(agent, "go")
+    assert paused.state is not None
+    (asked,) = paused.interrupts
+    assert asked.tool_args == {"street": "A", "zip": "1"}
+    assert seen == [{"guardrail": "1"}, {"street": "A", "zip": "1"}]
+    done = await hitl.run(agent, paused.state.edit(asked, {**asked.tool_args, "zip": "2"}))
+    assert (done.output, sent) == ("done", ["2"])
 
 
 def test_a_schema_that_is_none_is_refused_at_decoration() -> None:

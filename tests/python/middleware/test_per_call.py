@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from hitl import AlreadyResolved, InvalidAnswer, UnknownInterrupt, interrupt, tool
-from hitl.middleware import Command, HumanInTheLoopMiddleware, InterruptInfo, ToolCallAgent
+from hitl.middleware import ApprovalRequest, Command, HumanInTheLoopMiddleware, InterruptInfo, ToolCallAgent
 from tests.python.middleware.files import DELETE, DONE, MIXED, Office, calls, office_agent, thread, told
 
 APPROVE = {"type": "approve"}
@@ -42,6 +43,41 @@ def test_each_call_is_an_interrupt_in_the_order_of_the_calls(office: Office) -> 
     assert delete.id != send.id
     assert delete.response_schema
     assert office.effects == [("look", "/x")]
+
+
+def test_the_value_of_a_call_by_itself_says_what_would_run(office: Office) -> None:
+    gates = {"delete_file": {"description": "Gone for good."}, "send_email": True}
+    paused = per_call(office, MIXED, DONE, interrupt_on=gates).invoke("go", CONFIG)
+    delete, send = (shown.value for shown in paused["__interrupt__"])
+    members = ("type", "tool_call_id", "name", "args", "description")
+    assert {name: delete[name] for name in members} == {
+        "type": "tool_approval",
+        "tool_call_id": "call_0_1",
+        "name": "delete_file",
+        "args": {"path": "/a"},
+        "description": "Gone for good.",
+    }
+    assert (send["name"], send["description"]) == ("send_email", None)
+    assert [shown["id"] for shown in paused["__interrupt__"]] == [
+        shown["interrupt_id"] for shown in paused["__interrupt__"]
+    ]
+    assert json.loads(json.dumps(delete)) == delete
+
+
+def test_a_batch_has_no_members_of_one_call(office: Office) -> None:
+    (shown,) = office_agent(office, DELETE, DONE).invoke("go", CONFIG)["__interrupt__"]
+    assert set(shown.value) == {"action_requests", "review_configs"}
+
+
+def test_a_callback_finds_the_arguments_under_each_of_their_names(office: Office) -> None:
+    seen: list[Any] = []
+
+    def callback(request: ApprovalRequest) -> str:
+        seen.extend([request.arguments, request.args, request.tool_args])
+        return "approve"
+
+    per_call(office, DELETE, DONE, approval_callback=callback).invoke("go", CONFIG)
+    assert seen == [{"path": "/a"}] * 3
 
 
 def test_all_decided_at_once(office: Office) -> None:

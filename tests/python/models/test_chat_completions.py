@@ -273,6 +273,35 @@ def test_one_client_serves_several_event_loops(server: ChatCompletionsServer) ->
     assert [asyncio.run(once()) for _ in range(3)] == ["0", "1", "2"]
 
 
+def test_two_loops_that_begin_at_once_do_not_get_the_same_prepared_client() -> None:
+    """Both threads look at the spare before either has taken it."""
+
+    class Watched(OpenAIChatClient):
+        both_look = threading.Barrier(1)
+
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if name == "_spare":
+                self.both_look.wait(30)
+            return value
+
+    client = Watched(API_KEY, "http://127.0.0.1:9/v1")
+    client.prepare()
+    client.both_look = threading.Barrier(2)
+    taken: list[openai.AsyncOpenAI] = []
+
+    async def take() -> None:
+        taken.append(client._client())
+
+    threads = [threading.Thread(target=asyncio.run, args=(take(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(taken) == 2
+    assert taken[0] is not taken[1]
+
+
 def _child(client: OpenAIChatClient, said: Any) -> None:
     async def once() -> str | None:
         return (await client.complete(request(deltas=[]))).message.content

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import hitl
+from hitl import errors
 
 PACKAGES = ["hitl", "hitl.client", "hitl.hooks", "hitl.models", "hitl.planner", "hitl.testing"]
 
@@ -44,6 +45,34 @@ def test_no_module_is_called_like_a_public_name(package: str) -> None:
     module = importlib.import_module(package)
     modules = {info.name for info in pkgutil.iter_modules(module.__path__)}
     assert not modules & set(module.__all__)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AgentRuntime",
+        "ApprovalMismatch",
+        "HookCall",
+        "HookFailed",
+        "InvalidArguments",
+        "InvalidOption",
+        "MCPServerError",
+        "MaxStepsExceeded",
+        "ModelNotConfigured",
+        "RunStream",
+        "ServeError",
+        "current_run",
+    ],
+)
+def test_what_users_catch_or_annotate_is_public_wherever_it_is_defined(name: str) -> None:
+    assert name in hitl.__all__
+    assert getattr(hitl, name).__name__ == name
+
+
+def test_every_error_of_the_catalogue_is_public() -> None:
+    classes = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
+    defined = {name for name, cls in classes.items() if cls.__module__ == errors.__name__}
+    assert defined <= set(hitl.__all__)
 
 
 def test_names_are_offered_for_completion() -> None:

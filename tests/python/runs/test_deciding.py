@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 import hitl
-from hitl import RunState
+from hitl import InvalidAnswer, ReActAgent, RunState, tool
+from hitl.testing import ScriptedChatClient
 from tests.python.runs.support import Files
 
 
@@ -82,3 +84,53 @@ async def test_several_answers_are_all_or_none(state: RunState) -> None:
 async def test_what_is_no_interrupt_is_a_type_error(state: RunState) -> None:
     with pytest.raises(TypeError, match="an Interrupt or its id"):
         state.approve(3)  # type: ignore[arg-type]
+
+
+class TestAnEditThatTheCodeDoesNotAllowAnyMore:
+    """It was offered, and the person was told that it counts: it is never taken and dropped."""
+
+    @staticmethod
+    def agent(ran: list[str], *allowed: Any) -> ReActAgent:
+        @tool(requires_approval=True, allowed_decisions=allowed, approval_description="To the archive.")
+        async def write(text: str) -> str:
+            ran.append(text)
+            return f"wrote {text}"
+
+        calls = [{"name": "write", "args": {"text": text}} for text in ("a", "b")]
+        client = ScriptedChatClient([{"tool_calls": calls}, {"content": "done"}])
+        return ReActAgent(client=client, model_name="scripted", tools=[write])
+
+    async def test_is_asked_about_again_with_what_is_allowed_now(self) -> None:
+        ran: list[str] = []
+        paused = await hitl.run(self.agent(ran, "approve", "edit"), "go")
+        assert paused.state is not None
+        first, second = paused.interrupts
+        text = paused.state.edit(first, {"text": "A"}).to_string()
+
+        tightened = self.agent(ran, "approve")
+        again = await hitl.run(tightened, RunState.from_string(tightened, text))
+        assert (again.status, ran) == ("interrupted", [])
+        waits, asked = again.interrupts
+        assert waits.id == second.id
+        assert (asked.tool_args, asked.allowed_decisions) == ({"text": "a"}, ["approve"])
+        assert asked.message == "To edit is not allowed any more: please decide again. To the archive."
+
+        assert again.state is not None
+        with pytest.raises(InvalidAnswer):
+            again.state.edit(asked, {"text": "A"})
+        done = await hitl.run(tightened, again.state.approve(asked).approve(waits))
+        assert (done.status, sorted(ran)) == ("idle", ["a", "b"])
+
+    async def test_stands_where_the_turn_has_gone_on_with_it(self) -> None:
+        ran: list[str] = []
+        before = self.agent(ran, "approve", "edit")
+        paused = await hitl.run(before, "go")
+        assert paused.state is not None
+        first, second = paused.interrupts
+        later = await hitl.run(before, paused.state.edit(first, {"text": "A"}))
+        assert later.state is not None
+        text = later.state.approve(second).to_string()
+
+        tightened = self.agent(ran, "approve")
+        done = await hitl.run(tightened, RunState.from_string(tightened, text))
+        assert (done.status, ran) == ("idle", ["A", "b"])

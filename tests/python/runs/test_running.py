@@ -57,6 +57,16 @@ async def test_decided_calls_run_and_the_others_stay_open_with_their_ids() -> No
     assert third.messages[-2].content == '{"error": "User rejected delete_file: in use"}'
 
 
+async def test_an_interrupt_is_a_key_and_equal_ones_are_the_same_key() -> None:
+    agent = Files().agent("/a", "/b")
+    paused = await hitl.run(agent, "clean up")
+    assert paused.state is not None
+    a, b = paused.interrupts
+    notes = {a: "first", b: "second"}
+    assert notes[paused.state.interrupt(a.id)] == "first"
+    assert len({a, b, *paused.state.interrupts}) == 2
+
+
 async def test_a_state_without_decisions_comes_back_as_it_was() -> None:
     agent = Files().agent("/a", "/b")
     first = await hitl.run(agent, "clean up")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl import step
+from hitl import interrupt, step
 from hitl.runtime import current_turn
 from hitl.testing.local import LocalTurn
 from tests.python.unit.plain_steps import named, value
@@ -79,6 +79,19 @@ async def test_a_key_that_is_used_again_is_told_apart_by_its_number() -> None:
     assert await local.run(agent) == [1, 2]
     assert local.port.paths() == ["~charge", "~charge#2"]
     assert [identity["key"] for identity, _ in local.port.steps] == ["charge", "charge"]
+
+
+async def test_a_key_that_looks_like_the_second_use_of_another_is_a_key_of_its_own() -> None:
+    """Under one path, one of the two would wait for ever."""
+
+    async def agent() -> list[str]:
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(interrupt({"n": n}, key=key)) for n, key in enumerate(("a", "a#2", "a"))]
+        return [task.result() for task in asked]
+
+    local = LocalTurn(answers=lambda request: request["payload"]["n"])
+    assert await local.run(agent) == [0, 1, 2]
+    assert [asked.step["path"] for asked in local.port.interrupts] == ["~a", "~a%232", "~a#2"]
 
 
 async def test_a_key_names_what_is_inside_too_wherever_it_stands() -> None:
