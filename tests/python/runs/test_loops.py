@@ -62,7 +62,11 @@ async def races(message: ChatMessage, state: State) -> tuple[ChatMessage, State]
     named = await asyncio.wait_for(interrupt({"about": "name"}), 3600)
     await loop.run_in_executor(None, len, named)
     aged = await interrupt({"about": "age"})
-    return ChatMessage.assistant_message(content=f"{first}{second} {named} {aged}"), state
+    return ChatMessage.assistant_message(content=f"{first}{second} {named} {aged}"), [*state, message]
+
+
+async def remembers(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    return ChatMessage.assistant_message(content=", ".join(earlier.content or "" for earlier in state)), state
 
 
 async def answer_twice(**options: Any) -> str | None:
@@ -76,7 +80,11 @@ async def answer_twice(**options: Any) -> str | None:
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_every_loop_replays_alike(run: Any, tmp_path: Path) -> None:
     assert run(answer_twice()) == "ab Ada 36"
-    assert run(answer_twice(store=tmp_path / "runs.db", session="s")) == "ab Ada 36"
+    store = tmp_path / "runs.db"
+    assert run(answer_twice(store=store, session="s")) == "ab Ada 36"
+    # All of it was in the file: the session has nothing open there, and remembers what was said.
+    assert run(RunState.from_store(races, store, "s")) is None
+    assert run(hitl.run(remembers, "again", store=store, session="s")).output == "hello"
 
 
 async def test_a_state_goes_from_one_kind_of_loop_to_another() -> None:

@@ -95,6 +95,8 @@ async def test_a_run_comes_out_of_a_server_and_goes_on_in_a_process() -> None:
         await client.post(f"/sessions/{session}/messages", json={"content": "clean up"})
         assert (await settled(server.url, session))["status"] == "interrupted"
         text = (await client.get(f"/sessions/{session}/run-state")).text
+    # A copy to go on with anywhere: nothing in it is about the server's store.
+    assert "store" not in json.loads(text)
     state = RunState.from_string(agent, text, key=KEY)
     done = await hitl.run(agent, state.approve(state.interrupts[0]))
     assert (done.output, files.deleted) == ("done", ["/a"])
