@@ -89,7 +89,7 @@ async def test_every_pause_of_a_run_is_in_its_store(tmp_path: Path) -> None:
     assert files.deleted == ["/a", "/b"]
 
 
-async def test_a_state_out_of_a_store_goes_on_there(given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_state_out_of_a_store_goes_on_there(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files()
     agent, state = await ask(files, given)
     stored = await RunState.from_store(agent, given, "ann")
