@@ -10,7 +10,7 @@ from typing import Any
 from hitl import _core
 from hitl.agents.shapes import as_agent
 from hitl.agents.usage import usage_of
-from hitl.errors import AlreadyResumed, RunInterrupted, RunStateError
+from hitl.errors import RunInterrupted, RunStateError
 from hitl.messages import ChatMessage
 from hitl.places import place_var
 from hitl.runs.code import code_of
@@ -146,7 +146,7 @@ async def _go(
         status, response, messages, error, code, after = await done
         if task.turn is not None:
             await task.turn.see_out()
-    except (asyncio.CancelledError, AlreadyResumed):
+    except (Exception, asyncio.CancelledError):  # whatever it is: the agent has nobody to work for any more
         runs.stop(task.token)
         await _cancel(task)
         raise

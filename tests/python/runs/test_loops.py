@@ -12,6 +12,7 @@ import uvloop
 
 import hitl
 from hitl import ChatMessage, RunState, interrupt, step
+from hitl.runs.running import run_with
 from tests.python.runs.support import Files
 
 State = list[ChatMessage]
@@ -162,6 +163,30 @@ async def test_a_cancelled_call_cancels_the_agent(tmp_path: Path) -> None:
         state = await RunState.from_store(agent, store, "alice")
         assert state is not None
         assert (await hitl.run(agent, state)).output == "worked"
+
+
+async def test_what_fails_one_run_in_a_round_of_the_loop_is_not_the_others_matter() -> None:
+    stopped: list[str] = []
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        if message.content != "2":
+            return await asks(message, state)
+        try:
+            await step(asyncio.sleep, 60)
+        except asyncio.CancelledError:
+            stopped.append("2")
+            raise
+        return message, state
+
+    def fails(name: str, data: bytes) -> None:
+        raise LookupError(f"nobody wants to hear of {name}")
+
+    options: dict[str, Any] = {"context": None, "store": None, "session": None, "tool_error_formatter": None}
+    runs = [run_with(agent, str(n), **options, on_event=fails if n == 2 else None) for n in range(5)]
+    ended = await asyncio.gather(*runs, return_exceptions=True)
+    assert [str(end) for end in ended if isinstance(end, BaseException)] == ["nobody wants to hear of session.running"]
+    assert [end.status for end in ended if isinstance(end, hitl.RunResult)] == ["interrupted"] * 4
+    assert stopped == ["2"]
 
 
 async def test_a_time_limit_around_a_run(tmp_path: Path) -> None:
