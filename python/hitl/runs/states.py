@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hitl import _core
 from hitl.agents.shapes import as_agent
 from hitl.codec import decode, encode
-from hitl.errors import RunStateError
+from hitl.errors import RunStateError, UnknownInterrupt
 from hitl.messages import ChatMessage
 from hitl.runs.results import Interrupt
 
@@ -46,11 +46,11 @@ class RunState:
         return [Interrupt.of(record) for record in json.loads(self._core.pending())]
 
     def interrupt(self, id: str) -> Interrupt:
-        """One interrupt that was open when the run paused, decided since or not. KeyError for another one."""
+        """One interrupt that was open when the run paused, decided since or not. UnknownInterrupt for another one."""
         for record in json.loads(self._core.interrupts()):
             if record["interrupt_id"] == id:
                 return Interrupt.of(record)
-        raise KeyError(id)
+        raise UnknownInterrupt(f"no interrupt {id!r} was open when the run paused")
 
     @property
     def answers(self) -> dict[str, Any]:

@@ -82,3 +82,11 @@ async def test_several_answers_are_all_or_none(state: RunState) -> None:
 async def test_what_is_no_interrupt_is_a_type_error(state: RunState) -> None:
     with pytest.raises(TypeError, match="an Interrupt or its id"):
         state.approve(3)  # type: ignore[arg-type]
+
+
+async def test_asking_for_an_interrupt_that_is_none_says_so() -> None:
+    paused = await hitl.run(Files().agent("/a"), "clean up")
+    assert paused.state is not None
+    assert paused.state.interrupt(paused.interrupts[0].id) == paused.interrupts[0]
+    with pytest.raises(hitl.UnknownInterrupt, match="no interrupt 'another'"):
+        paused.state.interrupt("another")

@@ -128,3 +128,27 @@ def test_a_blocking_script_exits_however_it_ends(end: str, code: int, said: str,
     # Nothing but the error itself: the loop was closed, and closed in time.
     assert done.stderr.strip().splitlines()[-1:] == ([error] if error else [])
     assert "Exception ignored" not in done.stderr
+
+
+SERVES = """
+import hitl
+from hitl.serve_options import ServeOptions
+
+async def agent(message, state):
+    return message, state
+
+raise SystemExit(hitl.serve({given}))
+"""
+
+
+@pytest.mark.parametrize(
+    "given", ["agent, port=0, store='memory'", "ServeOptions(agent=agent, port=0, store='memory')"]
+)
+def test_a_program_serves_until_it_is_told_to_stop(given: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVES.format(given=given)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        assert "is served on http://127.0.0.1:" in served.stdout.readline()
+        served.terminate()
+        assert served.wait(60) == 0
