@@ -202,11 +202,13 @@ class RunDesk:
         session: str | None,
         state: RunState | None,
         events: bool,
+        kept: bool,
     ) -> str:
         """Begins a turn with `message` (JSON), in `session` or a new one, or goes on from `state`: the session's id.
 
         Its value is `(status, response, messages, error, error_code, state)`, messages as JSON; what the turn is told
-        comes before that, and with `events` what happens, each `(name, data)`, data as JSON.
+        comes before that, and with `events` what happens, each `(name, data)`, data as JSON. With `kept` somebody keeps
+        the store, and its states say that they live there.
         """
 
     def hear(self, token: int, frame: dict[str, Any]) -> bool:
@@ -276,6 +278,10 @@ class RunState:
         """Whose turn."""
 
     @property
+    def store_id(self) -> str | None:
+        """The store that the turn lives in, by its id; None where it lives nowhere but in the state."""
+
+    @property
     def turn_id(self) -> str:
         """Which turn."""
 
@@ -290,6 +296,10 @@ class RunStore:
     @staticmethod
     def memory() -> RunStore:
         """One in memory."""
+
+    @property
+    def address(self) -> str | None:
+        """Where it is found again, whatever directory the program is in then; None for one in memory."""
 
 @final
 class AuditVerifier:

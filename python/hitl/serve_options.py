@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from types import NoneType
+from typing import Any, Literal, get_type_hints
 
 from hitl.errors import HitlError
 
@@ -135,6 +136,7 @@ class ServeOptions:
     """Signs run states, and tells which of those that come in may be believed."""
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         self._check_agent()
         self._check_address()
         self._check_store()
@@ -156,6 +158,25 @@ class ServeOptions:
         for webhook in self.webhooks:
             if not webhook.partition(",")[0].strip():
                 raise InvalidOption("--webhook", f"{webhook!r} has no URL", "for example https://example.com/hook,idle")
+
+    def _check_kinds(self) -> None:
+        """Every value is of the kind that its annotation says; a whole number of seconds is a duration too."""
+        for name, annotation in get_type_hints(type(self)).items():
+            if annotation not in _KINDS:
+                continue  # anything at all, or one of a few words, which are checked by themselves
+            kinds, said = _KINDS[annotation]
+            value: Any = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise InvalidOption(_flag(name), f"{value!r} is of type {type(value).__name__}", f"give {said}")
+            if annotation is float:
+                try:
+                    object.__setattr__(self, name, float(getattr(self, name)))
+                except OverflowError:
+                    object.__setattr__(self, name, math.inf)
+        for name in ("allowed_hosts", "webhooks"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+                raise InvalidOption(_flag(name), f"{value!r} is not a list of strings", f"for example [{str(value)!r}]")
 
     def _check_agent(self) -> None:
         if isinstance(self.agent, str) and not _AGENT.fullmatch(self.agent):
@@ -214,6 +235,16 @@ class ServeOptions:
                 f"{self.worker_timeout} is too short for a busy machine",
                 f"at least {SHORTEST_WORKER_TIMEOUT:g} seconds",
             )
+
+
+_KINDS: dict[object, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "True or False"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "a string"),
+    str | None: ((str, NoneType), "a string"),
+}
+"""What a value may be where an option has that annotation, and in words."""
 
 
 def is_loopback(host: str) -> bool:

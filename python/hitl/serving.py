@@ -167,13 +167,17 @@ class Server:
         return self.options.shutdown_timeout if timeout is None else timeout
 
 
-def serve(options: ServeOptions) -> int:
-    """Serve until SIGINT or SIGTERM; the exit code. A second signal ends it at once.
+def serve(agent: object, **options: Any) -> int:
+    """Serve until SIGINT or SIGTERM, as `hitl serve` does; the exit code. A second signal ends it at once.
 
-    Prints one line with the URL on standard output once it listens, and errors with a hint on standard error.
+    agent, options: those of `Server`, or one `ServeOptions` with everything. Only for the main thread, which hears the
+    signals. Prints one line with the URL on standard output once it listens, and errors with a hint on standard error.
+    Raises `InvalidOption`.
     """
-    given = {field.name: getattr(options, field.name) for field in fields(options)}
-    server = Server(**given)
+    if isinstance(agent, ServeOptions):
+        options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options
+        agent = options.pop("agent")
+    server = Server(agent, **options)
     require_tested()
     with _Signals() as signals:
         try:
@@ -182,7 +186,7 @@ def serve(options: ServeOptions) -> int:
             hint = f"\n\nhint: {error.hint}" if error.hint else ""
             print(f"error: {error}{hint}", file=sys.stderr)
             return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
-        print(f"{options.agent} is served on {server.url}", flush=True)
+        print(f"{agent} is served on {server.url}", flush=True)
         over = signals.tell_when(server.wait)
         signals.wait()
         if over.done():

@@ -35,6 +35,10 @@ id!(
     KeyId
 );
 id!(
+    /// One store, wherever it is.
+    StoreId
+);
+id!(
     /// One conversation.
     SessionId
 );

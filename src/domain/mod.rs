@@ -29,7 +29,7 @@ pub mod timeline;
 pub mod webhook;
 
 pub use error::{Error, FieldError};
-pub use id::{GrantId, InterruptId, KeyId, SessionId, TurnId};
+pub use id::{GrantId, InterruptId, KeyId, SessionId, StoreId, TurnId};
 pub use time::Timestamp;
 
 /// A JSON object in the order its members arrived.

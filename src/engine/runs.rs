@@ -333,6 +333,7 @@ fn read_state(
         library: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.to_owned(),
         code: code.to_owned(),
+        store: Some(reader.store_id()?),
         session: session.id,
         turn: row.id,
         message: row.message.clone(),

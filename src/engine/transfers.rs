@@ -35,7 +35,9 @@ impl Engine {
         let code = self.runtime()?.code;
         let agent = self.settings.agent.clone();
         let state = self.store.query(move |reader| export(reader, id, &agent, &code)).await?;
-        state.ok_or(Error::NothingToExport)?.write_signed(self.state_key())
+        let state = state.ok_or(Error::NothingToExport)?;
+        // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
+        RunState { store: None, ..state }.write_signed(self.state_key())
     }
 
     /// Takes in the state of a run for `actor`: a new session, under the id that it had.

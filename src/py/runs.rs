@@ -26,7 +26,7 @@ use crate::engine::dispatch::Runtime;
 use crate::engine::runs::{self, Begin, RunOutcome};
 use crate::run::driver::Driver;
 use crate::run::{Mouth, Run, Said, Told};
-use crate::store::open::{self, OpenError};
+use crate::store::open::{self, Address, OpenError};
 use crate::store::{Store, StoreExt};
 use crate::supervisor::frames::{FromWorker, MAX_FRAME, Word, parse, word};
 
@@ -43,7 +43,7 @@ enum Came {
     /// To whoever listens to it.
     Event(EventView),
     Outcome(Result<RunOutcome, Error>),
-    Store(Result<Arc<dyn Store>, OpenError>),
+    Store(Result<RunStore, OpenError>),
     State(Result<Option<crate::domain::run_state::RunState>, Error>),
     Nothing(Result<(), Error>),
 }
@@ -86,8 +86,9 @@ impl RunDesk {
     }
 
     /// Runs `message` in a session, or goes on from `state`; the value of `token` is an outcome. What its turn is told
-    /// comes before that, and with `events` what is told of it. Returns the session's id; `fetch` what came.
-    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events))]
+    /// comes before that, and with `events` what is told of it. With `kept` somebody keeps the store, and its states say
+    /// that they live there. Returns the session's id; `fetch` what came.
+    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events, kept))]
     #[allow(clippy::too_many_arguments, reason = "called in one place, which has them all")]
     fn run(
         &self,
@@ -101,6 +102,7 @@ impl RunDesk {
         session: Option<&str>,
         state: Option<&RunState>,
         events: bool,
+        kept: bool,
     ) -> PyResult<String> {
         let begin = match (message, state) {
             (Some(message), None) => {
@@ -117,7 +119,7 @@ impl RunDesk {
         let run = Run {
             agent,
             runtime: Runtime { code, python, replay },
-            store: Arc::clone(&store.0),
+            store: Arc::clone(&store.store),
             begin,
             stop: stop.clone(),
             listener: events.then(|| Box::new(self.teller(token, Came::Event)) as Box<dyn Fn(EventView) + Send>),
@@ -127,7 +129,12 @@ impl RunDesk {
         lock(&self.runs).insert(token, open);
         let runs = Arc::clone(&self.runs);
         self.begin(token, async move {
-            let outcome = run.run(mouth, ear).await;
+            let mut outcome = run.run(mouth, ear).await;
+            if let Ok(RunOutcome { state: Some(state), .. }) = &mut outcome
+                && !kept
+            {
+                state.store = None;
+            }
             lock(&runs).remove(&token);
             Came::Outcome(outcome)
         })?;
@@ -167,17 +174,21 @@ impl RunDesk {
 
     /// Opens a store to be used beside other processes; its value is a RunStore.
     fn open_store(&self, token: u64, address: String) -> PyResult<()> {
-        let opening = runtime()?.spawn_blocking(move || open::shared(&address));
+        // Now, while the caller is in the directory that it means.
+        let whole = Address::parse(&address).ok().and_then(|address| address.whole());
+        let to_open = whole.clone().unwrap_or(address);
+        let opening = runtime()?.spawn_blocking(move || open::shared(&to_open));
         self.begin(token, async move {
             let lost =
                 |error: tokio::task::JoinError| OpenError::Failed { path: "store".into(), reason: error.to_string() };
-            Came::Store(opening.await.unwrap_or_else(|error| Err(lost(error))))
+            let opened = opening.await.unwrap_or_else(|error| Err(lost(error)));
+            Came::Store(opened.map(|store| RunStore { store, address: whole }))
         })
     }
 
     /// The state of a session's open turn; its value is a RunState or None.
     fn load(&self, token: u64, store: &RunStore, session: &str, agent: String, code: String) -> PyResult<()> {
-        let (store, session) = (Arc::clone(&store.0), read_session(session)?);
+        let (store, session) = (Arc::clone(&store.store), read_session(session)?);
         self.begin(token, async move {
             let loaded = store.query(move |reader| match reader.session(session)? {
                 Some(_) => runs::export(reader, session, &agent, &code),
@@ -189,7 +200,7 @@ impl RunDesk {
 
     /// Closes a store; its value is None.
     fn close_store(&self, token: u64, store: &RunStore) -> PyResult<()> {
-        let store = Arc::clone(&store.0);
+        let store = Arc::clone(&store.store);
         self.begin(token, async move { Came::Nothing(store.close().await) })
     }
 
@@ -264,7 +275,7 @@ impl Came {
             }
             Self::Store(opened) => {
                 let store = opened.map_err(|error| open_error(py, &error))?;
-                Ok(("value", Bound::new(py, RunStore(store))?.into_any()))
+                Ok(("value", Bound::new(py, store)?.into_any()))
             }
             Self::State(loaded) => {
                 let state = loaded.map_err(|error| raised(py, &error))?;
@@ -279,7 +290,12 @@ impl Came {
 
 /// A store that runs write to.
 #[pyclass(frozen, module = "hitl._core")]
-struct RunStore(Arc<dyn Store>);
+struct RunStore {
+    store: Arc<dyn Store>,
+    /// Where it is found again, whatever directory the program is in then; `None` for one in memory.
+    #[pyo3(get)]
+    address: Option<String>,
+}
 
 #[pymethods]
 impl RunStore {
@@ -287,7 +303,8 @@ impl RunStore {
     #[staticmethod]
     fn memory() -> PyResult<Self> {
         check_owner()?;
-        open::shared("memory").map(Self).map_err(|error| Python::attach(|py| open_error(py, &error)))
+        let opened = open::shared("memory").map_err(|error| Python::attach(|py| open_error(py, &error)))?;
+        Ok(Self { store: opened, address: None })
     }
 }
 

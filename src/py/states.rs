@@ -102,6 +102,12 @@ impl RunState {
         self.lock().session.to_string()
     }
 
+    /// The store that the turn lives in, by its id; None where it lives nowhere but in the state.
+    #[getter]
+    fn store_id(&self) -> Option<String> {
+        self.lock().store.map(|store| store.to_string())
+    }
+
     /// Which turn.
     #[getter]
     fn turn_id(&self) -> String {

@@ -28,7 +28,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
-use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{Due, PendingCount, StoredReply, Turn};
@@ -122,6 +122,9 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 
 /// What can be read.
 pub trait Reader: OutboxReader {
+    /// Which store this is: the same for as long as what it holds is there, and another one for every other store.
+    fn store_id(&self) -> Result<StoreId, Error>;
+
     /// A session without its messages.
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error>;
 

@@ -44,6 +44,16 @@ impl Address {
     }
 }
 
+impl Address {
+    /// The address to find the same store by from every directory; `None` for one that is gone when it is closed.
+    pub fn whole(&self) -> Option<String> {
+        let Self::Sqlite(path) = self else { return None };
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        // What is no text came from the directory and not from the address, which was one.
+        Some(format!("sqlite:{}", absolute.to_str().or_else(|| path.to_str())?))
+    }
+}
+
 /// Whether the word before a colon names a kind of store; a path such as `./a:b` or `C:x` has none.
 fn is_scheme(word: &str) -> bool {
     word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-'))

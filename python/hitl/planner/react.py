@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hitl.agents.react import MaxStepsExceeded, ReActAgent
-from hitl.errors import HitlError
+from hitl.errors import AlreadyResolved, HitlError
 from hitl.models.chat_client import ChatClient
 from hitl.planner.catalog import NodeSpec
 from hitl.planner.context import INTERRUPT_TYPE, PauseReason, make_tool, plain_object
@@ -18,6 +19,8 @@ from hitl.planner.pauses import MemoryKey, Pauses, Record, SupportsPlannerState
 
 if TYPE_CHECKING:
     from hitl.runs.results import Interrupt, RunResult
+    from hitl.runs.states import RunState
+    from hitl.runs.stores import Store
 
 logger = logging.getLogger("hitl.planner")
 
@@ -157,6 +160,9 @@ class ReactPlanner:
             TypeError: `tool_context` or `user_input` is not JSON. The token stays usable.
             Exception: What the state store raises; what the model's client raises. The token stays usable (in this
                 process, where the store says who was first), unless the model had answered before it failed.
+            asyncio.CancelledError: The token is given back first, with what was done until then: to resume with the
+                same answer goes on from there. A state store that is waited for is waited for to the end.
+            AlreadyResolved: Another answer than before to a pause whose resume was cancelled.
         """
         import hitl
 
@@ -168,18 +174,36 @@ class ReactPlanner:
             context=context,
             context_strategy="merge" if context is None else "replace",
         )
-        asked = state.interrupt(record.interrupt_id)
-        state.answer(asked, {"user_input": user_input} if asked.type == INTERRUPT_TYPE else user_input)
-        await self._pauses.take(token)
-        now = time.time()
-        latency = max(0.0, now - record.paused_at) * 1000
-        extra = {"reason": record.reason}
-        self._emit(PlannerEvent("resume", now, record.step, record.tool, latency_ms=latency, extra=extra))
-        result = await hitl.run(self._agent, state)
-        if result.status == "error" and _steps(result) == record.step:
-            # The model could not be asked, so nothing came of the answer yet: it can be given again.
-            await self._pauses.give_back(token, record)
-        return await self._outcome(result, record.memory_key or memory_key)
+        _answer(state, record, user_input)
+        store: Store | None = None
+        taking = asyncio.ensure_future(self._pauses.take(token))
+        try:
+            await _whole(taking)
+            now = time.time()
+            latency = max(0.0, now - record.paused_at) * 1000
+            extra = {"reason": record.reason}
+            self._emit(PlannerEvent("resume", now, record.step, record.tool, latency_ms=latency, extra=extra))
+            store = hitl.Store()
+            result = await hitl.run(self._agent, state, store=store)
+            if result.status == "error" and _steps(result) == record.step:
+                # The model could not be asked, so nothing came of the answer yet: it can be given again.
+                await self._pauses.give_back(token, record)
+            return await self._outcome(result, record.memory_key or memory_key)
+        except asyncio.CancelledError:
+            if taking.exception() is None:
+                await _whole(asyncio.ensure_future(self._keep(token, record, store, state.session_id)))
+            raise
+
+    async def _keep(self, token: str, record: Record, store: Store | None, session: str) -> None:
+        """Give back the token of a resume that was cancelled, with the run as it is in ``store`` by now."""
+        import hitl
+
+        if store is not None:
+            state = await hitl.RunState.from_store(self._agent, store, session)
+            if state is None:
+                return  # it came to its end, and what it did must not be done again
+            record = replace(record, run_state=json.loads(state.to_string()))
+        await self._pauses.give_back(token, record)
 
     async def _outcome(self, result: RunResult, memory_key: MemoryKey | None) -> PlannerFinish | PlannerPause:
         step = _steps(result)
@@ -215,6 +239,33 @@ class ReactPlanner:
             self._event_callback(event)
         except Exception:  # a broken observer must not cost a token or an answer
             logger.exception("event_callback failed for a %s event", event.event_type)
+
+
+def _answer(state: RunState, record: Record, user_input: Any) -> None:
+    """Answer the pause of `record`, unless a resume that was cancelled has: then the answer must be the same."""
+    taken = [
+        entry["value"]
+        for entry in record.run_state["journal"]
+        if entry.get("interrupt_id") == record.interrupt_id and entry["entry"] == "answer"
+    ]
+    if not taken:
+        asked = state.interrupt(record.interrupt_id)
+        state.answer(asked, {"user_input": user_input} if asked.type == INTERRUPT_TYPE else user_input)
+    elif taken[0] not in ({"user_input": user_input}, user_input):
+        raise AlreadyResolved("this pause was answered otherwise before, by a resume that was cancelled since")
+
+
+async def _whole(task: asyncio.Future[None]) -> None:
+    """Wait for `task` to the end, also where the caller is cancelled meanwhile; then raise what is to be raised."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 def _steps(result: RunResult) -> int:

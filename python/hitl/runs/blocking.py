@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from typing import Any
 
 from hitl.holding import DEFAULT_HOLD
@@ -17,13 +18,28 @@ _local = threading.local()
 
 
 class _Runner:
-    """One loop per thread, so that clients which an agent keeps open work in the next call too."""
+    """One loop per thread, so that clients which an agent keeps open work in the next call too.
+
+    Closed when its thread or the program ends: at the program's exit, where code still runs as it should, and not when
+    the interpreter takes its objects apart.
+    """
 
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
+        self.loop = self.runner.get_loop()
+        self.loop.shutdown_default_executor = _leave_executor  # type: ignore[method-assign]  # a runner always waits
+        weakref.finalize(self, _close, self.runner, self.loop)
 
-    def __del__(self) -> None:
-        self.runner.close()
+
+async def _leave_executor(timeout: float | None = None) -> None:
+    """Closing the loop tells the threads of its executor to end. To wait for that as well takes one more thread, and an
+    interpreter that exits starts none."""
+
+
+def _close(runner: asyncio.Runner, loop: asyncio.AbstractEventLoop) -> None:
+    # One that runs is a daemon thread's, which ends with the program wherever it is.
+    if not loop.is_running():
+        runner.close()
 
 
 def run_sync(
@@ -61,6 +77,6 @@ def run_sync(
 def blocking_loop() -> asyncio.Runner:
     """The runner of this thread's loop, which stays open between calls."""
     kept: _Runner | None = getattr(_local, "runner", None)
-    if kept is None or kept.runner.get_loop().is_closed():
+    if kept is None or kept.loop.is_closed():
         kept = _local.runner = _Runner()
     return kept.runner

@@ -122,20 +122,29 @@ class LoopRuns:
         if self._closed:
             return
         for token, what, value in self.core.fetch():
-            if what == "told":
-                if (holder := self._holders.get(token)) is not None:
-                    holder.told(value)
-            elif what == "event":
-                if (listener := self._listeners.get(token)) is not None:
-                    listener(*value)
-            else:
-                done = self._waiting.pop(token, None)
-                if done is None or done.done():
-                    continue
-                if what == "error":
-                    done.set_exception(value)
-                else:
-                    done.set_result(value)
+            try:
+                self._pass_on(token, what, value)
+            except Exception as error:  # noqa: BLE001 - it is that run's, and no reason to keep their news from the others
+                self._settle(token, "error", error)
+
+    def _pass_on(self, token: int, what: str, value: Any) -> None:
+        if what == "told":
+            if (holder := self._holders.get(token)) is not None:
+                holder.told(value)
+        elif what == "event":
+            if (listener := self._listeners.get(token)) is not None:
+                listener(*value)
+        else:
+            self._settle(token, what, value)
+
+    def _settle(self, token: int, what: str, value: Any) -> None:
+        done = self._waiting.pop(token, None)
+        if done is None or done.done():
+            return
+        if what == "error":
+            done.set_exception(value)
+        else:
+            done.set_result(value)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ import json
 import os
 from typing import Any
 
+from hitl import _core
 from hitl.agents.shapes import as_agent
-from hitl.errors import AlreadyResumed, RunInterrupted
+from hitl.errors import RunInterrupted, RunStateError
 from hitl.holding import DEFAULT_HOLD
 from hitl.messages import ChatMessage
 from hitl.places import place_var
@@ -16,7 +17,7 @@ from hitl.runs.code import code_of
 from hitl.runs.loop import PYTHON, Listener, LoopRuns
 from hitl.runs.results import RunResult
 from hitl.runs.states import RunState
-from hitl.runs.stores import Store, session_id, using
+from hitl.runs.stores import Store, home_of, session_id, using
 from hitl.runs.turns import Formatter, Task
 from hitl.runtime import Turn
 from hitl.usage import Usage, usage_of
@@ -42,6 +43,10 @@ async def run(
     ``session`` names the conversation, which goes on where its last turn ended. ``tool_error_formatter(tool_name, args,
     error)`` writes what the model is told of a rejected call.
 
+    A state goes on in the store that it came from, without ``store=``; only its text does not say where that is.
+    Another ``store`` takes it in as a run of its own, ``store="memory"`` for as long as this call. ``session`` beside a
+    state is compared with its own.
+
     ``hold``: how many seconds raw I/O between its steps may keep a run with an open question from coming back; 0 is
     for as long as it takes. ``replay_timeout``: how many seconds such I/O may keep a state from going on; 0 is without
     limit, and after it the result is an error with the code ``replay_timeout``, and a ``state`` to be run again.
@@ -50,8 +55,10 @@ async def run(
 
     An agent that fails is a result with the status ``error``. Raised are: RunInterrupted for a message to a session
     whose last turn is not over (its ``state`` is that turn), AlreadyResumed for a state whose turn has gone on since,
-    StoreError, and TypeError for wrong arguments and for a context that cannot be kept. A cancelled call cancels the
-    agent; in a store its turn stays open, to be taken up again with ``RunState.from_store``.
+    RunStateError for the text of one that lives in a store, without it (``run_state_store_missing``), and for a state
+    of another session (``run_state_other_session``), StoreError, and TypeError for wrong arguments and for a context
+    that cannot be kept. A cancelled call cancels the agent; in a store its turn stays open, to be taken up again with
+    ``RunState.from_store``.
     """
     return await run_with(
         agent,
@@ -80,10 +87,10 @@ async def run_with(
     """See ``run``; ``on_event`` hears name and data (JSON) of what happens meanwhile."""
     _refuse_inside("run")
     state = input if isinstance(input, RunState) else None
-    if session is not None and (store is None or state is not None):
-        raise TypeError("session names a conversation in a store: it needs store=, and a message as the input")
-    if state is not None and store is None:
-        store = state._store
+    if state is not None:
+        store = _where(state, store, session)
+    elif session is not None and store is None:
+        raise TypeError("session names a conversation in a store: it needs store=")
     loaded = as_agent(agent)
     runs = LoopRuns.here()
     given = _context(context, state)
@@ -98,26 +105,46 @@ async def run_with(
         replay_timeout=replay_timeout,
     )
     async with using(store) as opened:
-        kept = opened if store is not None and opened is store else None
+        core = await opened.open()
+        home = home_of(store, core)
         try:
-            return await _go(runs, opened, task, input, session, kept, on_event)
+            return await _go(runs, core, task, input, session, home, on_event)
         except RunInterrupted as error:
             assert session is not None
-            core = await opened.load(session_id(session), loaded.name, task.code)
-            error.state = None if core is None else RunState(core, context, kept)
+            found = await opened.load(session_id(session), loaded.name, task.code)
+            error.state = None if found is None else RunState(found, context, home)
             raise
+
+
+def _where(
+    state: RunState, store: Store | str | os.PathLike[str] | None, session: str | None
+) -> Store | str | os.PathLike[str] | None:
+    """The store that ``state`` goes on in: the one that is given, else its own; None for one that lives in none."""
+    if session is not None and session_id(session) != state.session_id:
+        raise RunStateError(
+            f"the run state is of session {state.session_id}, and not of {session!r}", code="run_state_other_session"
+        )
+    if store is None:
+        store = state._store
+    if store is None and state._core.store_id is not None:
+        raise RunStateError(
+            f"the turn of this run state lives in a store (its id is {state._core.store_id}), and a text does not say "
+            'where that is\n\nhint: hitl.run(agent, state, store=...) goes on there; store="memory" runs a copy, of '
+            "which the store does not know: what is decided may run in both",
+            code="run_state_store_missing",
+        )
+    return store
 
 
 async def _go(
     runs: LoopRuns,
-    store: Store,
+    store: _core.RunStore,
     task: Task,
     input: Input,
     session: str | None,
-    kept: Store | None,
+    home: Store | str | None,
     on_event: Listener | None,
 ) -> RunResult:
-    core = await store.open()
     message = None if isinstance(input, RunState) else json.dumps(_message(input).to_dict()).encode()
     named = None if session is None else session_id(session)
     state = input._core if isinstance(input, RunState) else None
@@ -125,7 +152,17 @@ async def _go(
     replay = agent.options.replay
     task.token, of_session, done = runs.ask(
         lambda token: runs.core.run(
-            token, core, agent.name, task.code, PYTHON, replay, message, named, state, task.is_heard
+            token,
+            store,
+            agent.name,
+            task.code,
+            PYTHON,
+            replay,
+            message,
+            named,
+            state,
+            task.is_heard,
+            home is not None,
         ),
         task,
         on_event,
@@ -134,7 +171,7 @@ async def _go(
         status, response, messages, error, code, after = await done
         if task.turn is not None:
             await task.turn.see_out()
-    except (asyncio.CancelledError, AlreadyResumed):
+    except (Exception, asyncio.CancelledError):  # whatever it is: the agent has nobody to work for any more
         runs.stop(task.token)
         await _cancel(task)
         raise
@@ -144,7 +181,7 @@ async def _go(
         raise unstorable
     answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))
     readers = task.turn.turn.typed.readers if task.turn is not None else {}
-    waits = None if after is None else RunState(after, task.context, kept, readers)
+    waits = None if after is None else RunState(after, task.context, home, readers)
     return RunResult(
         status=status,
         response=answer,

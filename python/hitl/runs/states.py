@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hitl import _core
 from hitl.agents.shapes import as_agent
 from hitl.codec import decode, encode
-from hitl.errors import RunStateError
+from hitl.errors import RunStateError, UnknownInterrupt
 from hitl.messages import ChatMessage
 from hitl.reasking import Reader
 from hitl.runs.results import Interrupt
@@ -36,10 +36,11 @@ class RunState:
         self,
         core: _core.RunState,
         context: Any = None,
-        store: Store | None = None,
+        store: Store | str | None = None,
         readers: Mapping[str, Reader] | None = None,
     ) -> None:
-        """Not for users: see the class. ``readers``: of questions that this process asked, by path."""
+        """Not for users: see the class. ``store`` is where its turn is kept, by an address that holds everywhere;
+        ``readers``: of questions that this process asked, by path."""
         self._core = core
         self.context = context
         """The object that the run has as its context."""
@@ -54,11 +55,11 @@ class RunState:
         return [Interrupt.of(record) for record in json.loads(self._core.pending())]
 
     def interrupt(self, id: str) -> Interrupt:
-        """One interrupt that was open when the run paused, decided since or not. KeyError for another one."""
+        """One interrupt that was open when the run paused, decided since or not. UnknownInterrupt for another one."""
         for record in json.loads(self._core.interrupts()):
             if record["interrupt_id"] == id:
                 return Interrupt.of(record)
-        raise KeyError(id)
+        raise UnknownInterrupt(f"no interrupt {id!r} was open when the run paused")
 
     @property
     def answers(self) -> dict[str, Any]:
@@ -155,6 +156,8 @@ class RunState:
     def to_string(self, *, key: str | None = None) -> str:
         """The state as JSON, decisions included. It holds the conversation and the context: no place for secrets.
 
+        Of a turn in a store it says which store by an id, and not where: give ``hitl.run`` the store beside it.
+
         Whoever can write to where it is kept can approve what they like; with ``key`` it is signed (HMAC-SHA256), and
         ``from_string(..., key=...)``, or a server with that ``--state-key``, knows whether it was changed.
         """
@@ -196,15 +199,15 @@ class RunState:
     ) -> RunState | None:
         """The state of a session's turn that is not over, as the store has it, also after a crash; None without one."""
         from hitl.runs.code import code_of
-        from hitl.runs.stores import session_id, using
+        from hitl.runs.stores import home_of, session_id, using
 
         loaded = as_agent(agent)
         async with using(store) as opened:
             core = await opened.load(session_id(session), loaded.name, code_of(loaded))
-        kept = store if not isinstance(store, str) and hasattr(store, "close") else None
+            home = home_of(store, await opened.open())
         if core is None:
             return None
-        return cls(core, _context(core, context, context_strategy), kept)  # type: ignore[arg-type]  # only a Store has close
+        return cls(core, _context(core, context, context_strategy), home)
 
 
 def _context(core: _core.RunState, given: Any, strategy: ContextStrategy) -> Any:

@@ -79,6 +79,11 @@ def using(store: Store | str | os.PathLike[str] | None) -> AbstractAsyncContextM
     raise TypeError(f"store must be a Store, an address or a path, got {type(store).__name__}")
 
 
+def home_of(given: Store | str | os.PathLike[str] | None, opened: _core.RunStore) -> Store | str | None:
+    """Where the runs of a store that was ``given`` so are found again; None for one in memory, which nobody keeps."""
+    return given if isinstance(given, Store) else opened.address
+
+
 def session_id(name: str) -> str:
     """The id of a session that the program calls ``name``: that, where it is a UUID, else one made from it."""
     if not name:

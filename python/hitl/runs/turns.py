@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hitl.agents.shapes import LoadedAgent
-from hitl.errors import ToolRejected, UnreadableJournal
+from hitl.errors import ToolRejected
 from hitl.holding import DEFAULT_HOLD
 from hitl.runs.loop import LoopRuns
 from hitl.worker.frames import Frame
 from hitl.worker.output import original
 from hitl.worker.port import ChannelPort
-from hitl.worker.turns import RunningTurn, describe_error
+from hitl.worker.turns import RunningTurn, unopened
 
 Formatter = Callable[[str, dict[str, Any], ToolRejected], str]
 
@@ -57,10 +57,9 @@ class Task:
         if name == "turn":
             try:
                 self.turn = RunTurn(self, frame)
-            except UnreadableJournal as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is how this run ends
                 self.error = error
-                result = {"error": describe_error(error)}
-                self.send({"frame": "end", "turn": frame["turn"], "call": 1, "result": result})
+                self.send(unopened(frame["turn"], error))
         elif turn is None or turn.stopped_as is not None:
             return
         elif name not in ("cancel", "park"):

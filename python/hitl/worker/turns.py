@@ -108,10 +108,8 @@ class Worker:
         self._served_one = True
         try:
             turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
-        except UnreadableJournal as error:
-            self._channel.send(
-                {"frame": "end", "turn": frame["turn"], "call": 1, "result": {"error": describe_error(error)}}
-            )
+        except Exception as error:  # noqa: BLE001 - one turn that cannot be opened is no matter of the others
+            self._channel.send(unopened(frame["turn"], error))
             asyncio.get_running_loop().call_soon(self._finish_if_over)
             return
         self._turns[frame["turn"]] = turn
@@ -316,8 +314,19 @@ def _context(journal: list[dict[str, Any]]) -> Any:
     """The context of a run that was begun elsewhere, as it was at its last pause."""
     for entry in reversed(journal):
         if entry["entry"] == "pause" and entry.get("context") is not None:
-            return decode(entry["context"])
+            try:
+                return decode(entry["context"])
+            except Exception as error:
+                raise UnreadableJournal(f"the context of the run cannot be made here: {error}") from error
     return None
+
+
+def unopened(turn_id: str, error: Exception) -> Frame:
+    """The end of a turn that could not be opened. Nothing of it ran: its journal is kept for who can."""
+    if not isinstance(error, UnreadableJournal):
+        traceback.print_exception(error)  # a mistake of ours
+    described = {"code": UnreadableJournal.code, **describe_error(error)}
+    return {"frame": "end", "turn": turn_id, "call": 1, "result": {"error": described}}
 
 
 async def _stop_leftovers(turn: Turn) -> None:

@@ -16,7 +16,7 @@ use super::interrupt::{Answered, Interrupt, InterruptStatus};
 use super::journal::{CodeVersion, Entry, Recorded};
 use super::message::ChatMessage;
 use super::policy::{self, Rule, Rules, Standing};
-use super::{Error, InterruptId, SessionId, Timestamp, TurnId, answer};
+use super::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId, answer};
 
 /// The version of the document that this release writes, and the newest that it reads.
 pub const VERSION: u64 = 1;
@@ -30,6 +30,8 @@ pub struct RunState {
     pub agent: String,
     /// The version of the agent's code.
     pub code: CodeVersion,
+    /// The store that its turn lives in, where somebody keeps one: not its address, which may be a secret.
+    pub store: Option<StoreId>,
     /// Whose turn.
     pub session: SessionId,
     /// Which turn.
@@ -57,6 +59,8 @@ struct Document {
     library: String,
     agent: String,
     code: CodeVersion,
+    #[serde(default)]
+    store: Option<StoreId>,
     session_id: SessionId,
     turn_id: TurnId,
     message: ChatMessage,
@@ -80,6 +84,8 @@ struct Written<'a> {
     library: &'a str,
     agent: &'a str,
     code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreId>,
     session_id: SessionId,
     turn_id: TurnId,
     message: Value,
@@ -160,6 +166,7 @@ impl RunState {
             library,
             agent,
             code,
+            store,
             session_id: session,
             turn_id: turn,
             message,
@@ -174,7 +181,21 @@ impl RunState {
         compile(&rules)?;
         let interrupts =
             interrupts.into_iter().map(|compact| compact.expand(session, turn, &journal)).collect::<Result<_, _>>()?;
-        Ok(Self { library, agent, code, session, turn, message, messages, journal, interrupts, grants, rules, context })
+        Ok(Self {
+            library,
+            agent,
+            code,
+            store,
+            session,
+            turn,
+            message,
+            messages,
+            journal,
+            interrupts,
+            grants,
+            rules,
+            context,
+        })
     }
 
     /// Writes the document, compact.
@@ -187,6 +208,7 @@ impl RunState {
             library: &self.library,
             agent: &self.agent,
             code: &self.code,
+            store: self.store,
             session_id: self.session,
             turn_id: self.turn,
             message: self.message.without_nulls(),

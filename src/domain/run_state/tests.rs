@@ -52,6 +52,7 @@ fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
         library: "0.1.0".to_owned(),
         agent: "agent".to_owned(),
         code: "code".to_owned(),
+        store: None,
         session: SessionId(Uuid::from_u128(1)),
         turn: TurnId(Uuid::from_u128(2)),
         message: ChatMessage { content: Some("hello".to_owned()), ..ChatMessage::default() },
@@ -81,6 +82,7 @@ fn what_is_written_reads_back_whole() {
     let mut before = two();
     before.answer(vec![(id(10), json!({"type": "approve"}))], Some("key"), now(), grant).unwrap();
     before.context = Some(json!({"user": 3}));
+    before.store = Some(StoreId(Uuid::from_u128(7)));
     let text = before.write().unwrap();
     assert_eq!(RunState::read(&text).unwrap(), before);
     assert!(!text.contains("null"), "nulls are left out: {text}");

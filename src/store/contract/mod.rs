@@ -5,6 +5,7 @@ mod access;
 mod audit;
 mod events;
 pub(crate) mod fixture;
+mod identity;
 mod interrupts;
 mod jobs;
 mod model;

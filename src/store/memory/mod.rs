@@ -9,8 +9,10 @@ mod transaction;
 
 use std::sync::{Mutex, PoisonError};
 
+use uuid::Uuid;
+
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
-use crate::domain::Error;
+use crate::domain::{Error, StoreId};
 use state::State;
 use transaction::MemoryTransaction;
 
@@ -22,7 +24,7 @@ pub struct MemoryStore {
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self { state: Mutex::new(Some(State::default())) }
+        Self { state: Mutex::new(Some(State::new(StoreId(Uuid::new_v4())))) }
     }
 }
 

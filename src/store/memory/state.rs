@@ -12,14 +12,14 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
-#[derive(Default)]
 pub(super) struct State {
+    pub(super) id: StoreId,
     pub(super) sessions: Ordered<SessionId, SessionRow>,
     pub(super) turns: Ordered<TurnId, TurnRow>,
     pub(super) interrupts: Ordered<InterruptId, Interrupt>,
@@ -33,6 +33,24 @@ pub(super) struct State {
     pub(super) notices: Ordered<NoticeId, Notice>,
     /// By number.
     pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
+}
+
+impl State {
+    /// Nothing yet.
+    pub(super) fn new(id: StoreId) -> Self {
+        Self {
+            id,
+            sessions: Ordered::default(),
+            turns: Ordered::default(),
+            interrupts: Ordered::default(),
+            replies: BTreeMap::new(),
+            audit: Vec::new(),
+            keys: Vec::new(),
+            sign_ins: Vec::new(),
+            notices: Ordered::default(),
+            events: BTreeMap::new(),
+        }
+    }
 }
 
 /// A session with what it remembers.
@@ -182,6 +200,10 @@ impl State {
 }
 
 impl Reader for State {
+    fn store_id(&self) -> Result<StoreId, Error> {
+        Ok(self.id)
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         Ok(self.sessions.get(id).map(|row| row.session.clone()))
     }

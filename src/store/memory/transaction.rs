@@ -10,7 +10,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Session, Status};
-use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 use crate::faults::Rule;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, PendingCount, StoredReply, Turn};
@@ -402,6 +402,10 @@ impl Transaction for MemoryTransaction<'_> {
 
 /// Reads see what the transaction has written so far.
 impl Reader for MemoryTransaction<'_> {
+    fn store_id(&self) -> Result<StoreId, Error> {
+        self.state.store_id()
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         self.state.session(id)
     }

@@ -14,7 +14,7 @@ use crate::domain::interrupt::{Interrupt, InterruptStatus};
 use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
@@ -82,6 +82,11 @@ impl Handle<'_> {
 }
 
 impl Reader for Handle<'_> {
+    fn store_id(&self) -> Result<StoreId, Error> {
+        let id = self.one("store", sql!("store/id"), [], |cells| cells.uuid().map(StoreId))?;
+        id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         let sql = concat!(sql!("sessions/select"), "WHERE id = ?1");
         let found = self.one("sessions", sql, [id.0.as_bytes()], rows::session)?;

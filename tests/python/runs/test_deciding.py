@@ -134,3 +134,11 @@ class TestAnEditThatTheCodeDoesNotAllowAnyMore:
         tightened = self.agent(ran, "approve")
         done = await hitl.run(tightened, RunState.from_string(tightened, text))
         assert (done.status, ran) == ("idle", ["A", "b"])
+
+
+async def test_asking_for_an_interrupt_that_is_none_says_so() -> None:
+    paused = await hitl.run(Files().agent("/a"), "clean up")
+    assert paused.state is not None
+    assert paused.state.interrupt(paused.interrupts[0].id) == paused.interrupts[0]
+    with pytest.raises(hitl.UnknownInterrupt, match="no interrupt 'another'"):
+        paused.state.interrupt("another")

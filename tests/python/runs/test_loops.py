@@ -12,6 +12,7 @@ import uvloop
 
 import hitl
 from hitl import ChatMessage, RunState, interrupt, step
+from hitl.runs.running import run_with
 from tests.python.runs.support import Files
 
 State = list[ChatMessage]
@@ -62,7 +63,11 @@ async def races(message: ChatMessage, state: State) -> tuple[ChatMessage, State]
     named = await asyncio.wait_for(interrupt({"about": "name"}), 3600)
     await loop.run_in_executor(None, len, named)
     aged = await interrupt({"about": "age"})
-    return ChatMessage.assistant_message(content=f"{first}{second} {named} {aged}"), state
+    return ChatMessage.assistant_message(content=f"{first}{second} {named} {aged}"), [*state, message]
+
+
+async def remembers(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    return ChatMessage.assistant_message(content=", ".join(earlier.content or "" for earlier in state)), state
 
 
 async def answer_twice(**options: Any) -> str | None:
@@ -76,7 +81,11 @@ async def answer_twice(**options: Any) -> str | None:
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_every_loop_replays_alike(run: Any, tmp_path: Path) -> None:
     assert run(answer_twice()) == "ab Ada 36"
-    assert run(answer_twice(store=tmp_path / "runs.db", session="s")) == "ab Ada 36"
+    store = tmp_path / "runs.db"
+    assert run(answer_twice(store=store, session="s")) == "ab Ada 36"
+    # All of it was in the file: the session has nothing open there, and remembers what was said.
+    assert run(RunState.from_store(races, store, "s")) is None
+    assert run(hitl.run(remembers, "again", store=store, session="s")).output == "hello"
 
 
 async def test_a_state_goes_from_one_kind_of_loop_to_another() -> None:
@@ -154,6 +163,31 @@ async def test_a_cancelled_call_cancels_the_agent(tmp_path: Path) -> None:
         state = await RunState.from_store(agent, store, "alice")
         assert state is not None
         assert (await hitl.run(agent, state)).output == "worked"
+
+
+async def test_what_fails_one_run_in_a_round_of_the_loop_is_not_the_others_matter() -> None:
+    stopped: list[str] = []
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        if message.content != "2":
+            return await asks(message, state)
+        try:
+            await asyncio.gather(asks(message, state), step(asyncio.sleep, 60))
+        except asyncio.CancelledError:
+            stopped.append("2")
+            raise
+        return message, state
+
+    def fails(name: str, data: bytes) -> None:
+        if name == "interrupt.created":
+            raise LookupError("nobody wants to hear of that")
+
+    options: dict[str, Any] = {"context": None, "store": None, "session": None, "tool_error_formatter": None}
+    runs = [run_with(agent, str(n), **options, on_event=fails if n == 2 else None) for n in range(5)]
+    ended = await asyncio.gather(*runs, return_exceptions=True)
+    assert [str(end) for end in ended if isinstance(end, BaseException)] == ["nobody wants to hear of that"]
+    assert [end.status for end in ended if isinstance(end, hitl.RunResult)] == ["interrupted"] * 4
+    assert stopped == ["2"]
 
 
 async def test_a_time_limit_around_a_run(tmp_path: Path) -> None:

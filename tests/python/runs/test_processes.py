@@ -63,3 +63,92 @@ def test_code_that_was_changed_incompatibly_is_an_error_that_keeps_the_state(tmp
     assert done.stdout == "error replay_mismatch None True []\n", done.stderr
     # With the code as it was the run goes on.
     assert program("resume", str(tmp_path)).stdout == "idle None done False ['a']\n"
+
+
+THREADED = """
+import asyncio, sys, threading
+import hitl
+from hitl import ChatMessage
+
+async def agent(message, state):
+    {work}
+    return ChatMessage.assistant_message(content="you said " + message.content), state
+
+print(hitl.run_sync(agent, "hello").output)
+"""
+IN_A_THREAD = """
+thread = threading.Thread(target=lambda: print(hitl.run_sync(agent, "there").output))
+thread.start()
+thread.join()
+"""
+IN_A_THREAD_THAT_STAYS = """
+over = threading.Event()
+def stay():
+    print(hitl.run_sync(agent, "there").output)
+    over.set()
+    threading.Event().wait()
+
+threading.Thread(target=stay, daemon=True).start()
+over.wait()
+"""
+
+
+def script(work: str, end: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", THREADED.format(work=work) + end]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        'await asyncio.to_thread(len, "x")',
+        'await asyncio.get_running_loop().getaddrinfo("localhost", 80)',
+        'await asyncio.get_running_loop().run_in_executor(None, len, "x")',
+    ],
+)
+def test_a_blocking_script_whose_agent_used_a_thread_exits(work: str) -> None:
+    done = script(work, "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "you said hello\n", "")
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said", "error"),
+    [
+        ("sys.exit(3)", 3, "", ""),
+        ("raise LookupError('on purpose')", 1, "", "LookupError: on purpose"),
+        ("print(hitl.run_sync(agent, 'again').output)", 0, "you said again\n", ""),
+        (IN_A_THREAD, 0, "you said there\n", ""),
+        (IN_A_THREAD_THAT_STAYS, 0, "you said there\n", ""),
+    ],
+    ids=["sys.exit", "an exception", "a second run", "a run in a thread", "a run in a daemon thread"],
+)
+def test_a_blocking_script_exits_however_it_ends(end: str, code: int, said: str, error: str) -> None:
+    done = script('await asyncio.to_thread(len, "x")', end)
+    assert (done.returncode, done.stdout) == (code, f"you said hello\n{said}")
+    # Nothing but the error itself: the loop was closed, and closed in time.
+    assert done.stderr.strip().splitlines()[-1:] == ([error] if error else [])
+    assert "Exception ignored" not in done.stderr
+
+
+SERVES = """
+import hitl
+from hitl.serve_options import ServeOptions
+
+async def agent(message, state):
+    return message, state
+
+raise SystemExit(hitl.serve({given}))
+"""
+
+
+@pytest.mark.parametrize(
+    "given", ["agent, port=0, store='memory'", "ServeOptions(agent=agent, port=0, store='memory')"]
+)
+def test_a_program_serves_until_it_is_told_to_stop(given: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVES.format(given=given)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        assert "is served on http://127.0.0.1:" in served.stdout.readline()
+        served.terminate()
+        assert served.wait(60) == 0

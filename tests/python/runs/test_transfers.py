@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -95,6 +98,8 @@ async def test_a_run_comes_out_of_a_server_and_goes_on_in_a_process() -> None:
         await client.post(f"/sessions/{session}/messages", json={"content": "clean up"})
         assert (await settled(server.url, session))["status"] == "interrupted"
         text = (await client.get(f"/sessions/{session}/run-state")).text
+    # A copy to go on with anywhere: nothing in it is about the server's store.
+    assert "store" not in json.loads(text)
     state = RunState.from_string(agent, text, key=KEY)
     done = await hitl.run(agent, state.approve(state.interrupts[0]))
     assert (done.output, files.deleted) == ("done", ["/a"])
@@ -183,3 +188,31 @@ async def test_a_run_is_imported_once() -> None:
         assert (await post(server.url, body)).status_code == 201
         again = await post(server.url, body)
     assert (again.status_code, again.json()["code"]) == (409, "session_exists")
+
+
+async def test_a_run_whose_context_cannot_be_made_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "shop_of_last_year.py"
+    source.write_text("from dataclasses import dataclass\n@dataclass\nclass Customer:\n    name: str\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("shop_of_last_year")
+    files = Files()
+    agent = files.agent("/a")
+    paused = await hitl.run(agent, "clean up", context=module.Customer("ann"))
+    assert paused.state is not None
+    text = paused.state.approve(paused.interrupts[0]).to_string(key=KEY)
+    monkeypatch.delitem(sys.modules, "shop_of_last_year")
+    source.unlink()
+    async with Server(agent, **options(allow_import=True, state_key=KEY)) as server:
+        assert (await post(server.url, {"run_state": json.loads(text)})).status_code == 201
+        failed = await settled(server.url, paused.session_id)
+        assert (failed["status"], failed["error_code"], files.deleted) == ("error", "journal_unreadable", [])
+        assert "shop_of_last_year.Customer" in failed["error"]
+        # The only worker is still there, for other turns and for this one.
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            other = (await client.post("/sessions")).json()["session_id"]
+            await client.post(f"/sessions/{other}/messages", json={"content": "clean up"})
+            assert (await settled(server.url, other))["status"] == "interrupted"
+            monkeypatch.setitem(sys.modules, "shop_of_last_year", module)
+            assert (await client.post(f"/sessions/{paused.session_id}/retry")).status_code == 202
+        done = await settled(server.url, paused.session_id)
+    assert (done["status"], files.deleted) == ("idle", ["/a"])

@@ -52,6 +52,22 @@ def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> 
     assert (frame["frame"], frame["turn"]) == ("end", "t0")
 
 
+GONE = {"$hitl": "dataclass", "type": "shop_of_last_year:Customer", "value": {"name": "Ada"}}
+
+
+def test_a_turn_that_cannot_be_opened_leaves_the_others_alone(child: Callable[..., Child]) -> None:
+    worker = child("greeter", "pool")
+    worker.turn("t1")
+    worker.open_interrupt()
+    worker.expect("waiting")
+    worker.turn("t2", journal=[{"at": 0, "entry": "pause", "timers": [], "context": GONE}])
+    error = worker.end("t2")["error"]
+    assert error["code"] == "journal_unreadable"
+    assert "the class shop_of_last_year.Customer, which is gone" in error["message"]
+    worker.answer("i1", value="Ada")
+    assert worker.end("t1")["response"]["content"] == "Ada"
+
+
 def test_a_pool_worker_that_is_told_to_shut_down_finishes_its_turns(child: Callable[..., Child]) -> None:
     worker = child("greeter", "pool")
     worker.turn()

@@ -38,6 +38,32 @@ async fn everything_is_there_after_closing_and_reopening() {
 }
 
 #[tokio::test]
+async fn a_file_is_the_same_store_whoever_opens_it() {
+    let (_directory, path) = place();
+    let id = |store: SqliteStore| async move {
+        let id = store.query(|reader| reader.store_id()).await.unwrap();
+        store.close().await.unwrap();
+        id
+    };
+    let first = id(open(&path)).await;
+    assert_eq!(id(SqliteStore::open_shared(&path).unwrap()).await, first);
+    assert_eq!(id(SqliteStore::open_read_only(&path).unwrap()).await, first);
+}
+
+#[test]
+fn the_whole_address_of_a_store_holds_in_every_directory() {
+    let whole = |text: &str| Address::parse(text).unwrap().whole();
+    let here = std::env::current_dir().unwrap();
+    for text in ["sqlite:runs.db", "runs.db", "./runs.db"] {
+        assert_eq!(whole(text), Some(format!("sqlite:{}/runs.db", here.display())), "{text}");
+    }
+    for text in ["sqlite:/var/a:b.db", "/var/a:b.db"] {
+        assert_eq!(whole(text), Some("sqlite:/var/a:b.db".to_owned()), "{text}");
+    }
+    assert_eq!(whole("memory"), None);
+}
+
+#[tokio::test]
 async fn closing_leaves_one_file() {
     let (directory, path) = place();
     let store = open(&path);

@@ -1,0 +1,58 @@
+"""Options of a server that programs give: each is of the kind that is documented, or refused by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hitl.serve_options import InvalidOption, ServeOptions
+
+
+def options(**given: Any) -> ServeOptions:
+    return ServeOptions(agent="shop:agent", **given)
+
+
+@pytest.mark.parametrize(
+    "name", ["park_after", "shutdown_timeout", "timeout", "ttl", "interrupt_ttl", "keep_journal", "remind_after"]
+)
+@pytest.mark.parametrize("value", [-1, -1.0, float("nan"), float("inf"), 10**400, "5", True, None])
+def test_what_is_no_duration_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        options(**{name: value})
+    assert refused.value.option == "--" + name.replace("_", "-")
+
+
+def test_a_whole_number_of_seconds_is_a_duration() -> None:
+    given = options(park_after=0, shutdown_timeout=3)
+    assert [(type(value), value) for value in (given.park_after, given.shutdown_timeout)] == [
+        (float, 0.0),
+        (float, 3.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("workers", "4"),
+        ("workers", True),
+        ("workers", 2.0),
+        ("port", "8000"),
+        ("max_sessions", None),
+        ("insecure", 1),
+        ("ui", "no"),
+        ("host", 127),
+        ("store", None),
+        ("api_key", 42),
+        ("policy", 42),
+        ("isolation", 1),
+        ("webhooks", "https://example.com/hook"),
+        ("webhooks", [1]),
+        ("allowed_hosts", "example.com"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        options(**{name: value})
+    assert refused.value.option == "--" + name.replace("_", "-")
+    assert repr(value) in str(refused.value)
