@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found,unused-ignore]  # CPython's own module below ``signal``
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_STANDARD_ERROR = 2
 
 
 def die_with(parent: int | None) -> None:
@@ -55,6 +57,23 @@ def take_standard_input() -> int:
     finally:
         os.close(empty)
     return taken
+
+
+def keep_from_children() -> None:
+    """No program that this process starts gets more than standard input, output and error.
+
+    What Python opens is so already; what the server itself was started with is not.
+    """
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        try:
+            numbers = [int(entry.name) for entry in Path(folder).iterdir()]
+        except OSError:
+            continue
+        for number in numbers:
+            if number > _STANDARD_ERROR:
+                with contextlib.suppress(OSError):  # the one by which they were listed is closed again
+                    os.set_inheritable(number, False)
+        return
 
 
 def threads() -> int | None:

@@ -40,7 +40,14 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 class Served:
     """One `hitl serve`, from its start until `stop` or `kill`. `api` talks to it."""
 
-    def __init__(self, agent: str, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        agent: str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: tuple[int, ...] = (),
+        **options: Any,
+    ) -> None:
         self._condition = threading.Condition()
         self._lines: list[str] = []
         self._ended = False
@@ -49,6 +56,7 @@ class Served:
             self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options}),
             cwd=ROOT,
             env=clean_environment() | dict(environment or {}),
+            pass_fds=pass_fds,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
