@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from hitl import _core
+from hitl.read_back import find_hidden, find_unread
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -57,6 +58,22 @@ class Parameters(Protocol):
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         """Checked values as JSON once more; `ValueError` when they are none any more."""
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        """Where checked values are more than their JSON says, and why; None where it says all."""
+
+    def find_hidden(self) -> str | None:
+        """The parameter of which that would be so with every call, and why."""
+
+
+class JsonParameters:
+    """For those whose function gets the very JSON that people see."""
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        return None if values == json else "arguments: what is shown of them does not say what would run"
+
+    def find_hidden(self) -> str | None:
+        return None
 
 
 def parse_arguments(raw: str) -> JsonObject:
@@ -164,7 +181,8 @@ class FunctionParameters:
             field: _field_definition(parameter, hints.get(parameter.name, Any), doc.parameters.get(parameter.name))
             for field, parameter in zip(names, parameters, strict=True)
         }
-        config = ConfigDict(extra="forbid", alias_generator=names.__getitem__, allow_inf_nan=False)
+        # It is asked about the fields of a plain dataclass as well, which keep their names.
+        config = ConfigDict(extra="forbid", alias_generator=lambda field: names.get(field, field), allow_inf_nan=False)
         try:
             self._model: type[BaseModel] = create_model(label, __config__=config, **fields)
             schema = self._model.model_json_schema(schema_generator=Untitled)
@@ -218,6 +236,15 @@ class FunctionParameters:
         fields = {field: values[name] for field, name in self._fields.items() if name in values}
         model = self._model.model_construct(_fields_set=set(fields), **fields)
         return model.model_dump(mode="json", by_alias=True, include=set(fields), warnings="none")
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
+            return None if values == json else "arguments: they are not what is shown"
+        fields = {name: field for field, name in self._fields.items()}
+        return find_unread(self._model, fields, values, json)
+
+    def find_hidden(self) -> str | None:
+        return find_hidden(self._model, self._fields)
 
 
 def _is_plain(hint: Any) -> bool:
@@ -275,8 +302,14 @@ class ModelParameters:
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         return self._model.model_construct(**values).model_dump(mode="json", warnings="none")
 
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        return find_unread(self._model, {name: name for name in self._model.model_fields}, values, json)
 
-class SchemaParameters:
+    def find_hidden(self) -> str | None:
+        return find_hidden(self._model)
+
+
+class SchemaParameters(JsonParameters):
     """Parameters from a JSON Schema; the function is called with the JSON as it is."""
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False):
