@@ -50,6 +50,11 @@ def check_payload(payload: object, max_bytes: int = 16384) -> str:
 def to_json(value: object) -> str:
     """The compact JSON of a value; errors as `check_payload`."""
 
+def check_json(text: str) -> None:
+    """Raises `ValueError` for a text that is no JSON, or that not everybody reads alike: with a member that is there
+    twice, a number that would be read as another one, or nested too deeply.
+    """
+
 def digest(value: object) -> str:
     """`sha256:<hex>` of a JSON value; the order of members does not matter."""
 

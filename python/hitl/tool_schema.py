@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from hitl import _core
 from hitl.read_back import find_hidden, find_unread
+from hitl.strict_json import read_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -81,22 +82,12 @@ def parse_arguments(raw: str) -> JsonObject:
     if not raw.strip():  # how several providers write "no arguments"
         return {}
     try:
-        given = _decode_arguments(raw)
-    except RecursionError:
-        raise InvalidArguments("arguments are not valid JSON: nested too deeply") from None
+        given = read_json(raw)
     except ValueError as error:
         raise InvalidArguments(f"arguments are not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise InvalidArguments(f"arguments must be a JSON object, got {_json_type(given)}")
     return given
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-# Made once: json.loads would make a decoder for every call.
-_decode_arguments = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def _json_type(value: object) -> str:
