@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _STANDARD_ERROR = 2
 
@@ -39,6 +40,17 @@ def set_name(name: str) -> None:
     prctl = _prctl()
     if prctl is not None:
         prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def hide() -> None:
+    """Keep this process's memory, environment and descriptors from others of its user, who may read their own.
+
+    For a server: a tool that reads files would find its key in ``/proc``. What is executed from here is not hidden. On
+    systems other than Linux, and for root, nothing changes.
+    """
+    prctl = _prctl()
+    if prctl is not None and prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        sys.stderr.write("hitl serve: the kernel does not keep this process from others of its user\n")
 
 
 def reseed() -> None:

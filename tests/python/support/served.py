@@ -46,6 +46,7 @@ class Served:
         *,
         environment: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
+        prefix: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
         self._condition = threading.Condition()
@@ -53,7 +54,7 @@ class Served:
         self._ended = False
         self._api: Api | None = None
         self._process = subprocess.Popen(
-            self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options}),
+            [*prefix, *self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options})],
             cwd=ROOT,
             env=clean_environment() | dict(environment or {}),
             pass_fds=pass_fds,
