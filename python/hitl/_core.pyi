@@ -17,6 +17,7 @@ __all__ = [
     "StoredSessions",
     "__version__",
     "check_decision",
+    "check_json",
     "check_payload",
     "check_questions",
     "check_response_schema",
