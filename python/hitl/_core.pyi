@@ -18,6 +18,7 @@ __all__ = [
     "StoredSessions",
     "__version__",
     "check_decision",
+    "check_json",
     "check_payload",
     "check_questions",
     "check_response_schema",
@@ -52,6 +53,11 @@ def check_payload(payload: object, max_bytes: int = 16384) -> str:
 
 def to_json(value: object) -> str:
     """The compact JSON of a value; errors as `check_payload`."""
+
+def check_json(text: str) -> None:
+    """Raises `ValueError` for a text that is no JSON, or that not everybody reads alike: with a member that is there
+    twice, a number that would be read as another one, or nested too deeply.
+    """
 
 def digest(value: object) -> str:
     """`sha256:<hex>` of a JSON value; the order of members does not matter."""

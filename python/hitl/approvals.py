@@ -85,6 +85,8 @@ async def prepare_call(
         return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
     if was_asked and arguments.json != shown.json:
         raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
+    if was_asked or turn.has_rules or tool.requires_approval is not False:
+        _require_shown(tool, arguments)
     once = was_asked if tool.once is None else tool.once
     required = await _needs_approval(turn, tool, arguments, tool_call_id)
     if not required and not turn.has_rules:
@@ -242,7 +244,10 @@ async def _ask_until_clear(
             given = tool.check(decision["args"])
         except InvalidArguments as error:
             raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
+        _require_shown(tool, given)
         arguments = await _recheck(turn, tool, given, tool_call_id, description)
+        if arguments is not given:
+            _require_shown(tool, arguments)
         by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
         note = _edit_note(arguments.json, by_code)
         if arguments.json == given.json:
@@ -382,6 +387,13 @@ async def _run(call: ReadyCall) -> Any:
     return await _step(turn, "tool", tool.name, body, arguments.json, once=call.once)
 
 
+def _require_shown(tool: Tool[..., Any], arguments: Arguments) -> None:
+    """People, rules and policies judge the JSON, so the JSON must say all of it."""
+    unread = tool.parameters.find_unread(arguments.values, arguments.json)
+    if unread is not None:
+        raise InvalidArguments(f"{unread}; {tool.name} did not run")
+
+
 def _digest(arguments: Arguments) -> str:
     digest: str = _core.digest(arguments.json)
     return digest
@@ -389,5 +401,6 @@ def _digest(arguments: Arguments) -> str:
 
 def _check_digest(tool: Tool[..., Any], arguments: Arguments, digest: str) -> None:
     """The very objects the function gets are compared, not the JSON they were made from."""
-    if _core.digest(tool.parameters.to_json(arguments.values)) != digest:
+    now = tool.parameters.to_json(arguments.values)
+    if _core.digest(now) != digest or tool.parameters.find_unread(arguments.values, now) is not None:
         raise ApprovalMismatch(f"the arguments of {tool.name} changed after they were approved, so it did not run")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hitl import _core
 from hitl.runtime import current_turn
-from hitl.tool_schema import Arguments, InvalidArguments, JsonObject
+from hitl.tool_schema import Arguments, InvalidArguments, JsonObject, JsonParameters
 from hitl.tools import RunContext, Tool
 
 QUESTIONS_SCHEMA: Final[JsonObject] = {
@@ -58,7 +58,7 @@ QUESTIONS_SCHEMA: Final[JsonObject] = {
 """What the model is told. The check itself is `_core.check_questions`, the same one that the server makes."""
 
 
-class _QuestionParameters:
+class _QuestionParameters(JsonParameters):
     """The `Parameters` of `ask_user_question`: errors name the field that is wrong."""
 
     json_schema: JsonObject = QUESTIONS_SCHEMA

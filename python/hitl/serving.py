@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hitl.errors import HitlError
 from hitl.pythons import require_tested
 from hitl.serve_options import ServeOptions
+from hitl.worker import isolation
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     from hitl import _core
     from hitl.worker.inprocess import InProcessWorker
 
-_HELD_BACK = re.compile(r"HITL_(STORE|WEBHOOK|(.*_)?(API_KEY|STATE_KEY|SECRET|TOKEN)(_FILE)?)")
+_GIVEN_ON = re.compile(
+    r"HITL_(MODEL|FILES|AGENT_.+|FAILPOINT|MUTATION|SPARE_SILENT|WORKER_FAILPOINT(_MARK)?)", re.DOTALL
+)
+"""What agents read: the model, the folder of the examples, and whatever they call `HITL_AGENT_...`. Besides, the places
+where tests make hitl fail. An option of the server is none of an agent's business, and most of them are secrets."""
+_SECRET = re.compile(r".*(API_KEY|STATE_KEY|SECRET|TOKEN)(_FILE)?", re.DOTALL)
 
 _PYTHON_ONLY = ("agent", "log_level", "log_format")
 """Options that the core has no use for, or in another form."""
@@ -40,11 +46,15 @@ _ONE_PRESS = 0.5
 
 
 def worker_environment() -> dict[str, str]:
-    """This process's environment without what no worker gets: keys, secrets, and where the store is.
+    """This process's environment without what is the server's: every `HITL_...` that no agent reads.
 
     What an agent's tools can read, they can use against the person who is asked.
     """
-    return {name: value for name, value in os.environ.items() if not _HELD_BACK.fullmatch(name.upper())}
+    return {name: value for name, value in os.environ.items() if not _is_held_back(name.upper())}
+
+
+def _is_held_back(name: str) -> bool:
+    return name.startswith("HITL_") and (not _GIVEN_ON.fullmatch(name) or _SECRET.fullmatch(name) is not None)
 
 
 class ServeError(HitlError):
@@ -179,6 +189,7 @@ def serve(agent: object, **options: Any) -> int:
         agent = options.pop("agent")
     server = Server(agent, **options)
     require_tested()
+    isolation.hide()
     with _Signals() as signals:
         try:
             server.start()

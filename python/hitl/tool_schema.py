@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from hitl import _core
 from hitl.errors import HitlError
+from hitl.read_back import find_hidden, find_unread
+from hitl.strict_json import read_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -62,28 +64,34 @@ class Parameters(Protocol):
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         """Checked values as JSON once more; `ValueError` when they are none any more."""
 
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        """Where checked values are more than their JSON says, and why; None where it says all."""
+
+    def find_hidden(self) -> str | None:
+        """The parameter of which that would be so with every call, and why."""
+
+
+class JsonParameters:
+    """For those whose function gets the very JSON that people see."""
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        return None if values == json else "arguments: what is shown of them does not say what would run"
+
+    def find_hidden(self) -> str | None:
+        return None
+
 
 def parse_arguments(raw: str) -> JsonObject:
     """The argument object a model wrote, or `InvalidArguments` that says where its JSON is wrong."""
     if not raw.strip():  # how several providers write "no arguments"
         return {}
     try:
-        given = _decode_arguments(raw)
-    except RecursionError:
-        raise InvalidArguments("arguments are not valid JSON: nested too deeply") from None
+        given = read_json(raw)
     except ValueError as error:
         raise InvalidArguments(f"arguments are not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise InvalidArguments(f"arguments must be a JSON object, got {_json_type(given)}")
     return given
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-# Made once: json.loads would make a decoder for every call.
-_decode_arguments = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def _json_type(value: object) -> str:
@@ -168,7 +176,8 @@ class FunctionParameters:
             field: _field_definition(parameter, hints.get(parameter.name, Any), doc.parameters.get(parameter.name))
             for field, parameter in zip(names, parameters, strict=True)
         }
-        config = ConfigDict(extra="forbid", alias_generator=names.__getitem__, allow_inf_nan=False)
+        # It is asked about the fields of a plain dataclass as well, which keep their names.
+        config = ConfigDict(extra="forbid", alias_generator=lambda field: names.get(field, field), allow_inf_nan=False)
         try:
             self._model: type[BaseModel] = create_model(label, __config__=config, **fields)
             schema = self._model.model_json_schema(schema_generator=Untitled)
@@ -222,6 +231,15 @@ class FunctionParameters:
         fields = {field: values[name] for field, name in self._fields.items() if name in values}
         model = self._model.model_construct(_fields_set=set(fields), **fields)
         return model.model_dump(mode="json", by_alias=True, include=set(fields), warnings="none")
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
+            return None if values == json else "arguments: they are not what is shown"
+        fields = {name: field for field, name in self._fields.items()}
+        return find_unread(self._model, fields, values, json)
+
+    def find_hidden(self) -> str | None:
+        return find_hidden(self._model, self._fields)
 
 
 def _is_plain(hint: Any) -> bool:
@@ -286,6 +304,12 @@ class ModelParameters:
                 written[self._shown[name]] = written.pop(alias)
         return written
 
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        return find_unread(self._model, {name: name for name in self._model.model_fields}, values, json)
+
+    def find_hidden(self) -> str | None:
+        return find_hidden(self._model)
+
 
 def _shown_name(name: str, field: FieldInfo) -> str:
     """What the schema calls a field of a model."""
@@ -297,7 +321,7 @@ def _shown_name(name: str, field: FieldInfo) -> str:
     return alias if isinstance(alias, str) else name
 
 
-class SchemaParameters:
+class SchemaParameters(JsonParameters):
     """Parameters from a JSON Schema; the function is called with the JSON as it is."""
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False):

@@ -149,6 +149,7 @@ class Tool(Generic[P, R]):
                     f"tool {self.name!r} has an annotation that names {error.name!r}, which is not defined\n\n"
                     "hint: define it before the tool, at module level"
                 ) from error
+            self._refuse_hidden()
         assert self._parameters is not None
         return self._parameters
 
@@ -256,6 +257,18 @@ class Tool(Generic[P, R]):
         else:
             self._parameters = SchemaParameters(self.schema)
         self._local_names = None
+
+    def _refuse_hidden(self) -> None:
+        """`TypeError` for a gated tool whose arguments nobody could be shown: none of its calls would pass."""
+        if self.requires_approval is False or self._parameters is None:
+            return
+        hidden = self._parameters.find_hidden()
+        if hidden is not None:
+            raise TypeError(
+                f"tool {self.name!r} needs approval, and {hidden}\n\n"
+                "hint: whoever approves a call must see everything that it runs with; take what is secret from the "
+                "RunContext instead"
+            )
 
     def _find_context(self, hints: Mapping[str, Any]) -> None:
         """Which parameter the run fills in."""
@@ -419,6 +432,7 @@ def _apply(made: Tool[..., Any], changes: Mapping[str, Any], *, from_tool: bool)
         # A forward reference is resolved at the first use, which says so if it still cannot.
         with contextlib.suppress(NameError):
             made._build_parameters()
+    made._refuse_hidden()
     if "input_guardrails" in changes or (from_tool and "schema" in changes):
         functions = changes.get("input_guardrails", [guardrail.function for guardrail in made.input_guardrails])
         made.input_guardrails = read_input_guardrails(made.name, functions, made._known_names())

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decision::{self, Decision, DecisionKind, TOOL_APPROVAL, Terms};
-use super::error::{Error, FieldError};
+use super::error::{Error, FieldError, NOWHERE};
 use super::interrupt::{Ask, Interrupt};
+use super::payload::MAX_DEPTH;
 use super::question::{self, Question, USER_INPUT};
-use super::{JsonObject, schema};
+use super::{JsonObject, payload, schema};
 
 /// What is asked, as far as it says what a valid answer is.
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +121,10 @@ pub fn built_in_schema(interrupt: &Interrupt) -> Option<Arc<Value>> {
 /// # Errors
 /// [`Error::InvalidAnswer`] with every place that is wrong.
 pub fn check(interrupt: &Interrupt, value: &Value) -> Result<(), Error> {
+    if payload::depth(value) > MAX_DEPTH {
+        let why = format!("nests deeper than {MAX_DEPTH} levels");
+        return Err(Error::InvalidAnswer(vec![FieldError::new(NOWHERE, "too_deep", why)]));
+    }
     let errors = Rule::of(interrupt.into()).check(value);
     if errors.is_empty() { Ok(()) } else { Err(Error::InvalidAnswer(errors)) }
 }

@@ -191,6 +191,12 @@ pub enum Error {
     /// A request does not have the documented form.
     #[error("Invalid request: {}", summary(.0))]
     InvalidRequest(Vec<FieldError>),
+    /// JSON that says two things.
+    #[error("Invalid JSON: {}", summary(.0))]
+    DuplicateMember(Vec<FieldError>),
+    /// JSON with a number that would be rounded.
+    #[error("Invalid JSON: {}", summary(.0))]
+    NumberOutOfRange(Vec<FieldError>),
     /// A key came again with another request.
     #[error("Idempotency-Key was used before with another request")]
     IdempotencyKeyReused,
@@ -304,6 +310,8 @@ impl Error {
             Self::DuplicateAnswer(_) => "duplicate_answer",
             Self::InvalidAnswer(_) => "invalid_answer",
             Self::InvalidRequest(_) => "invalid_request",
+            Self::DuplicateMember(_) => "duplicate_member",
+            Self::NumberOutOfRange(_) => "number_out_of_range",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::ValueTooLarge { .. } => "value_too_large",
             Self::PayloadTooLarge { .. } => "payload_too_large",

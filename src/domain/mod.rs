@@ -14,6 +14,7 @@ pub mod grant;
 pub mod id;
 pub mod interrupt;
 pub mod journal;
+pub mod json;
 pub mod message;
 pub mod notice;
 pub mod payload;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::convert::to_json;
 use crate::domain::decision::{self, Decider, Decision, DecisionKind, Terms};
 use crate::domain::error::FieldError;
+use crate::domain::json as strict_json;
 use crate::domain::payload::{self, MAX_PAYLOAD};
 use crate::domain::{Error, digest, question, schema};
 
@@ -14,6 +15,7 @@ use crate::domain::{Error, digest, question, schema};
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_payload, module)?)?;
     module.add_function(wrap_pyfunction!(compact_json, module)?)?;
+    module.add_function(wrap_pyfunction!(check_json, module)?)?;
     module.add_function(wrap_pyfunction!(digest_of, module)?)?;
     module.add_function(wrap_pyfunction!(check_response_schema, module)?)?;
     module.add_function(wrap_pyfunction!(validate, module)?)?;
@@ -48,6 +50,13 @@ fn check_payload(payload: &Bound<'_, PyAny>, max_bytes: usize) -> PyResult<Strin
 #[pyo3(name = "to_json")]
 fn compact_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(to_json(value, "value")?.to_string())
+}
+
+/// Raises `ValueError` for a text that is no JSON, or that not everybody reads alike: with a member that is there twice, a
+/// number that would be read as another one, or nested too deeply.
+#[pyfunction]
+fn check_json(text: &str) -> PyResult<()> {
+    strict_json::check(text.as_bytes()).map_err(|refused| PyValueError::new_err(refused.to_string()))
 }
 
 /// `sha256:<hex>` of a JSON value; the order of members does not matter.

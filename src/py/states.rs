@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use super::convert::to_json;
 use super::errors::raised;
 use crate::domain::message::ChatMessage;
-use crate::domain::{Error, run_state};
+use crate::domain::{Error, json, run_state};
 use crate::engine::runs;
 
 /// Adds the class to the module.
@@ -28,7 +28,7 @@ impl RunState {
     fn read(py: Python<'_>, text: &str, key: Option<&str>) -> PyResult<(Self, bool)> {
         let read = match key {
             None => run_state::RunState::read(text).map(|state| (state, false)),
-            Some(key) => serde_json::from_str(text)
+            Some(key) => json::read(text.as_bytes())
                 .map_err(|error| Error::RunStateInvalid(error.to_string()))
                 .and_then(|document| run_state::RunState::read_signed(document, Some(key.as_bytes()))),
         };

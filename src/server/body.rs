@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::error::ServerError;
 use super::pass::Over;
+use crate::domain::json;
 
 /// How a body may be.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ const DRAIN_FACTOR: usize = 16;
 /// # Errors
 /// [`ServerError::BodyTooLarge`], [`ServerError::RequestTimeout`], [`ServerError::UnsupportedMediaType`],
 /// [`ServerError::Unauthorized`] where its key was revoked while it came, and
-/// `invalid_request` with `loc` `["body"]` and type `invalid_json` for what is no JSON.
+/// what [`json::read`] refuses, with a `loc` that begins with `"body"`.
 pub async fn read_json(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Option<Value>, ServerError> {
     let bytes = match tokio::time::timeout(limits.time, collect(body, limits.size)).await {
         Ok(bytes) => bytes?,
@@ -41,7 +42,7 @@ pub async fn read_json(headers: &HeaderMap, body: Body, limits: Limits) -> Resul
         return Ok(None);
     }
     require_json(headers)?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| invalid_json(&error))
+    json::read(&bytes).map(Some).map_err(|refused| refused.within(&["body".into()]).into())
 }
 
 async fn collect(mut body: Body, limit: usize) -> Result<Bytes, ServerError> {
@@ -95,10 +96,6 @@ fn is_json(content_type: &str) -> bool {
         }
         _ => true,
     })
-}
-
-fn invalid_json(error: &serde_json::Error) -> ServerError {
-    invalid_at_body("invalid_json", error)
 }
 
 fn invalid_at_body(kind: &str, msg: impl Display) -> ServerError {
@@ -161,6 +158,16 @@ mod tests {
             assert_eq!(errors[0].kind, "invalid_json");
             assert_eq!(errors[0].loc, vec!["body".into()]);
         }
+    }
+
+    #[tokio::test]
+    async fn json_that_says_two_things_is_told_by_place() {
+        let Err(ServerError::Domain(crate::domain::Error::DuplicateMember(errors))) =
+            read(Some("application/json"), "{\"a\":1,\"a\":1}").await
+        else {
+            panic!("a member was taken twice");
+        };
+        assert_eq!(errors[0].loc, vec!["body".into(), "a".into()]);
     }
 
     #[tokio::test]

@@ -179,6 +179,12 @@ causes! {
     INVALID_REQUEST UNPROCESSABLE_ENTITY "invalid_request", "Request does not have the documented form",
         "Invalid request: <place>: <what is wrong>",
         "`errors` lists every place (`loc`) that is wrong; nothing was changed.";
+    DUPLICATE_MEMBER UNPROCESSABLE_ENTITY "duplicate_member", "A member is there twice",
+        "Invalid JSON: <place>: is there more than once",
+        "Send each member of an object once; nothing was changed.";
+    NUMBER_OUT_OF_RANGE UNPROCESSABLE_ENTITY "number_out_of_range", "A number would be rounded",
+        "Invalid JSON: <place>: <number> would be read as another number; send it as a string",
+        "Send integers within 64 bits, and decimals with no more digits than a double holds; nothing was changed.";
     INVALID_ANSWER UNPROCESSABLE_ENTITY "invalid_answer", "Answer does not fit its interrupt",
         "Invalid answer: <place>: <what is wrong>",
         "Answer as the interrupt's `response_schema` says; it is still pending, nothing was stored.";
@@ -253,6 +259,8 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::DuplicateAnswer(_) => &DUPLICATE_ANSWER,
         Error::InvalidAnswer(_) => &INVALID_ANSWER,
         Error::InvalidRequest(_) => &INVALID_REQUEST,
+        Error::DuplicateMember(_) => &DUPLICATE_MEMBER,
+        Error::NumberOutOfRange(_) => &NUMBER_OUT_OF_RANGE,
         Error::IdempotencyKeyReused => &IDEMPOTENCY_KEY_REUSED,
         Error::ValueTooLarge { .. } => &VALUE_TOO_LARGE,
         Error::PayloadTooLarge { .. } => &PAYLOAD_TOO_LARGE,

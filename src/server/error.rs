@@ -100,7 +100,12 @@ impl ServerError {
         };
         match self {
             Self::Domain(Error::Internal(_) | Error::StoreUnavailable(_)) => return problem,
-            Self::Domain(Error::InvalidRequest(errors) | Error::InvalidAnswer(errors)) => {
+            Self::Domain(
+                Error::InvalidRequest(errors)
+                | Error::InvalidAnswer(errors)
+                | Error::DuplicateMember(errors)
+                | Error::NumberOutOfRange(errors),
+            ) => {
                 problem.errors = Some(errors.clone());
             }
             Self::Domain(error @ Error::WebhookRefused(_)) => {

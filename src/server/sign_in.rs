@@ -28,8 +28,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default().routes(routes!(sign_in)).routes(routes!(sign_out)).routes(routes!(me))
 }
 
-problems!(SignInProblems: UNAUTHORIZED, REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
-    SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(SignInProblems: UNAUTHORIZED, REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
+    INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(SignOutProblems: SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// Sign in

@@ -3,12 +3,12 @@
 import { useState } from "preact/hooks";
 import { isObject, RawNumber, write, type Json, type JsonObject } from "./json";
 
-// Controls, direction marks, zero width, tags, fillers, private use and lone surrogates.
-const ODD =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ue000-\uf8ff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
+// Controls, direction marks, whatever is drawn as nothing, private use, lone surrogates, and what Unicode does not know
+// yet: by its properties, so that nothing is forgotten. `python/hitl/cli/text.py` has the same rule for terminals.
+const ODD = /(?![\n\t])[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800]/gu;
 
 /** Besides, spaces that look like others, or like nothing: in a value they count. */
-const ODD_OR_SPACE = new RegExp(`${ODD.source}|[\\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]`, "g");
+const ODD_OR_SPACE = /(?![\n\t ])[\p{C}\p{Default_Ignorable_Code_Point}\p{Z}\u2800]/gu;
 
 /** A value to the letter: its white space is kept, and can be seen where it is at an end or is no ordinary one. */
 export function Exact({ text }: { text: string }) {
@@ -39,8 +39,10 @@ export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
   };
   for (const found of all) {
     const code = found[0].codePointAt(0) ?? 0;
-    // A joiner between two emoji is how families are written.
-    if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(text.slice(Math.max(0, found.index - 3), found.index))) continue;
+    // A joiner between two emoji is how families are written, and in prose a heart is a heart in colour.
+    const before = text.slice(Math.max(0, found.index - 3), found.index);
+    if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(before)) continue;
+    if (code === 0xfe0f && odd === ODD && /\p{Extended_Pictographic}$/u.test(before)) continue;
     if (code !== run.code || found.index !== from) {
       mark();
       out.push(text.slice(from, found.index));
@@ -128,7 +130,7 @@ export function Source({ value, label }: { value: Json; label: string }) {
   const text = write(value, 2);
   return (
     <pre class="source" tabIndex={0} aria-label={label}>
-      <code>{isObject(value) || Array.isArray(value) ? <Plain text={text} /> : text}</code>
+      <code>{isObject(value) || Array.isArray(value) ? <Plain text={text} odd={ODD_OR_SPACE} /> : text}</code>
     </pre>
   );
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from hitl.cli.output import (
     wants_json,
 )
 from hitl.cli.text import exact_json, one_line, plain
+from hitl.strict_json import read_json
 
 if TYPE_CHECKING:
     from hitl.client import Accepted, Event, Interrupt
@@ -340,10 +340,6 @@ def _age(created_at: datetime | None) -> str:
 
 def _parse(text: str) -> Any:
     try:
-        return json_module.loads(text, parse_constant=_refuse_constant)
+        return read_json(text)
     except ValueError as error:
         usage_error(f"the answer is not JSON: {error}", """text needs quotes of its own: '"yes"'""")
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

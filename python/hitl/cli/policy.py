@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from rich.text import Text
 from hitl.cli.connection import AsJson
 from hitl.cli.output import console, print_json, print_table, usage_error, wants_json
 from hitl.cli.text import one_line
+from hitl.strict_json import read_json
 
 app = typer.Typer(no_args_is_help=True, help="What the rules of a policy file say about a call.")
 
@@ -58,7 +58,7 @@ def try_call(
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        arguments = json_module.loads(text)
+        arguments = read_json(text)
     except ValueError as error:
         usage_error(f"the arguments are not JSON: {error}", """for example '{"path": "/tmp/x"}'""")
     if not isinstance(arguments, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,6 +22,7 @@ from hitl.cli.output import (
 )
 from hitl.cli.stored import page_of, stored_sessions
 from hitl.cli.text import exact_json, one_line, plain
+from hitl.strict_json import read_json
 
 if TYPE_CHECKING:
     from hitl.client import Grant, Session
@@ -250,7 +250,7 @@ def _print_session(session: Session, json: bool, url: str) -> None:
 def _read_messages(path: Path) -> list[Any]:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        found = json_module.loads(text)
+        found = read_json(text)
     except (OSError, ValueError) as error:
         usage_error(f"--state: cannot read {path}: {error}", "a JSON array of messages, each with role and content")
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):

@@ -26,12 +26,26 @@ _UNFINISHED_ESCAPE = re.compile(
 _LONGEST_HELD = 4096
 # Invisible, but prose needs them: emoji, Indic and Arabic scripts. Not in what is approved.
 _JOINERS = "\u200c\u200d"
+# Default_Ignorable_Code_Point, where it is no control and no format character anyway, and the blank of Braille.
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 
 
 def plain(text: str) -> str:
     """`text` without escape sequences and invisible controls; new lines and tabs stay."""
     text = _ESCAPE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     return "".join(character for character in text if character in _JOINERS or not _is_unsafe(character))
+
+
+def is_unseen(character: str) -> bool:
+    """Whether a character shows nothing, turns text around, or looks like a plain space: in what is approved it counts.
+
+    The rule of `ui/src/shown.tsx`. What this Python's Unicode does not know yet may be any of that.
+    """
+    if character in "\n\t ":
+        return False
+    return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
 
 
 def one_line(text: str) -> str:
@@ -41,13 +55,13 @@ def one_line(text: str) -> str:
 
 def exact(text: str) -> str:
     """`text` with everything invisible or deceptive written out (`\\x1b`, `\\u202e`), for what somebody approves."""
-    return "".join(_written_out(character) if _is_unsafe(character) else character for character in text)
+    return "".join(_written_out(character) if is_unseen(character) else character for character in text)
 
 
 def exact_json(value: Any, *, indent: int | None = None) -> str:
     """A value as JSON, readable, with everything invisible or deceptive as JSON escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return "".join(_json_escape(character) if _is_unsafe(character) else character for character in text)
+    return "".join(_json_escape(character) if is_unseen(character) else character for character in text)
 
 
 class Stream:

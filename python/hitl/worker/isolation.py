@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found,unused-ignore]  # CPython's own module below ``signal``
+import contextlib
 import os
 import signal
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
+_STANDARD_ERROR = 2
 
 
 def die_with(parent: int | None) -> None:
@@ -39,6 +42,17 @@ def set_name(name: str) -> None:
         prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
+def hide() -> None:
+    """Keep this process's memory, environment and descriptors from others of its user, who may read their own.
+
+    For a server: a tool that reads files would find its key in ``/proc``. What is executed from here is not hidden. On
+    systems other than Linux, and for root, nothing changes.
+    """
+    prctl = _prctl()
+    if prctl is not None and prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        sys.stderr.write("hitl serve: the kernel does not keep this process from others of its user\n")
+
+
 def reseed() -> None:
     """Give this process random numbers of its own. ``random`` does that by itself after a fork, numpy does not."""
     numpy_random: Any = sys.modules.get("numpy.random")
@@ -55,6 +69,23 @@ def take_standard_input() -> int:
     finally:
         os.close(empty)
     return taken
+
+
+def keep_from_children() -> None:
+    """No program that this process starts gets more than standard input, output and error.
+
+    What Python opens is so already; what the server itself was started with is not.
+    """
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        try:
+            numbers = [int(entry.name) for entry in Path(folder).iterdir()]
+        except OSError:
+            continue
+        for number in numbers:
+            if number > _STANDARD_ERROR:
+                with contextlib.suppress(OSError):  # the one by which they were listed is closed again
+                    os.set_inheritable(number, False)
+        return
 
 
 def threads() -> int | None:

@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not retu
     isolation.die_with(None)
     isolation.set_name("hitl-worker")
     channel = isolation.take_standard_input()
+    isolation.keep_from_children()
     mode, spec, *paths = arguments
     isolation.prepend_paths(paths)
     try:

@@ -8,6 +8,7 @@ For the same reason no event loop is open when it forks.
 
 from __future__ import annotations
 
+import array
 import gc
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from hitl.agents.shapes import LoadedAgent
@@ -80,9 +82,7 @@ class Zygote:
 
     def _request(self) -> bool:
         """Handle one message; False at the end of the socket."""
-        data, descriptors, _flags, _address = socket.recv_fds(
-            self._control, _MAX_MESSAGE, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-        )
+        data, descriptors = _receive(self._control)
         if not data:
             return False
         request = json.loads(data)
@@ -94,7 +94,7 @@ class Zygote:
             raise ValueError(f"unknown request {request['do']!r}")
         return True
 
-    def _fork(self, child: int, mode: str, descriptors: list[int]) -> None:
+    def _fork(self, child: int, mode: str, descriptors: Sequence[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # what is buffered would be printed by both
         parent = os.getpid()
@@ -164,6 +164,21 @@ class Zygote:
             os.waitpid(pid, 0)
 
 
+def _receive(control: socket.socket) -> tuple[bytes, array.array[int]]:
+    """The next message, and the descriptors that came along.
+
+    Not by ``socket.recv_fds``: that drops its flags, so that every program which a tool starts would get the channel.
+    """
+    descriptors = array.array("i")
+    data, ancillary, _flags, _address = control.recvmsg(
+        _MAX_MESSAGE, socket.CMSG_LEN(_DESCRIPTORS * descriptors.itemsize), socket.MSG_CMSG_CLOEXEC
+    )
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+    return data, descriptors
+
+
 def say(control: socket.socket, message: dict[str, Any]) -> None:
     """Send one message to the server."""
     control.send(json.dumps(message).encode())
@@ -174,6 +189,7 @@ def main(arguments: list[str]) -> int:
     isolation.die_with(None)
     isolation.set_name("hitl-zygote")
     control = socket.socket(fileno=isolation.take_standard_input())
+    isolation.keep_from_children()
     spec, *paths = arguments
     isolation.prepend_paths(paths)
     try:

@@ -16,7 +16,7 @@ use super::interrupt::{Answered, Interrupt, InterruptStatus};
 use super::journal::{CodeVersion, Entry, Recorded};
 use super::message::ChatMessage;
 use super::policy::{self, Rule, Rules, Standing};
-use super::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId, answer};
+use super::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId, answer, json};
 
 /// The version of the document that this release writes, and the newest that it reads.
 pub const VERSION: u64 = 1;
@@ -132,8 +132,9 @@ impl RunState {
     /// Reads a document.
     ///
     /// # Errors
-    /// [`Error::RunStateNewer`] for one of a later format, [`Error::RunStateInvalid`] for what is none.
+    /// [`Error::RunStateNewer`] for one of a later format, [`Error::RunStateInvalid`] for what is none, or says two things.
     pub fn read(text: &str) -> Result<Self, Error> {
+        json::check(text.as_bytes()).map_err(|refused| Error::RunStateInvalid(refused.to_string()))?;
         // In one go, where nothing is wrong with it; else what is wrong is found step by step.
         if let Ok(document) = serde_json::from_str::<Document>(text)
             && (1..=VERSION).contains(&document.version)

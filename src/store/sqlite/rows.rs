@@ -13,12 +13,10 @@ use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::event::{Event, Hold, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::payload::MAX_STORED_DEPTH;
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
-
-/// The deepest JSON that is stored: what nests deeper than `serde_json` reads (128) would be lost once written.
-const MAX_DEPTH: usize = 120;
 
 /// The cells of one row of `table`, taken from left to right.
 pub(super) struct Cells<'a, 'r> {
@@ -77,12 +75,12 @@ impl<'a, 'r> Cells<'a, 'r> {
 
 /// `value` as compact JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<String, Error> {
-    json_within(value, MAX_DEPTH)
+    json_within(value, MAX_STORED_DEPTH)
 }
 
 /// What the audit tells of something that is stored elsewhere too, and nests a little deeper here.
 pub(super) fn audited_json(value: &impl Serialize) -> Result<String, Error> {
-    json_within(value, MAX_DEPTH + 2)
+    json_within(value, MAX_STORED_DEPTH + 2)
 }
 
 fn json_within(value: &impl Serialize, most: usize) -> Result<String, Error> {

@@ -151,6 +151,11 @@ def test_a_number_written_as_text_is_a_number() -> None:
         ("null", "must be a JSON object, got null"),
         ('{"a": NaN}', "NaN is not JSON"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 111 + "1" + "}" * 111, "nests deeper than 110 levels"),
+        ('{"path": "/tmp/x", "path": "/etc"}', "path: is there more than once"),
+        ('{"a": [{"b": 1, "\\u0062": 2}]}', "a.0.b: is there more than once"),
+        ('{"n": 18446744073709551616}', "n: 18446744073709551616 would be read as another number"),
+        ('{"n": 0.1234567890123456789012345}', "n: 0.1234567890123456789012345 would be read as another number"),
     ],
 )
 def test_arguments_that_are_no_json_object_say_what_they_are(raw: str, complaint: str) -> None:

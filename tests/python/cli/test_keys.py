@@ -116,9 +116,16 @@ def test_no_worker_gets_what_opens_the_server(monkeypatch: pytest.MonkeyPatch) -
         "HITL_TOKEN",
         "HITL_WEBHOOK",
         "HITL_WEBHOOK_SECRET",
+        "HITL_API_KEYS",
+        "HITL_API_KEY_2",
+        "HITL_PASSWORD",
+        "HITL_WORKERS",
+        "HITL_AGENT",
+        "HITL_AGENT_TOKEN",
+        "HITL_",
         "hitl_api_key",
     ]
-    given = ["HITL_MODEL", "HITL_WORKERS", "OPENAI_API_KEY", "API_KEY"]
+    given = ["HITL_MODEL", "HITL_FILES", "HITL_AGENT_DATA", "OPENAI_API_KEY", "API_KEY", "MY_HITL_KEY"]
     for name in held_back + given:
         monkeypatch.setenv(name, "x")
     environment = worker_environment()

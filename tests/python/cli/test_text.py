@@ -45,6 +45,26 @@ def test_what_is_approved_shows_everything_that_is_there() -> None:
     assert exact_json({"path": "a\x1b\u202eb\x7f\ud800"}) == '{"path": "a\\u001b\\u202eb\\u007f\\ud800"}'
 
 
+@pytest.mark.parametrize(
+    "character",
+    [
+        *"\u3164\u115f\u1160\uffa0\u034f\ufe00\ufe0f\u180f\u2065\u2800\ufff0\ufff8",
+        *"\u00a0\u2000\u200a\u202f\u3000\u1680",
+        *"\U000e0100\U000e01ef\U000e0400\U0001bca0\U0001d173\ue000\U000f0000\U0010fffd\uffff\u0378",
+    ],
+    ids=lambda character: f"U+{ord(character):04X}",
+)
+def test_what_shows_nothing_or_looks_like_a_space_is_written_out(character: str) -> None:
+    written = json.dumps(character)[1:-1]
+    assert exact(f"/srv/data{character}") == f"/srv/data{written}".replace("\\u00a0", "\\xa0")
+    assert exact_json([character]) == f'["{written}"]'
+
+
+def test_what_can_be_seen_is_shown_as_it_is() -> None:
+    text = "a b\n\tc é 日本語 क्ष 👩 ❤ — “x” ½ ¥ عربى"
+    assert exact(text) == text
+
+
 @given(st.text())
 def test_shown_json_is_the_value(text: str) -> None:
     assert json.loads(exact_json({"path": text})) == {"path": text}

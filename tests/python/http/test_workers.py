@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +122,33 @@ class TestEnvironment:
                         assert secret.encode() not in shown
             gate.release()
         assert pid is not None
+
+
+# Root reads everything, unless it gives up what it does so by.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+
+
+@pytest.mark.parametrize("file", ["environ", "mem", "maps", "fd/0", "auxv"])
+def test_a_program_of_the_same_user_does_not_read_the_server(serve: Serve, gate: Gate, file: str) -> None:
+    server = serve(environment=SECRETS, prefix=UNPRIVILEGED)
+    server.api.http.headers["authorization"] = f"Bearer {SECRETS['HITL_API_KEY']}"
+
+    # A worker of its shows that it is the server's doing.
+    server.api.play(server.api.create(), "hold", gate.port)
+    gate.wait_for_arrival()
+    worker = next(int(each.name) for each in Path("/proc").iterdir() if _is_of(each, server.pid))
+
+    def can_read(pid: int) -> bool:
+        command = [*UNPRIVILEGED, "sh", "-c", f"exec 9< /proc/{pid}/{file}"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    assert can_read(worker)
+    assert not can_read(server.pid)
+    gate.release()
+
+
+def _is_of(process: Path, server: int) -> bool:
+    return process.name.isdigit() and _is_descendant(int(process.name), server)
 
 
 def _is_descendant(pid: int, ancestor: int) -> bool:

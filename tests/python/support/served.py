@@ -40,15 +40,24 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 class Served:
     """One `hitl serve`, from its start until `stop` or `kill`. `api` talks to it."""
 
-    def __init__(self, agent: str, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        agent: str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        pass_fds: tuple[int, ...] = (),
+        prefix: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
         self._condition = threading.Condition()
         self._lines: list[str] = []
         self._ended = False
         self._api: Api | None = None
         self._process = subprocess.Popen(
-            self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options}),
+            [*prefix, *self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options})],
             cwd=ROOT,
             env=clean_environment() | dict(environment or {}),
+            pass_fds=pass_fds,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import unicodedata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from hitl.cli.text import is_unseen
 from tests.python.ui.desk import call
 
 if TYPE_CHECKING:
@@ -143,6 +147,33 @@ def test_characters_that_hide_or_turn_text_are_shown_by_name(open_inbox: Open) -
         expect(cell).to_contain_text(name)
     shown: str = cell.inner_text()
     assert not any(character in shown for character in "\u202e\u202c\u200b\u0007")
+
+
+UNSEEN = "\ufe0f\u180f\u2800\ufff0\U0001bca0\U0001d173\U000e0400\U000f0000\U00100000\u3164\u115f\u034f\U000e0100"
+
+
+def test_so_is_all_that_shows_nothing(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    path = "".join(f"{letter}{character}" for letter, character in zip("abcdefghijklm", UNSEEN, strict=True))
+    inbox.asked(call("refund", order=1, cents=1, reason=f"{path} \u2764\ufe0f"))
+    inbox.show("refund")
+    cell = inbox.request.locator(".members td").last
+    names = "".join(f"{letter}U+{ord(character):04X}" for letter, character in zip("abcdefghijklm", UNSEEN, strict=True))
+    assert cell.inner_text() == f"{names} \u2764U+FE0F"
+
+
+def test_the_terminal_marks_what_the_page_marks(open_inbox: Open) -> None:
+    source = (Path(__file__).parents[3] / "ui/src/shown.tsx").read_text(encoding="utf-8")
+    (rule,) = re.findall(r"const ODD_OR_SPACE = (/.+/gu);", source)
+    marked = set(
+        open_inbox().page.evaluate(
+            f"""() => [...Array(0x110000).keys()].filter((code) => String.fromCodePoint(code).match({rule}))"""
+        )
+    )
+    # What either Unicode does not know yet is marked there.
+    known = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) != "Cn"]
+    assert {code for code in known if is_unseen(chr(code))} == marked.intersection(known)
+    assert all(is_unseen(chr(code)) for code in set(range(sys.maxunicode + 1)).difference(known))
 
 
 def test_white_space_that_counts_can_be_seen(open_inbox: Open) -> None:

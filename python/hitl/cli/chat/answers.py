@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from hitl.cli.chat.prompts import Choice, choose, choose_several, enter_text
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.text import exact_json
 from hitl.client import Interrupt
+from hitl.strict_json import read_json
 
 OTHER = Choice("Other", "Type something else")
 
@@ -83,7 +83,7 @@ class Answerer:
             if not draft:
                 return None
             try:
-                args = json.loads(draft, parse_constant=_refuse_constant)
+                args = read_json(draft)
             except ValueError as error:
                 self._screen.note(f"That is not JSON: {error}")
                 continue
@@ -112,7 +112,7 @@ class Answerer:
         while True:
             draft = await enter_text("Answer as JSON:", default=draft)
             try:
-                value = json.loads(draft, parse_constant=_refuse_constant)
+                value = read_json(draft)
             except ValueError as error:
                 self._screen.note(f'That is not JSON: {error}. Text needs quotes: "yes"')
             else:
@@ -162,7 +162,3 @@ def _has_questions(payload: Mapping[str, Any]) -> bool:
             for question in questions
         )
     )
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not allowed")
