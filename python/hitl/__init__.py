@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hitl.errors import InvalidAnswer as InvalidAnswer
     from hitl.errors import InvalidPayload as InvalidPayload
     from hitl.errors import InvalidSchema as InvalidSchema
+    from hitl.errors import ModelUnavailable as ModelUnavailable
     from hitl.errors import NothingPending as NothingPending
     from hitl.errors import Parked as Parked
     from hitl.errors import PayloadTooLarge as PayloadTooLarge
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hitl.errors import StepError as StepError
     from hitl.errors import StoreError as StoreError
     from hitl.errors import ToolRejected as ToolRejected
+    from hitl.errors import TransientError as TransientError
     from hitl.errors import UnknownInterrupt as UnknownInterrupt
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
     from hitl.gate import approval as approval
@@ -63,8 +65,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
-    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted RunStateError "
-    "StepError StoreError ToolRejected UnknownInterrupt WorkerProtocolError"
+    "InvalidPayload InvalidSchema ModelUnavailable NothingPending Parked PayloadTooLarge ReplayMismatch RunInterrupted "
+    "RunStateError StepError StoreError ToolRejected TransientError UnknownInterrupt WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.

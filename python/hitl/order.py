@@ -247,6 +247,11 @@ class Order:
         """Whether nothing of the journal is left to tell."""
         return self._replay is None or bool(self._replay.done)
 
+    @property
+    def last(self) -> int:
+        """The entry that the turn was told of last."""
+        return self._last
+
     def claim(self, step: StepIdentity, once: bool) -> tuple[Any, ...]:
         """What the journal knows of a step that is asked for now: see ``_core.Replay.ask``. Fails the turn when it
         does not fit: ``("never",)``."""
@@ -401,6 +406,7 @@ class Order:
         path = self.records.settle(interrupt_id)
         if path is not None:
             self.deliver(index, at, partial(self._give, path, outcome))
+            self.turn.begin_stalled()
             self.settle()
 
     def deliver(self, index: int, at: int, tell: Callable[[], None]) -> None:
@@ -516,6 +522,9 @@ class Order:
     def _report(self) -> None:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
         if self._reported or self.records.unacknowledged or self._works():
+            return
+        if self.turn.stalled and not self.records.is_asking:
+            self.turn.fail(next(error for error, _ in self.turn.stalled.values()))
             return
         timers: list[PendingTimer] = [
             {"path": timer.path, "due": self._wall(timer.deadline)}

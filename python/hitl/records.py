@@ -89,6 +89,7 @@ class Records:
 
         def refused(error: HitlError) -> None:
             self._unwanted.discard(path)
+            self._ids.pop(path, None)
             self._send_error(step, error)
 
         self._ids[path] = ""
@@ -143,6 +144,11 @@ class Records:
         """The question of ``path`` has this id."""
         self._paths[interrupt_id] = path
         self._ids[path] = interrupt_id
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody is asked, or about to be."""
+        return bool(self._ids)
 
     def settle(self, interrupt_id: str) -> str | None:
         """The path of a question that is settled; None where nobody waits for it."""

@@ -149,7 +149,16 @@ class Me:
         return scope in self.scopes or "admin" in self.scopes
 
 
-RETRIABLE_ERRORS = frozenset({"replay_mismatch", "python_unsupported", "journal_unreadable", "worker_exited"})
+RETRIABLE_ERRORS = frozenset(
+    {
+        "replay_mismatch",
+        "python_unsupported",
+        "journal_unreadable",
+        "worker_exited",
+        "model_unavailable",
+        "max_steps_exceeded",
+    }
+)
 """Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
 
 
