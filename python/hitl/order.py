@@ -313,6 +313,8 @@ class Order:
         if kind == "timer":
             return Delivery(index, entry["at"], partial(self._fire, path))
         outcome: Outcome
+        if kind != "step":
+            self.records.settle(entry["interrupt_id"])
         if kind == "step":
             outcome = entry["result"]
         elif kind == "answer":
@@ -438,6 +440,7 @@ class Order:
         gated = self._gate.pop(path, None)
         if self._replay is not None:
             self._replay.withdraw(path)
+            self.records.forget(path)
         elif gated is None and not self.turn.has_ended:  # the end of a turn cancels what is open by itself
             self.records.withdraw(path)
 

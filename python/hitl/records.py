@@ -104,6 +104,12 @@ class Records:
             del self._paths[interrupt_id]
             self.port.withdraw(interrupt_id)
 
+    def forget(self, path: str) -> None:
+        """The same in a replay, where whatever is left of it is withdrawn at the end."""
+        interrupt_id = self._ids.pop(path, None)
+        if interrupt_id:
+            del self._paths[interrupt_id]
+
     def flush(self) -> None:
         """Send the order marks."""
         if self.marks:

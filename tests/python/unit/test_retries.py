@@ -206,6 +206,19 @@ def agent_of(answers: list[str], service: Away) -> Agent:
     return agent
 
 
+async def test_a_question_that_was_answered_before_a_replay_is_none_to_wait_for() -> None:
+    service = Away(9)
+    fetch = step(retries=0)(service)
+
+    async def agent() -> str:
+        await interrupt({"type": "go"})
+        return await fetch()
+
+    local = await suspended(agent, answers=lambda _: "yes")
+    await suspended(agent, retried(local.port.journal))
+    assert service.calls == 2
+
+
 async def test_a_body_with_steps_of_its_own_is_not_tried_again() -> None:
     ran: list[str] = []
 
