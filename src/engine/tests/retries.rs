@@ -175,7 +175,9 @@ async fn what_passes_suspends_the_turn_and_a_retry_leaves_a_mark(fixture: Fixtur
     for failure in [away(), Failure::new("max_steps_exceeded", "MaxStepsExceeded: 3")] {
         let order = if failure == away() { order.clone() } else { world.order().await };
         world.engine.turn_failed(order.turn, order.epoch, failure.clone()).await.unwrap();
-        let Phase::Error { failure: kept, retry: Some(retry) } = world.state(order.session).await.phase else { panic!() };
+        let Phase::Error { failure: kept, retry: Some(retry) } = world.state(order.session).await.phase else {
+            panic!()
+        };
         assert_eq!((kept, retry.turn), (failure, order.turn));
         world.engine.retry(order.session, Actor::anyone()).await.unwrap();
     }

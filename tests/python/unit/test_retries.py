@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from hitl import TransientError, interrupt, step
+from hitl import ChatMessage, TransientError, interrupt, step
 from hitl.errors import HitlError, ModelUnavailable
+from hitl.models import ModelReply, ModelRequest
+from hitl.models.recording import record_model_call
 from hitl.retrying import TryFailed, is_transient
 from hitl.testing.local import PENDING, Journal, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
@@ -271,6 +273,28 @@ async def test_whoever_asks_for_a_very_long_pause_gets_a_person_instead() -> Non
 
     with pytest.raises(ModelUnavailable, match="was tried once, last: TransientError: closed for today"):
         await LocalTurn().run(agent)
+
+
+async def test_what_a_later_try_says_replaces_what_an_earlier_one_said() -> None:
+    class Cut:
+        calls = 0
+
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            self.calls += 1
+            assert request.on_delta is not None
+            request.on_delta({"content": f"try {self.calls}"})
+            if self.calls == 1:
+                raise TransientError("cut off", SOON)
+            return ModelReply(ChatMessage.assistant_message(content="try 2"))
+
+    client, local = Cut(), LocalTurn()
+
+    async def agent() -> str | None:
+        request = ModelRequest("m", [], on_delta=lambda delta: local.turn.delta({"content": delta["content"]}))
+        return (await record_model_call(local.turn, client, client.complete, request)).message.content
+
+    assert await local.run(agent) == "try 2"
+    assert local.port.deltas == [("0#1", 1, {"content": "try 1"}), ("0#1", 2, {"content": "try 2"})]
 
 
 def test_a_once_step_takes_no_retries() -> None:
