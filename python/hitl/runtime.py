@@ -112,7 +112,6 @@ class Turn:
         self.stalled: dict[str, tuple[HitlError, Callable[[], None]]] = {}
         """Steps that came to nothing, by path: why, and what begins them once more. The turn fails with the first when
         nothing else of it is at work, unless somebody is asked: the answer begins them again."""
-        self.limits = Limits(journal or [])
         self.unchecked: list[str] = []
         """Steps whose bodies would have run again in this replay."""
         self._run_bodies = run_bodies
@@ -129,6 +128,7 @@ class Turn:
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
         self.order = Order(self, port, self.loop, journal or [], code)
+        self.limits = Limits(journal or [])
 
     # -- where code runs ------------------------------------------------------------------------------------------
 
