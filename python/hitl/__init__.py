@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from hitl.errors import InvalidAnswer as InvalidAnswer
     from hitl.errors import InvalidPayload as InvalidPayload
     from hitl.errors import InvalidSchema as InvalidSchema
+    from hitl.errors import ModelUnavailable as ModelUnavailable
     from hitl.errors import NothingPending as NothingPending
     from hitl.errors import Parked as Parked
     from hitl.errors import PayloadTooLarge as PayloadTooLarge
     from hitl.errors import PythonUntested as PythonUntested
     from hitl.errors import ReplayMismatch as ReplayMismatch
+    from hitl.errors import ReplayTimeout as ReplayTimeout
     from hitl.errors import ResultNotStored as ResultNotStored
     from hitl.errors import RunInterrupted as RunInterrupted
     from hitl.errors import RunStateError as RunStateError
     from hitl.errors import StepError as StepError
     from hitl.errors import StoreError as StoreError
     from hitl.errors import ToolRejected as ToolRejected
+    from hitl.errors import TransientError as TransientError
     from hitl.errors import UnknownInterrupt as UnknownInterrupt
     from hitl.errors import UnreadableJournal as UnreadableJournal
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
@@ -78,9 +81,9 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
-    "InvalidPayload InvalidSchema NothingPending Parked PayloadTooLarge PythonUntested ReplayMismatch ResultNotStored "
-    "RunInterrupted RunStateError StepError StoreError ToolRejected UnknownInterrupt UnreadableJournal "
-    "WorkerProtocolError"
+    "InvalidPayload InvalidSchema ModelUnavailable NothingPending Parked PayloadTooLarge PythonUntested ReplayMismatch "
+    "ReplayTimeout ResultNotStored RunInterrupted RunStateError StepError StoreError ToolRejected TransientError "
+    "UnknownInterrupt UnreadableJournal WorkerProtocolError"
 )
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.

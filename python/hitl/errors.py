@@ -149,6 +149,27 @@ class UnreadableJournal(HitlError):
     code = "journal_unreadable"
 
 
+class ModelUnavailable(HitlError):
+    """A model, or a step with ``retries=``, was away in every try. Code of the agent never sees it: the turn is
+    suspended, and a retry goes on with one more round of tries."""
+
+    code = "model_unavailable"
+
+
+class TransientError(HitlError):
+    """Raise it, in a chat client or in a step with ``retries=``, for what may pass by itself. ``retry_after``: not
+    before that many seconds."""
+
+    code = "transient"
+
+    def __init__(self, message: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, retry_after)
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class StepError(HitlError):
     """An error of a step whose own class cannot be rebuilt here.
 

@@ -265,6 +265,11 @@ class Order:
         """Whether nothing of the journal is left to tell."""
         return self._replay is None or bool(self._replay.done)
 
+    @property
+    def last(self) -> int:
+        """The entry that the turn was told of last."""
+        return self._last
+
     def claim(self, step: StepIdentity, once: bool) -> tuple[Any, ...]:
         """What the journal knows of a step that is asked for now: see ``_core.Replay.ask``. Fails the turn when it
         does not fit: ``("never",)``."""
@@ -335,6 +340,8 @@ class Order:
         if kind == "timer":
             return Delivery(index, entry["at"], partial(self._fire, path))
         outcome: Outcome
+        if kind != "step":
+            self.records.settle(entry["interrupt_id"])
         if kind == "step":
             outcome = entry["result"]
         elif kind == "answer":
@@ -443,6 +450,7 @@ class Order:
         path = self.records.settle(interrupt_id)
         if path is not None:
             self.deliver(index, at, partial(self._give, path, outcome))
+            self.turn.begin_stalled()
             self.settle()
 
     def deliver(self, index: int, at: int, tell: Callable[[], None]) -> None:
@@ -474,6 +482,7 @@ class Order:
         gated = self._gate.pop(path, None)
         if self._replay is not None:
             self._replay.withdraw(path)
+            self.records.forget(path)
         elif gated is None and not self.turn.has_ended:  # the end of a turn cancels what is open by itself
             self.records.withdraw(path)
 
@@ -557,6 +566,9 @@ class Order:
     def _report(self) -> None:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
         if self._reported or self.records.unacknowledged:
+            return
+        if self.turn.stalled and not self.records.is_asking:
+            self.turn.fail(next(error for error, _ in self.turn.stalled.values()))
             return
         timers: list[PendingTimer] = [
             {"path": timer.path, "due": self._wall(timer.deadline)}

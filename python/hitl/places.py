@@ -38,6 +38,7 @@ class StepScope:
         "over",
         "path",
         "pending",
+        "shown_as",
         "task",
         "tasks_made",
         "threads",
@@ -51,6 +52,8 @@ class StepScope:
         self.once = once
         self.attempt = attempt
         """Grows with every run of the turn: what a model says in a later attempt replaces what it said before."""
+        self.shown_as = path
+        """The step whose message what a model says here belongs to: of a later try, the first one."""
         self.asked = False
         """Whether a person was asked inside, by this run of the body or, in a replay, by an earlier one."""
         self.ordered = False
@@ -77,6 +80,13 @@ class StepScope:
         if self.done:
             return False
         return not self.ordered or self.threads > 0 or self.over
+
+    def begin_again(self) -> None:
+        """The body, which made no hitl call, is about to run once more in this run of the turn."""
+        self.over = self.done = False
+        self.attempt += 1
+        self.tasks_made = 0
+        self.fired = []
 
     def end(self) -> None:
         """The body is over. A thread of it cannot be stopped, but waits for nothing any more: how far it had come when

@@ -98,6 +98,7 @@ class Records:
 
         def refused(error: HitlError) -> None:
             self._unwanted.discard(path)
+            self._ids.pop(path, None)
             self._send_error(step, error)
 
         self._ids[path] = ""
@@ -111,6 +112,12 @@ class Records:
         elif interrupt_id is not None:
             del self._paths[interrupt_id]
             self.port.withdraw(interrupt_id)
+
+    def forget(self, path: str) -> None:
+        """The same in a replay, where whatever is left of it is withdrawn at the end."""
+        interrupt_id = self._ids.pop(path, None)
+        if interrupt_id:
+            del self._paths[interrupt_id]
 
     def flush(self) -> None:
         """Send the order marks."""
@@ -152,6 +159,11 @@ class Records:
         """The question of ``path`` has this id."""
         self._paths[interrupt_id] = path
         self._ids[path] = interrupt_id
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody is asked, or about to be."""
+        return bool(self._ids)
 
     def settle(self, interrupt_id: str) -> str | None:
         """The path of a question that is settled; None where nobody waits for it."""

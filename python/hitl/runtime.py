@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 
 from hitl.codec import decode, encode, fingerprint
 from hitl.error_codec import decode_error, encode_error
-from hitl.errors import InterruptExpired, Parked, ToolRejected
+from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
 from hitl.holding import DEFAULT_HOLD
+from hitl.limits import Limits
 from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
@@ -47,6 +48,14 @@ NOTHING = object()
 
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
 """Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
+
+
+class NoOutcome(Exception):
+    """Raised by the body of a step, for ``error``: it came to nothing that may be recorded."""
+
+    def __init__(self, error: HitlError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def current_turn(caller: str = "this") -> Turn:
@@ -101,6 +110,9 @@ class Turn:
         """The agent has returned: what it left behind is still there, but records nothing any more."""
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
+        self.stalled: dict[str, tuple[HitlError, Callable[[], None]]] = {}
+        """Steps that came to nothing, by path: why, and what begins them once more. The turn fails with the first when
+        nothing else of it is at work, unless somebody is asked: the answer begins them again."""
         self.unchecked: list[str] = []
         """Steps whose bodies would have run again in this replay."""
         self._run_bodies = run_bodies
@@ -119,6 +131,7 @@ class Turn:
         # After the order has found that the journal can be read.
         self.usage = usage_of(journal or [])
         """What its models cost so far, nested agents and replies of earlier runs included."""
+        self.limits = Limits(journal or [])
 
     # -- where code runs ------------------------------------------------------------------------------------------
 
@@ -187,6 +200,37 @@ class Turn:
         """The turn cannot go on. No task of it is told, so that no ``except`` can hide it; the worker ends them."""
         if not self.failure.done():
             self.failure.set_result(error)
+
+    def begin_stalled(self) -> None:
+        """Try once more what came to nothing: somebody has answered."""
+        stalled, self.stalled = self.stalled, {}
+        for _, again in stalled.values():
+            again()
+
+    async def passes(self, limit: str, error: HitlError) -> None:
+        """Return where the turn was suspended at this very limit and has been retried since, else raise ``error``. One
+        that nobody catches suspends the turn."""
+        place = self._enter_call()
+        step = self._identify(place, "limit", limit, None, None, None)
+        path = step["path"]
+        if self.limits.is_recorded(path):
+            self.order.claim(step, False)
+            future = self.order.expect(path, place.next_number())
+            try:
+                await future
+            except asyncio.CancelledError:
+                self.order.withdraw(path)
+                raise
+            if self.limits.is_lifted(path):
+                return
+        self.limits.reached(error, step)
+        raise error
+
+    def uncaught(self, error: BaseException) -> None:
+        """The agent ends with this error: where a limit is the reason, the journal says which."""
+        step = self.limits.reason(error)
+        if step is not None and self.order.is_live and not self.has_ended:
+            self.order.records.send_step(step, {"value": None})
 
     @property
     def current_step(self) -> StepScope | None:
@@ -297,6 +341,7 @@ class Turn:
                     start()
             outcome = await future
         except asyncio.CancelledError:
+            self.stalled.pop(path, None)
             self.order.withdraw(path)
             if scope is not None and scope.task is not None:
                 scope.task.cancel()
@@ -321,9 +366,18 @@ class Turn:
         task = asyncio.Task(contained(body, scope.end), loop=self.loop, context=context, name=f"hitl step {scope.path}")
         scope.task = task
         self.bodies[scope.path] = scope
-        self.adopt(task, place, partial(self._body_done, scope, step))
+        again = partial(self._begin_again, scope, step, body, context)
+        self.adopt(task, place, partial(self._body_done, scope, step, again))
 
-    def _body_done(self, scope: StepScope, step: StepIdentity, task: asyncio.Task[Any]) -> None:
+    def _begin_again(
+        self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
+    ) -> None:
+        scope.begin_again()
+        self._start_body(scope, step, body, context)
+
+    def _body_done(
+        self, scope: StepScope, step: StepIdentity, again: Callable[[], None], task: asyncio.Task[Any]
+    ) -> None:
         self._left(task)
         scope.end()  # where it was cancelled before it began
         scope.done = True
@@ -337,7 +391,11 @@ class Turn:
             error = cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
             error = raised
-        if not self.has_ended and self.order.is_expected(scope.path):
+        if self.has_ended or not self.order.is_expected(scope.path):
+            pass  # nobody waits for it
+        elif isinstance(error, NoOutcome):
+            self.stalled[scope.path] = (error.error, again)
+        else:
             scope.error = error
             result = self._outcome(scope, value, error)
             self.order.when_live(scope.path, partial(self.order.records.send_step, step, result))
@@ -406,7 +464,7 @@ class Turn:
         if step is None:
             raise RuntimeError("delta() called outside a step")
         if not self.closed:
-            self.port.delta(step.path, step.attempt, delta)
+            self.port.delta(step.shown_as, step.attempt, delta)
 
     # -- questions ------------------------------------------------------------------------------------------------
 

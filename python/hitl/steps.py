@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from hitl.retrying import Retries, Transient, check_retries, is_transient, run
 from hitl.runtime import Turn, current_turn, location_of
 from hitl.threads import call_blocking
 
@@ -31,9 +32,20 @@ T = TypeVar("T")
 class StepDecorator:
     """What ``@hitl.step(key=..., once=...)`` returns: it makes every call of a function a step."""
 
-    def __init__(self, *, key: str | None = None, once: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        key: str | None = None,
+        once: bool = False,
+        retries: int | None = None,
+        transient: Transient = "suspend",
+    ) -> None:
+        check_retries("step()", retries, transient)
+        if once and retries is not None:
+            raise ValueError("step(): a once step is never tried again, so it takes no retries")
         self._key = key
         self._once = once
+        self._retries = None if retries is None else Retries(retries, transient, is_transient)
 
     @overload
     def __call__(self, function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]: ...
@@ -47,7 +59,7 @@ class StepDecorator:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
             turn = current_turn(f"step {_name_of(function)}()")
-            return _run(turn, function, args, kwargs, self._key, self._once, sys._getframe(1))
+            return _run(turn, function, args, kwargs, sys._getframe(1), self._key, self._once, self._retries)
 
         return call
 
@@ -56,7 +68,14 @@ class _Step:
     """``hitl.step``; called with a function it runs that function as a step, without one it makes a decorator."""
 
     @overload
-    def __call__(self, *, key: str | None = None, once: bool = False) -> StepDecorator: ...
+    def __call__(
+        self,
+        *,
+        key: str | None = None,
+        once: bool = False,
+        retries: int | None = None,
+        transient: Transient = "suspend",
+    ) -> StepDecorator: ...
     @overload
     def __call__(
         self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -71,7 +90,9 @@ class _Step:
         TypeError. The caller gets the decoded copy of what was stored.
 
         As a decorator, with parentheses: ``key`` names the step independently of its position in the code; ``once``
-        says that a crash in the middle of it must not run it again but ask a person.
+        says that a crash in the middle of it must not run it again but ask a person; ``retries`` how often it runs
+        again, after a pause, when it raised what may pass by itself (see ``hitl.retrying.is_transient``), and
+        ``transient`` whether the last such error suspends the turn, to be retried, or is raised.
         """
         if fn is None:
             return StepDecorator(*args, **kwargs)
@@ -82,13 +103,13 @@ class _Step:
         except RuntimeError as outside:
             outside.add_note("hint: to decorate a function, write @hitl.step() with parentheses")
             raise
-        return _run(turn, fn, args, kwargs, None, False, sys._getframe(1))
+        return _run(turn, fn, args, kwargs, sys._getframe(1))
 
     def sync(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The same from a sync agent or tool; a plain ``fn`` runs in the calling thread."""
         turn = current_turn("step.sync()")
         frame = sys._getframe(1)
-        result: T = turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, None, False, frame))
+        result: T = turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, frame))
         return result
 
 
@@ -97,9 +118,10 @@ def _run(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    key: str | None,
-    once: bool,
     frame: FrameType,
+    key: str | None = None,
+    once: bool = False,
+    retries: Retries | None = None,
 ) -> Coroutine[Any, Any, Any]:
     async def body() -> Any:
         if inspect.iscoroutinefunction(function):
@@ -108,15 +130,11 @@ def _run(
         # A lambda or a partial around an async function only shows itself by what it returns.
         return await result if inspect.isawaitable(result) else result
 
-    return turn.run_step(
-        "step",
-        _name_of(function),
-        body,
-        key=key,
-        location=location_of(frame),
-        arguments=_named_arguments(function, args, kwargs),
-        once=once,
-    )
+    name, location = _name_of(function), location_of(frame)
+    arguments = _named_arguments(function, args, kwargs)
+    if retries is not None:
+        return run(turn, retries, "step", name, body, key=key, location=location, arguments=arguments)
+    return turn.run_step("step", name, body, key=key, location=location, arguments=arguments, once=once)
 
 
 def _named_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

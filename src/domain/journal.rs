@@ -91,7 +91,8 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         policy: bool,
     },
-    /// A worker with other code or another Python than the last one took the turn over.
+    /// A worker with other code or another Python than the last one took the turn over, or the turn was taken up again
+    /// from where nothing was wrong with it: a run from its state, a retry after its model was away.
     Taken {
         /// The code from here on.
         code: CodeVersion,

@@ -117,8 +117,19 @@ impl Failure {
     /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on
     /// request.
     pub fn can_be_retried(&self) -> bool {
+        self.is_mended_by_code() || self.is_passing()
+    }
+
+    /// Whether a start with other code takes the turn up again.
+    pub fn is_mended_by_code(&self) -> bool {
         ["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"]
             .contains(&self.code.as_str())
+    }
+
+    /// Whether nothing is wrong with the turn: its model was away, or it came to the limit of its steps. Only a request
+    /// takes it up again, and is told to it.
+    pub fn is_passing(&self) -> bool {
+        ["model_unavailable", "max_steps_exceeded"].contains(&self.code.as_str())
     }
 }
 
@@ -309,6 +320,14 @@ impl Session {
     pub fn retry(&self) -> Option<&Retry> {
         match &self.phase {
             Phase::Error { retry, .. } => retry.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Why the last turn failed.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.phase {
+            Phase::Error { failure, .. } => Some(failure),
             _ => None,
         }
     }

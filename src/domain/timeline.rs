@@ -59,7 +59,7 @@ pub struct TimelinePage {
 pub enum EntryKind {
     /// The turn began.
     Start,
-    /// A worker with other code took it over.
+    /// A worker with other code took it over, or it was taken up again.
     Taken,
     /// The body of a `once` step began.
     Intent,

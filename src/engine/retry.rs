@@ -8,7 +8,8 @@ use super::sessions::view;
 use super::view::SessionView;
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
-use crate::domain::session::{self, Session};
+use crate::domain::journal::Entry;
+use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
@@ -54,8 +55,10 @@ impl Engine {
                 let mut sessions = Vec::new();
                 for turn in reader.retriable_turns(&code, usize::MAX)? {
                     let Some(row) = reader.turn(turn)? else { continue };
-                    let session = reader.session(row.session_id)?.filter(|session| session.agent == agent);
-                    sessions.extend(session.map(|session| session.id));
+                    let Some(session) = reader.session(row.session_id)? else { continue };
+                    if session.agent == agent && session.failure().is_some_and(Failure::is_mended_by_code) {
+                        sessions.push(session.id);
+                    }
                 }
                 Ok(sessions)
             })
@@ -83,6 +86,11 @@ impl Engine {
     fn reopen(&self, tx: &mut dyn Transaction, session: &Session, now: Timestamp) -> Result<(Woken, Owed), Error> {
         let turn = session.retry().ok_or(Error::NothingToRetry)?.turn;
         tx.reopen_turn(turn)?;
+        if session.failure().is_some_and(Failure::is_passing) {
+            // A mark, by which the agent is told that it may try again, or go on beyond its limit.
+            let runtime = self.runtime()?;
+            tx.append_foreign(turn, &Entry::Taken { code: runtime.code, python: runtime.python }, now)?;
+        }
         let mut owed = self.owed();
         owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
         let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;

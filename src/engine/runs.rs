@@ -455,9 +455,6 @@ impl RunOutcome {
 
     /// Why it failed.
     pub fn failure(&self) -> Option<&Failure> {
-        match &self.session.phase {
-            Phase::Error { failure, .. } => Some(failure),
-            _ => None,
-        }
+        self.session.failure()
     }
 }

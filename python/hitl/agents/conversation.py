@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class MaxStepsExceeded(HitlError):
-    """The model was asked `max_steps` times and still wanted to call tools."""
+    """The model was asked `max_steps` times and still wanted to call tools. Where nobody catches it the turn is
+    suspended, and a retry lets the model be asked that often once more."""
 
     code = "max_steps_exceeded"
 
@@ -56,6 +57,8 @@ class Conversation:
         self._turn = turn
         self._history = history
         self._most_requests = most_requests
+        self._granted = most_requests
+        """The same, with what retries of the turn have granted."""
         self._requests = 0
         self._desks: dict[int, _Desk] = {}
 
@@ -79,7 +82,12 @@ class Conversation:
 
     async def _work(self, desk: _Desk) -> ChatMessage | ReActAgent:
         """Until this agent answers, or hands the conversation over: the answer, or who has it then."""
-        while self._requests < self._most_requests:
+        while True:
+            if self._requests >= self._granted:
+                label, most = desk.agent.label, self._granted
+                text = f"{label} asked its model {most} times without coming to an answer"
+                await self._turn.passes("max_steps", MaxStepsExceeded(text))
+                self._granted += self._most_requests
             self._requests += 1
             await desk.agent.middleware.before_model(desk.run)
             reply, doomed = await self._ask_model(desk)
@@ -97,8 +105,6 @@ class Conversation:
                 agent = desk.agent
                 self._history[-1] = await guard_message(self._turn, agent.label, agent.output_guardrails, reply)
                 return self._history[-1]
-        label, most = desk.agent.label, self._most_requests
-        raise MaxStepsExceeded(f"{label} asked its model {most} times without coming to an answer")
 
     async def _make_desk(self, agent: ReActAgent, connections: AsyncExitStack) -> _Desk:
         """Everything the agent works with; connections to MCP servers end with the conversation."""
@@ -117,7 +123,9 @@ class Conversation:
         client, doomed = agent.chat_client(), dict[str, str]()
 
         async def ask(request: ModelRequest) -> ModelReply:
-            reply = await record_model_call(turn, client, client.complete, request)
+            reply = await record_model_call(
+                turn, client, client.complete, request, retries=agent.retries, transient=agent.transient
+            )
             message, shared = own_ids(reply.message)
             doomed.update(shared)
             return replace(reply, message=message) if shared else reply

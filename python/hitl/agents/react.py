@@ -15,6 +15,7 @@ from hitl.agents.tool_calls import check_names
 from hitl.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.retrying import Transient, check_retries
 from hitl.runtime import agent_name, current_turn
 from hitl.stopwatch import limit
 from hitl.tools import ApprovalPolicy, Tool, is_tool_name, tool
@@ -48,6 +49,8 @@ class ReActAgent:
         input_guardrails: Iterable[Guardrail] | None = None,
         output_guardrails: Iterable[Guardrail] | None = None,
         description: str | None = None,
+        retries: int | None = None,
+        transient: Transient | None = None,
     ):
         """
         Args:
@@ -65,13 +68,18 @@ class ReActAgent:
                 in the place of the tool's.
             response_format: A pydantic model, dataclass or TypedDict that the final message must be, as JSON; a
                 message that is not is shown to the model with what is wrong. `parse` reads it.
-            max_steps: How often models may be asked in a turn, also after a handoff; beyond it `MaxStepsExceeded`. An
-                agent that is called as a tool counts its own.
+            max_steps: How often models may be asked in a turn, also after a handoff; beyond it `MaxStepsExceeded`,
+                and where nobody catches that the turn is suspended: each retry grants as many more. An agent that is
+                called as a tool counts its own.
             timeout: Seconds a turn may work; the time people take to answer does not count.
             input_guardrails: Called with the message of the turn. None keeps it; a `ChatMessage` or str replaces it
                 or its text; raising fails the turn.
             output_guardrails: The same for the final message.
             description: What the models of other agents are told about this one.
+            retries: How often its model is asked again after an error that may pass, as the client says which do; None
+                for the client's own, 2 for one that says nothing.
+            transient: What becomes of such an error when all tries are used up: "suspend" keeps the turn until it is
+                retried, "raise" ends it; None for the client's own.
 
         Of the agent that is given to a run: `input_guardrails`, `max_steps` and `timeout`. Everything else is that of
         the agent that has the conversation.
@@ -84,6 +92,7 @@ class ReActAgent:
                 raise TypeError(f"ReActAgent: {option} must be a str or None, got {type(text).__name__}")
         if type(max_steps) is not int or max_steps < 1:
             raise ValueError(f"ReActAgent: max_steps must be a whole number of 1 or more, got {max_steps!r}")
+        check_retries("ReActAgent", retries, "suspend" if transient is None else transient)
         if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
             raise ValueError(f"ReActAgent: timeout must be more than 0 seconds, got {timeout!r}")
         self.name = name
@@ -92,6 +101,8 @@ class ReActAgent:
         self.system_prompt = system_prompt
         self.max_steps = max_steps
         self.timeout = timeout
+        self.retries = retries
+        self.transient = transient
         self.handoffs: list[ReActAgent] = read_handoffs(handoffs)
         """Who the conversation may be given to."""
         self.middleware = Middleware(middleware)

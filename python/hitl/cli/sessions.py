@@ -157,7 +157,7 @@ def cancel(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None
 def retry(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Take a session's failed turn up again, where it stood.
 
-    After an error that kept the turn's journal, such as replay_mismatch or worker_exited.
+    After an error that kept the turn's journal, such as model_unavailable, max_steps_exceeded or replay_mismatch.
     """
     with connect(url, api_key) as client:
         accepted = client.retry(session_id)

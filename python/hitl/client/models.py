@@ -150,7 +150,15 @@ class Me:
 
 
 RETRIABLE_ERRORS = frozenset(
-    {"replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"}
+    {
+        "replay_mismatch",
+        "replay_timeout",
+        "python_unsupported",
+        "journal_unreadable",
+        "worker_exited",
+        "model_unavailable",
+        "max_steps_exceeded",
+    }
 )
 """Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
 

@@ -74,6 +74,10 @@ class ChatClient(Protocol):
     A client may also have `prepare() -> None`: it imports what the first request will need, so that forked
     workers inherit it. It opens no connection and starts no thread. And it may have `default_model: str`, for agents
     that name no model.
+
+    What may pass by itself is asked again after a pause: `is_transient(error) -> bool | float` says of what `complete`
+    raised whether it may, a number: not before that many seconds; without it only a `hitl.TransientError` may.
+    `retries: int` is how often (2 without it), `transient: "suspend" | "raise"` what becomes of the last error.
     """
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -1,4 +1,4 @@
-"""Chat clients on the `openai` package. Retries and time-outs are that package's own (`max_retries`, `timeout`)."""
+"""Chat clients on the `openai` package. Time-outs are that package's own (`timeout`), retries are ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hitl.errors import HitlError
 from hitl.models.chat_client import ModelReply, ModelRequest
-from hitl.models.recording import record_model_call, turn_to_record_in
+from hitl.models.recording import DEFAULT_RETRIES, record_model_call, turn_to_record_in
+from hitl.places import place_var
+from hitl.retrying import Retries, Transient, check_retries, is_transient, run_in_place
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -40,6 +42,8 @@ class OpenAIChatClient:
         *,
         parameters: Mapping[str, Any] | None = None,
         stream: bool = True,
+        retries: int | None = None,
+        transient: Transient = "suspend",
         **client_options: Any,
     ):
         """
@@ -48,10 +52,17 @@ class OpenAIChatClient:
             base_url: Where the API is, up to and including `/v1`; by default `OPENAI_BASE_URL`, else OpenAI.
             parameters: Members of every request: `{"temperature": 0}`.
             stream: Whether to stream when somebody reads; False for servers that cannot.
-            **client_options: As for `openai.AsyncOpenAI`: `timeout` (seconds), `max_retries`,
-                `default_headers`, `organization`, ...
+            retries: How often a request is made again after an error that may pass (see `is_transient`), with growing
+                pauses, or those of `Retry-After`; 2 by default. `max_retries`, the package's word, is the same.
+            transient: What becomes of such an error when all tries are used up: "suspend" keeps the turn until it is
+                retried, "raise" tells the agent.
+            **client_options: As for `openai.AsyncOpenAI`: `timeout` (seconds), `default_headers`, `organization`, ...
         """
         self._require_library()
+        most = client_options.pop("max_retries", None)
+        check_retries(type(self).__name__, most if retries is None else retries, transient)
+        self.retries: int = next(number for number in (retries, most, DEFAULT_RETRIES) if number is not None)
+        self.transient = transient
         self._api_key = api_key
         self._base_url = base_url
         self._parameters = dict(parameters or {})
@@ -86,9 +97,32 @@ class OpenAIChatClient:
         Inside a turn the call is a step of it: a replay gets the recorded reply, and `on_delta` is not called again.
         """
         turn = turn_to_record_in()
-        if turn is None:
+        if turn is not None:
+            return await record_model_call(turn, self, self._complete, request)
+        if place_var.get() is not None:  # whoever made a step of it tries again
             return await self._complete(request)
-        return await record_model_call(turn, self, self._complete, request)
+        return await run_in_place(Retries(self.retries, "raise", self._may_begin_anew), lambda: self._complete(request))
+
+    def is_transient(self, error: Exception) -> bool | float:
+        """Whether an error of `complete` may pass by itself: no connection, a time-out, the status 408, 409, 429 or
+        5xx, an overloaded model. A number: yes, but not before that many seconds."""
+        from openai import APIError
+
+        asked = getattr(getattr(error, "response", None), "headers", {}).get("x-should-retry")
+        if asked == "false":
+            return False
+        if isinstance(error, APIError) and not hasattr(error, "status_code"):  # said in the middle of a stream
+            words = f"{error.type} {error.code} {error.message}".lower()
+            if any(word in words for word in ("overloaded", "server_error", "rate_limit")):
+                return True
+        verdict = is_transient(error)
+        return True if verdict is False and asked == "true" else verdict
+
+    def _may_begin_anew(self, error: Exception) -> bool | float:
+        """The same where pieces of the reply are with the reader, who would read them a second time."""
+        from hitl.models.wire import IncompleteReply
+
+        return not isinstance(error, IncompleteReply) and self.is_transient(error)
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
         from hitl.models.wire import ReplyBuilder, response_format_to_wire, to_wire
@@ -152,7 +186,7 @@ class OpenAIChatClient:
             options["api_key"] = key
         if self._base_url is not None:
             options["base_url"] = self._base_url
-        return AsyncOpenAI(**options)
+        return AsyncOpenAI(**options, max_retries=0)  # a try that fails is recorded, and the pause is a timer
 
     def _find_key(self) -> str | None:
         if self._api_key:

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from hitl.errors import TransientError
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.places import place_var
+from hitl.retrying import Judge, Retries, Transient, is_transient, run
 from hitl.runtime import Turn
+
+DEFAULT_RETRIES = 2
+"""How often a model is asked again after errors that may pass, where nobody says."""
 
 
 async def record_model_call(
-    turn: Turn, client: object, complete: Callable[[ModelRequest], Awaitable[ModelReply]], request: ModelRequest
+    turn: Turn,
+    client: object,
+    complete: Callable[[ModelRequest], Awaitable[ModelReply]],
+    request: ModelRequest,
+    *,
+    retries: int | None = None,
+    transient: Transient | None = None,
 ) -> ModelReply:
     """Ask a model in a step of kind ``model``, by ``complete`` of ``client``; TypeError when that returns something
-    else than an assistant's reply."""
+    else than an assistant's reply. ``retries`` and ``transient``: None for the client's own."""
 
     async def body() -> dict[str, Any]:
         reply = await complete(request)
@@ -23,7 +34,9 @@ async def record_model_call(
             raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")
         return {"message": reply.message.to_dict(), "usage": dict(reply.usage), "finish_reason": reply.finish_reason}
 
-    recorded = await turn.run_step(
+    recorded = await run(
+        turn,
+        retries_of(client, retries, transient),
         "model",
         request.model,
         body,
@@ -34,6 +47,18 @@ async def record_model_call(
         },
     )
     return ModelReply(ChatMessage.from_dict(recorded["message"]), recorded["usage"], recorded["finish_reason"])
+
+
+def retries_of(client: object, retries: int | None = None, transient: Transient | None = None) -> Retries:
+    """How calls of a client are tried again; of one that does not tell, only a ``TransientError`` may pass."""
+    own: Transient = getattr(client, "transient", "suspend")
+    most = getattr(client, "retries", DEFAULT_RETRIES) if retries is None else retries
+    judge: Judge = getattr(client, "is_transient", _is_transient_error)
+    return Retries(most, transient or own, judge)
+
+
+def _is_transient_error(error: Exception) -> bool | float:
+    return isinstance(error, TransientError) and is_transient(error)
 
 
 def turn_to_record_in() -> Turn | None:

@@ -301,6 +301,7 @@ class RunningTurn:
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
+                self.turn.uncaught(error)
                 self.failed(error)
             return {"error": describe_error(error)}
 

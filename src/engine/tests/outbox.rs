@@ -13,6 +13,7 @@ use super::support::{World, message, settings};
 use crate::domain::access::Actor;
 use crate::domain::event::EventName;
 use crate::domain::notice::{Notice, NoticeStatus, Tries};
+use crate::domain::session::Failure;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId};
 use crate::engine::settings::Settings;
@@ -25,6 +26,7 @@ super::for_each_store!(
     the_servers_webhook_hears_every_event_in_order,
     an_interrupt_is_told_as_its_record,
     a_session_has_a_webhook_for_all_its_turns,
+    a_suspension_is_told_as_an_error_and_the_end_of_its_retry_as_idle,
     an_address_is_told_once_as_the_nearest_says,
     what_fails_is_tried_again_under_its_id_before_what_comes_after_it,
     a_receiver_that_fails_one_session_does_not_hold_up_another,
@@ -145,6 +147,22 @@ async fn a_session_has_a_webhook_for_all_its_turns(fixture: Fixture) {
     let strict = World::new(Fixture::memory(), settings()).await;
     let new = NewSession { webhook: Some(private), ..NewSession::default() };
     assert!(matches!(strict.engine.create_session(new).await, Err(Error::WebhookRefused(_))));
+}
+
+async fn a_suspension_is_told_as_an_error_and_the_end_of_its_retry_as_idle(fixture: Fixture) {
+    let receiver = Receiver::new().await;
+    let world = World::new(fixture, Settings { webhooks: Vec::new(), ..telling(&receiver) }).await;
+    let new = NewSession { webhook: Some(webhook(&receiver, None)), ..NewSession::default() };
+    let session = world.engine.create_session(new).await.unwrap().session.id;
+    world.send(session).await.unwrap();
+    let order = world.order_of(session).await;
+    let away = Failure::new("model_unavailable", "ModelUnavailable: away");
+    world.engine.turn_failed(order.turn, order.epoch, away).await.unwrap();
+    assert_eq!(receiver.events(1).await, ["session.error"]);
+    world.engine.retry(session, Actor::anyone()).await.unwrap();
+    let order = world.order().await;
+    world.end(&order).await.unwrap();
+    assert_eq!(receiver.events(2).await, ["session.error", "session.idle"]);
 }
 
 async fn an_address_is_told_once_as_the_nearest_says(fixture: Fixture) {

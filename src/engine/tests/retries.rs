@@ -23,6 +23,8 @@ super::for_each_store!(
     an_error_of_the_agent_cannot_be_retried,
     a_failed_turn_that_can_be_retried_is_not_swept,
     a_retry_goes_before_new_turns,
+    what_passes_suspends_the_turn_and_a_retry_leaves_a_mark,
+    what_passes_is_not_retried_by_other_code,
 );
 
 fn mismatch() -> Failure {
@@ -161,4 +163,37 @@ async fn a_retry_goes_before_new_turns(fixture: Fixture) {
     world.engine.retry(failed.session, Actor::anyone()).await.unwrap();
     world.end(&working).await.unwrap();
     assert_eq!(world.order().await.turn, failed.turn);
+}
+
+fn away() -> Failure {
+    Failure::new("model_unavailable", "ModelUnavailable: away")
+}
+
+async fn what_passes_suspends_the_turn_and_a_retry_leaves_a_mark(fixture: Fixture) {
+    let world = World::new(fixture, parking()).await;
+    let order = world.begin().await;
+    for failure in [away(), Failure::new("max_steps_exceeded", "MaxStepsExceeded: 3")] {
+        let order = if failure == away() { order.clone() } else { world.order().await };
+        world.engine.turn_failed(order.turn, order.epoch, failure.clone()).await.unwrap();
+        let Phase::Error { failure: kept, retry: Some(retry) } = world.state(order.session).await.phase else {
+            panic!()
+        };
+        assert_eq!((kept, retry.turn), (failure, order.turn));
+        world.engine.retry(order.session, Actor::anyone()).await.unwrap();
+    }
+    let again = world.order().await;
+    assert_eq!((again.turn, journal_of(&again).as_str()), (order.turn, "start taken taken"));
+    world.end(&again).await.unwrap();
+    assert_eq!(world.status(order.session).await, Status::Idle);
+}
+
+async fn what_passes_is_not_retried_by_other_code(fixture: Fixture) {
+    let world = World::new(fixture, parking()).await;
+    let order = world.begin().await;
+    world.engine.turn_failed(order.turn, order.epoch, away()).await.unwrap();
+    let world = world.crash_into(parking(), Runtime { code: "mended".to_owned(), ..runtime() }).await;
+    assert_eq!(world.status(order.session).await, Status::Error);
+    assert!(world.hands.look(|told| told.orders.is_empty()));
+    world.engine.retry(order.session, Actor::anyone()).await.unwrap();
+    assert_eq!(world.order().await.turn, order.turn);
 }

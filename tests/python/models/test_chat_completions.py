@@ -110,11 +110,36 @@ async def test_a_whole_conversation_is_sent_as_the_api_takes_it(
     ]
 
 
-async def test_a_rate_limit_is_retried_by_the_package(server: ChatCompletionsServer, client: OpenAIChatClient) -> None:
+async def test_outside_of_turns_a_rate_limit_is_tried_again(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
     server.replies = [Failure(429, "Rate limit reached", {"retry-after-ms": "1"}), Reply("ok")]
     reply = await client.complete(request(deltas=[]))
     assert reply.message.content == "ok"
     assert len(server.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "verdict"),
+    [
+        (429, {"retry-after": "7"}, 7.0),
+        (503, {"retry-after-ms": "20", "retry-after": "7"}, 0.02),
+        (529, {"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        (503, {"retry-after": "soon"}, True),
+        (429, {"x-should-retry": "false"}, False),
+        (418, {"x-should-retry": "true"}, True),
+        (400, {}, False),
+    ],
+)
+async def test_the_client_says_what_may_pass_and_when(
+    server: ChatCompletionsServer, status: int, headers: dict[str, str], verdict: bool | float
+) -> None:
+    client = OpenAIChatClient(API_KEY, server.url, retries=0)
+    server.replies = [Failure(status, "no", headers)]
+    with pytest.raises(openai.APIStatusError) as raised:
+        await client.complete(request())
+    assert client.is_transient(raised.value) == verdict
+    await client.aclose()
 
 
 async def test_client_options_reach_the_package(server: ChatCompletionsServer) -> None:

@@ -93,8 +93,8 @@ def test_what_is_no_function_is_a_type_error() -> None:
         step(3)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="decorates a function, got int"):
         step()(3)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="retries"):
-        step(retries=3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="repeat"):
+        step(repeat=3)  # type: ignore[call-overload]
 
 
 async def test_a_wrong_call_is_the_functions_own_type_error() -> None:
