@@ -87,7 +87,7 @@ async def prepare_call(
         raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
     once = was_asked if tool.once is None else tool.once
     required = await _needs_approval(turn, tool, arguments, tool_call_id)
-    if not required and not turn.has_rules:
+    if not required and not turn.has_rules_for(tool.name, arguments.json):
         return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
     ready = await _decide(turn, tool, arguments, tool_call_id, required)
     return replace(ready, once=True) if once and not ready.once else ready

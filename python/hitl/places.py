@@ -115,6 +115,10 @@ class Place:
         self._steps += 1
         return f"{self._prefix}{self._task}#{self._steps}"
 
+    def peek_step(self) -> str:
+        """What `next_step` would say."""
+        return f"{self._prefix}{self._task}#{self._steps + 1}"
+
     def keyed_step(self, key: str) -> str:
         """The path of a step that its author named; a slash would look like a step inside another."""
         escaped = key.replace("%", "%25").replace("/", "%2F")

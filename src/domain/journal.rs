@@ -91,12 +91,16 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         policy: bool,
     },
-    /// A worker with other code or another Python than the last one took the turn over.
+    /// A worker with other code or another Python than the last one took the turn over, or the turn was taken up when there
+    /// were rules and had been none, or the other way round.
     Taken {
         /// The code from here on.
         code: CodeVersion,
         /// The Python from here on.
         python: String,
+        /// Where that has changed: whether there are rules from here on, for calls that are not in the journal by then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<bool>,
     },
     /// The body of a `once` step begins.
     Intent {

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_access.sql"),
     include_str!("migrations/0007_outbox.sql"),
     include_str!("migrations/0008_senders.sql"),
+    include_str!("migrations/0009_failed_rules.sql"),
 ];
 
 /// The version of the schema that this build writes.
