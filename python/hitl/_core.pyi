@@ -98,8 +98,9 @@ def edited_text(args: Mapping[str, object]) -> str:
     """What the model is told, after its result, of a call that ran with other arguments than its own."""
 
 def try_policy(text: str, tool: str, args: object, agent: str | None = None) -> list[dict[str, Any]]:
-    """What each rule of a policy (the text of its file) makes of a call, up to the one that decides: a list of
-    `{"name", "effect", "look", "failed", "reason"}`; `look` is `other_tool`, `other_agent`, `untrue` or `decides`.
+    """What each rule of a policy (the text of its file) makes of a call, up to the first that clearly matches: a list
+    of `{"name", "effect", "look", "failed", "reason"}`; `look` is `other_tool`, `other_agent` or `untrue`, and of those
+    that have a say `decides` for the strictest, and else `failed` or `matched`.
 
     Raises `ValueError`, which names the line, where the text is no policy.
     """

@@ -85,11 +85,11 @@ async def prepare_call(
         return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
     if was_asked and arguments.json != shown.json:
         raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
-    if was_asked or turn.has_rules or tool.requires_approval is not False:
+    if was_asked or tool.requires_approval is not False or turn.has_rules_for(tool.name, arguments.json):
         _require_shown(tool, arguments)
     once = was_asked if tool.once is None else tool.once
     required = await _needs_approval(turn, tool, arguments, tool_call_id)
-    if not required and not turn.has_rules:
+    if not required and not turn.has_rules_for(tool.name, arguments.json):
         return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
     ready = await _decide(turn, tool, arguments, tool_call_id, required)
     return replace(ready, once=True) if once and not ready.once else ready

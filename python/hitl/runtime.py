@@ -28,6 +28,7 @@ from hitl.order import Order
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
 from hitl.reasking import Reader, TypedQuestions
+from hitl.rule_changes import RuleChanges
 from hitl.schedule import OUTSIDE, AwaitedFuture
 from hitl.stopwatch import paused
 from hitl.threads import ThreadCall, contained, job, label
@@ -117,8 +118,7 @@ class Turn:
         """Steps whose bodies would have run again in this replay."""
         self._run_bodies = run_bodies
         self._parked = False
-        self.has_rules = bool(journal and journal[0].get("policy"))
-        """Whether rules may have a say in calls that need no approval by themselves."""
+        self._rule_changes = RuleChanges(journal or [])
         self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
@@ -231,6 +231,10 @@ class Turn:
         step = self.limits.reason(error)
         if step is not None and self.order.is_live and not self.has_ended:
             self.order.records.send_step(step, {"value": None})
+
+    def has_rules_for(self, tool_name: str, arguments: dict[str, Any]) -> bool:
+        """Whether rules may have a say in this call, which needs no approval by itself and is made here and now."""
+        return self._rule_changes.hold_for(self._here().following_step(), tool_name, arguments)
 
     @property
     def current_step(self) -> StepScope | None:

@@ -158,8 +158,13 @@ pub enum Error {
     #[error("Whoever sent the message cannot approve its tools")]
     SelfApproval,
     /// The caller is none of those who may answer.
-    #[error("Only these may answer, with a key of theirs: {}", .0.join(", "))]
-    NotAnApprover(Vec<String>),
+    #[error("Only these may answer{}, with a key of theirs: {}", of_rule(.rule.as_deref()), .approvers.join(", "))]
+    NotAnApprover {
+        /// Who may.
+        approvers: Vec<String>,
+        /// The rule that says so, where it is not the question itself.
+        rule: Option<String>,
+    },
     /// Somebody answered before, with another value.
     #[error("Interrupt already resolved")]
     AlreadyResolved {
@@ -302,7 +307,7 @@ impl Error {
             Self::KeyExists(_) => "key_exists",
             Self::MissingScope(_) => "missing_scope",
             Self::SelfApproval => "self_approval",
-            Self::NotAnApprover(_) => "not_an_approver",
+            Self::NotAnApprover { .. } => "not_an_approver",
             Self::AlreadyResolved { .. } => "already_resolved",
             Self::InterruptClaimed { .. } => "interrupt_claimed",
             Self::InterruptCancelled => "interrupt_cancelled",
@@ -334,6 +339,10 @@ impl Error {
             Self::Internal(_) => "internal",
         }
     }
+}
+
+fn of_rule(rule: Option<&str>) -> String {
+    rule.map(|rule| format!(" what rule {rule:?} asks about")).unwrap_or_default()
 }
 
 /// The first field errors as one sentence; the rest are in the list.

@@ -107,6 +107,14 @@ pub struct Interrupt {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub approvers: Vec<String>,
+    /// Which rules could not tell about the call, and why; left out where each could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rule_failed: Option<String>,
+    /// Whom the tool itself names, where `approvers` are those of a rule: they answer for a call that no rule is for.
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    pub tool_approvers: Vec<String>,
     /// For a tool approval that can be edited: the JSON Schema of the tool's arguments. Shown as a part of
     /// `response_schema`.
     #[serde(default, skip_serializing)]
@@ -273,6 +281,8 @@ impl Interrupt {
             snoozed_until: None,
             sent_by: None,
             approvers: ask.approvers,
+            rule_failed: None,
+            tool_approvers: Vec::new(),
         })
     }
 

@@ -92,12 +92,16 @@ pub enum Entry {
         policy: bool,
     },
     /// A worker with other code or another Python than the last one took the turn over, or the turn was taken up again
-    /// from where nothing was wrong with it: a run from its state, a retry after its model was away.
+    /// from where nothing was wrong with it: a run from its state, a retry after its model was away. Or there were rules
+    /// when it was taken up and had been none, or the other way round.
     Taken {
         /// The code from here on.
         code: CodeVersion,
         /// The Python from here on.
         python: String,
+        /// Where that has changed: whether there are rules from here on, for calls that are not in the journal by then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<bool>,
     },
     /// The body of a `once` step begins.
     Intent {

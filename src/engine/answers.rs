@@ -140,7 +140,7 @@ impl Engine {
             let outcome =
                 interrupt.answer(answer.value, actor.name(), now).map_err(|error| at(&answer.place, error))?;
             let Answered::Now(answered) = outcome else { continue };
-            self.check_rules(&session, &answered).map_err(|error| at(&answer.place, error))?;
+            self.check_rules(tx, &session, &answered, actor).map_err(|error| at(&answer.place, error))?;
             let grant = grants::granted_by(&answered, actor.name(), now);
             let who = claimer(actor, answer.said.as_deref()).map(str::to_owned);
             granted.extend(grant.map(|grant| (grant, who)));
@@ -152,7 +152,10 @@ impl Engine {
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
         for (grant, who) in granted {
-            deliveries.extend(grants::store(tx, id, grant, who.as_deref(), &mut owed, &mut by_rule, now)?);
+            let lets = |asked: &Interrupt, settled: &Interrupt| {
+                asked.check_claim(who.as_deref(), now).is_ok() && self.lets_sweep(&session, settled, actor)
+            };
+            deliveries.extend(grants::store(tx, id, grant, &lets, &mut owed, &mut by_rule, now)?);
         }
         let resolved = deliveries.len();
         let status = tx.session(id)?.map_or(session.status(), |session| session.status());

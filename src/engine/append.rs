@@ -15,7 +15,7 @@ use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
-use crate::domain::policy::{self, Decided, Ruling, Verdict};
+use crate::domain::policy::{self, Asked, Decided, Verdict};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -142,13 +142,31 @@ impl Engine {
     }
 }
 
+/// What the rules make of a question that a person is asked.
+struct ByRule {
+    rule: Option<String>,
+    approvers: Vec<String>,
+    failed: Option<String>,
+}
+
+impl ByRule {
+    /// Approvers of a rule take the place of those of the tool, which are kept: an answer may let another call run.
+    fn on(self, asked: Interrupt) -> Interrupt {
+        let (rule, rule_failed) = (self.rule, self.failed);
+        if self.approvers.is_empty() {
+            return Interrupt { rule, rule_failed, ..asked };
+        }
+        Interrupt { rule, rule_failed, tool_approvers: asked.approvers, approvers: self.approvers, ..asked }
+    }
+}
+
 /// Whether the error is of one record alone, which the agent is told.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::PayloadTooLarge { .. } | Error::InvalidPayload(_) | Error::InvalidSchema(_))
 }
 
 impl Writing<'_> {
-    fn record(&mut self, record: Record, ruling: Ruling, can_replay: bool) -> Result<Option<Appended>, Error> {
+    fn record(&mut self, record: Record, ruling: Asked, can_replay: bool) -> Result<Option<Appended>, Error> {
         match record {
             Record::Step { step, result } => {
                 self.written.steps += 1;
@@ -178,19 +196,19 @@ impl Writing<'_> {
         Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }
 
-    fn ask(&mut self, step: StepIdentity, ask: Ask, ruling: Ruling) -> Result<Appended, Error> {
+    fn ask(&mut self, step: StepIdentity, ask: Ask, ruling: Asked) -> Result<Appended, Error> {
         let sent_by = self.sent_by()?;
         let ask = Ask { approvers: self.approvers(&ask)?, ..ask };
         let prevents = self.engine.settings.prevent_self_approval;
         let counts = |grant: &&Grant| grant_counts(grant, sent_by.as_deref(), prevents);
         let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
-        match policy::decide(&ask, ruling, &grants) {
-            Verdict::Person { rule, approvers, ignored } => {
+        match policy::decide(&ask, &ruling, &grants) {
+            Verdict::Person { rule, approvers, ignored, failed } => {
                 for error in ignored {
                     tracing::warn!(session = %self.session.id, %error, "what on_approval decided is no decision");
                 }
-                let approvers = if approvers.is_empty() { ask.approvers.clone() } else { approvers };
-                self.ask_person(step, Ask { approvers, ..ask }, rule, sent_by)
+                let by_rule = ByRule { rule, approvers, failed };
+                self.ask_person(step, ask, by_rule, sent_by)
             }
             Verdict::Decided(decided) => self.ask_nobody(step, ask, decided, sent_by),
         }
@@ -232,13 +250,13 @@ impl Writing<'_> {
         &mut self,
         step: StepIdentity,
         ask: Ask,
-        rule: Option<String>,
+        by_rule: ByRule,
         sent_by: Option<String>,
     ) -> Result<Appended, Error> {
         let opening = self.opening(self.engine.settings.max_payload);
         let id = opening.id;
         // Checked before anything is written: a refused ask leaves nothing behind.
-        let interrupt = Interrupt { rule, sent_by, ..Interrupt::open(ask, opening)? };
+        let interrupt = by_rule.on(Interrupt { sent_by, ..Interrupt::open(ask, opening)? });
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
         self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
@@ -260,8 +278,9 @@ impl Writing<'_> {
         decided: Decided,
         sent_by: Option<String>,
     ) -> Result<Appended, Error> {
-        let Decided { decision, rule, by } = decided;
-        let interrupt = Interrupt { expires_at: None, sent_by, ..Interrupt::open(ask, self.opening(usize::MAX))? };
+        let Decided { decision, rule, by, failed } = decided;
+        let opened = Interrupt::open(ask, self.opening(usize::MAX))?;
+        let interrupt = Interrupt { expires_at: None, sent_by, rule_failed: failed, ..opened };
         let (id, value) = (interrupt.interrupt_id, decision.to_value());
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         let index = self.append(&Entry::Answer { interrupt_id: id, value: value.clone() })?.index;

@@ -85,13 +85,14 @@ impl Engine {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
         let mut journal = tx.journal(turn.id)?;
-        if runs_other(&journal, &runtime) {
-            let entry = Entry::Taken { code: runtime.code, python: runtime.python };
+        let (rules, has_rules) = self.rules_of(tx.session(turn.session_id)?.as_ref());
+        let policy = (had_rules(&journal) != has_rules).then_some(has_rules);
+        if runs_other(&journal, &runtime) || policy.is_some() {
+            let entry = Entry::Taken { code: runtime.code, python: runtime.python, policy };
             tx.append(turn.id, epoch, &entry, now)?;
             journal.push(Recorded { at: now, entry });
         }
         faults::at(Point::EngineClaimWritten);
-        let rules = self.rules_at(&journal, || tx.session(turn.session_id))?;
         let order = order(tx, turn, epoch, journal)?;
         Ok(Claim::new(self, order, rules, Duration::from_millis(turn.worked_ms)))
     }
@@ -106,8 +107,7 @@ impl Engine {
     ) -> Result<Claim, Error> {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
-        let rules = self.policies.of_session(session);
-        let policy = !rules.is_empty() || !self.policies.server().is_empty();
+        let (rules, policy) = self.rules_of(Some(session));
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![Recorded { at: now, entry }])?;
@@ -299,10 +299,20 @@ fn order(tx: &dyn Transaction, turn: &Turn, epoch: u64, journal: Vec<Recorded>) 
     })
 }
 
+/// Whether there were rules when the turn was taken up last.
+fn had_rules(journal: &[Recorded]) -> bool {
+    let last = journal.iter().rev().find_map(|recorded| match recorded.entry {
+        Entry::Start { policy, .. } => Some(policy),
+        Entry::Taken { policy, .. } => policy,
+        _ => None,
+    });
+    last.unwrap_or_default()
+}
+
 /// Whether the journal was written last by other code, or on another Python.
 fn runs_other(journal: &[Recorded], runtime: &Runtime) -> bool {
     let last = journal.iter().rev().find_map(|recorded| match &recorded.entry {
-        Entry::Start { code, python, .. } | Entry::Taken { code, python } => Some((code, python)),
+        Entry::Start { code, python, .. } | Entry::Taken { code, python, .. } => Some((code, python)),
         _ => None,
     });
     last != Some((&runtime.code, &runtime.python))

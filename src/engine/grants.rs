@@ -58,14 +58,14 @@ pub(super) fn granted_by(answered: &Interrupt, by: Option<&str>, now: Timestamp)
     Grant::new(clock::grant_id(), answered.scope(), &decision, by, &answered.approvers, now)
 }
 
-/// Stores a grant of `who`, as claims know them, and answers with it whatever else the session asks that it is for, unless
-/// somebody else works on that, or only others may answer it. What is stored in the same request with an answer of its own
-/// is not asked any more by then.
+/// Stores a grant and answers with it whatever else the session asks that it is for, where only others may not answer that,
+/// and `lets` says so of the question and of what it would be. What is stored in the same request with an answer of its
+/// own is not asked any more by then.
 pub(super) fn store(
     tx: &mut dyn Transaction,
     id: SessionId,
     grant: Grant,
-    who: Option<&str>,
+    lets: &dyn Fn(&Interrupt, &Interrupt) -> bool,
     owed: &mut Owed,
     outcomes: &mut Vec<Outcome>,
     now: Timestamp,
@@ -76,12 +76,15 @@ pub(super) fn store(
     owed.record(tx, Deed::granted(&grant, id), now)?;
     let mut deliveries = Vec::new();
     for asked in tx.pending(id)? {
-        let is_free = !asked.is_due(now) && asked.check_claim(who, now).is_ok();
-        let is_for_it = is_free && grant.is_open_to(&asked.approvers) && asked.scope() == Some(grant.scope());
+        let is_for_it =
+            !asked.is_due(now) && grant.is_open_to(&asked.approvers) && asked.scope() == Some(grant.scope());
         if !is_for_it || !answer::terms((&asked).into()).allowed.contains(&decision.kind()) {
             continue;
         }
-        let settled = asked.decided(&decision, rule.clone(), by.clone(), now);
+        let settled = asked.clone().decided(&decision, rule.clone(), by.clone(), now);
+        if !lets(&asked, &settled) {
+            continue;
+        }
         outcomes.push(Outcome::of(&settled));
         let (interrupt, value) = (settled.interrupt_id, decision.to_value());
         let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };

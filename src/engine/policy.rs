@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::Engine;
 use super::dispatch::Record;
 use super::policy_file::{PolicyError, PolicyStatus};
+use crate::domain::access::{Actor, UNKNOWN_OUTCOME};
 use crate::domain::error::NOWHERE;
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::{Entry, Recorded};
-use crate::domain::policy::{self, Rule, Rules, Ruling, Standing};
+use crate::domain::journal::Entry;
+use crate::domain::policy::{self, Asked, Rule, Rules, Standing};
 use crate::domain::session::Session;
 use crate::domain::{Error, FieldError};
+use crate::store::Transaction;
 
 /// How many sessions' rules are kept compiled.
 const KEPT: usize = 64;
@@ -91,12 +93,12 @@ impl Policies {
         Ok(compiled)
     }
 
-    /// The rules of a stored session. What an earlier release took and this one does not has a person asked.
+    /// The rules of a stored session. One that an earlier release took and this one does not never can tell.
     pub fn of_session(&self, session: &Session) -> Arc<Rules> {
         self.compile(&session.rules).unwrap_or_else(|errors| {
             let error = errors.first().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(session = %session.id, error, "the session's rules cannot be read: a person is asked");
-            Arc::new(Rules::asking("unreadable"))
+            tracing::error!(session = %session.id, error, "a rule of the session cannot be read, and fails closed");
+            Arc::new(Rules::stored(session.rules.clone()))
         })
     }
 }
@@ -115,18 +117,11 @@ impl Engine {
         compiled.unwrap_or_else(|error| Err(vec![FieldError::new(NOWHERE, "invalid", error.to_string())]))
     }
 
-    /// The rules of the session of a turn with this journal: none where it began without any.
-    pub(super) fn rules_at(
-        &self,
-        journal: &[Recorded],
-        session: impl FnOnce() -> Result<Option<Session>, Error>,
-    ) -> Result<Arc<Rules>, Error> {
-        match journal.first().map(|first| &first.entry) {
-            Some(Entry::Start { policy: true, .. }) => {
-                Ok(session()?.map(|session| self.policies.of_session(&session)).unwrap_or_default())
-            }
-            _ => Ok(Arc::default()),
-        }
+    /// The rules of a session, and whether there are any, with those of the server.
+    pub(super) fn rules_of(&self, session: Option<&Session>) -> (Arc<Rules>, bool) {
+        let rules = session.map(|session| self.policies.of_session(session)).unwrap_or_default();
+        let are_there = !rules.is_empty() || !self.policies.server().is_empty();
+        (rules, are_there)
     }
 
     /// What the rules say about each of `records`; apart from the transaction that stores them, since an expression may
@@ -138,7 +133,7 @@ impl Engine {
         &self,
         records: Vec<Record>,
         session: Arc<Rules>,
-    ) -> Result<Vec<(Record, Ruling)>, Error> {
+    ) -> Result<Vec<(Record, Asked)>, Error> {
         let server = self.policies.server();
         let rule = move |records: Vec<Record>, session: &Rules, server: &Rules| {
             let standing = Standing { session, server };
@@ -147,7 +142,7 @@ impl Engine {
                     let ruling = standing.rule_on(ask);
                     (record, ruling)
                 }
-                _ => (record, Ruling::default()),
+                _ => (record, Asked::default()),
             });
             ruled.collect()
         };
@@ -160,16 +155,41 @@ impl Engine {
             .map_err(|error| Error::Internal(error.to_string()))
     }
 
-    /// What a person lets run may be denied by a rule, because it was edited, or because the rule is newer than the
-    /// question.
+    /// What a person lets run is for the rules again: it may be edited, or a rule be newer than the question.
     ///
     /// # Errors
-    /// [`Error::InvalidAnswer`], which names the rule.
-    pub(super) fn check_rules(&self, session: &Session, answered: &Interrupt) -> Result<(), Error> {
+    /// [`Error::InvalidAnswer`] and [`Error::NotAnApprover`], which name the rule.
+    pub(super) fn check_rules(
+        &self,
+        tx: &dyn Transaction,
+        session: &Session,
+        answered: &Interrupt,
+        actor: &Actor,
+    ) -> Result<(), Error> {
+        let is_tool = answered.kind != UNKNOWN_OUTCOME || is_about_a_tool(tx, answered)?;
         let (own, server) = (self.policies.of_session(session), self.policies.server());
-        match policy::denial(answered, Standing { session: &own, server: &server }) {
-            Some(error) => Err(Error::InvalidAnswer(vec![error])),
-            None => Ok(()),
-        }
+        policy::objection(answered, Standing { session: &own, server: &server }, Some(actor), is_tool)
     }
+
+    /// Whether the rules let what `actor` decided for always settle another question too.
+    pub(super) fn lets_sweep(&self, session: &Session, settled: &Interrupt, actor: &Actor) -> bool {
+        let (own, server) = (self.policies.of_session(session), self.policies.server());
+        policy::lets_sweep(settled, Standing { session: &own, server: &server }, actor)
+    }
+}
+
+/// Whether the step is a tool whose outcome nobody knows. What the journal does not know is taken for one.
+fn is_about_a_tool(tx: &dyn Transaction, asked: &Interrupt) -> Result<bool, Error> {
+    let journal = tx.journal(asked.turn_id)?;
+    let question = journal.iter().find_map(|recorded| match &recorded.entry {
+        Entry::Ask { step, interrupt_id } if *interrupt_id == asked.interrupt_id => Some(step.path.as_str()),
+        _ => None,
+    });
+    // The question is asked inside of the step that it is about.
+    let path = question.and_then(|path| path.rsplit_once('/')).map(|(outer, _)| outer);
+    let began = journal.iter().find_map(|recorded| match &recorded.entry {
+        Entry::Intent { step } if Some(step.path.as_str()) == path => Some(step.kind.as_str()),
+        _ => None,
+    });
+    Ok(began.is_none_or(|kind| kind == "tool"))
 }

@@ -1,4 +1,4 @@
-//! The policy file: read at the start, and again whenever it changes. What cannot be read changes nothing.
+//! The policy file: read at the start, and again whenever it has changed and settled. What cannot be read changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{Engine, clock};
 use crate::domain::Timestamp;
 use crate::domain::policy::{Rules, file};
 
-/// How often it is looked at. Looking takes a system call.
+/// How often it is looked at. It is read each time: its text says whether it has changed, and it is small.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why a file gives no rules.
@@ -32,22 +32,52 @@ pub struct PolicyStatus {
     pub error: Option<String>,
 }
 
-/// What tells one state of a file from another without reading it.
-type Stamp = Option<(SystemTime, u64)>;
+/// How a file was at one look.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    changed_at: Option<SystemTime>,
+    text: Result<String, String>,
+}
+
+impl Look {
+    fn at(path: &Path) -> Self {
+        let changed_at = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        Self { changed_at, text: std::fs::read_to_string(path).map_err(|error| error.to_string()) }
+    }
+
+    fn read(&self, path: &Path) -> Result<Rules, PolicyError> {
+        let refused = |why: String| PolicyError { path: path.to_owned(), why };
+        let text = self.text.as_deref().map_err(|why| refused(why.to_owned()))?;
+        file::read(text).map_err(|error| refused(error.to_string()))
+    }
+}
+
+/// Says when a file has settled: it was the same at two looks, one after the other.
+#[derive(Debug, Default)]
+struct Settling {
+    last: Option<Look>,
+    /// Whether what was seen last has been told.
+    is_told: bool,
+}
+
+impl Settling {
+    /// What is to be taken at this look, if anything. What is half written may parse.
+    fn see(&mut self, look: Look) -> Option<&Look> {
+        if self.last.as_ref() == Some(&look) {
+            let is_new = !std::mem::replace(&mut self.is_told, true);
+            return self.last.as_ref().filter(|_| is_new);
+        }
+        *self = Self { last: Some(look), is_told: false };
+        None
+    }
+}
 
 /// Reads a policy file.
 ///
 /// # Errors
 /// [`PolicyError`].
 pub fn load(path: &Path) -> Result<Rules, PolicyError> {
-    let refused = |why: String| PolicyError { path: path.to_owned(), why };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
-    file::read(&text).map_err(|error| refused(error.to_string()))
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+    Look::at(path).read(path)
 }
 
 impl Engine {
@@ -57,20 +87,19 @@ impl Engine {
         self.policies.loaded(rules);
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            // What changed between the reading and now is read again.
-            let mut seen: Stamp = None;
+            let mut settling = Settling::default();
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
                     () = tokio::time::sleep(INTERVAL) => {}
                 }
-                let (path, before) = (path.clone(), seen);
+                let (path, mut before) = (path.clone(), settling);
                 let look = move || {
-                    let now = stamp(&path);
-                    (now, (now != before || now.is_none()).then(|| load(&path)))
+                    let read = before.see(Look::at(&path)).map(|look| look.read(&path));
+                    (before, read)
                 };
-                let Ok((now, read)) = tokio::task::spawn_blocking(look).await else { continue };
-                seen = now;
+                let read;
+                (settling, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
                 if let Some(read) = read {
                     engine.policies.reload(read);
                 }
@@ -88,5 +117,46 @@ impl PolicyStatus {
     /// That of rules that hold from now on.
     pub fn of(rules: &Rules) -> Self {
         Self { rules: rules.len(), loaded_at: clock::now(), error: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(changed: u64, text: &str) -> Look {
+        Look { changed_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(changed)), text: Ok(text.to_owned()) }
+    }
+
+    #[test]
+    fn a_file_is_taken_once_when_it_was_the_same_at_two_looks() {
+        let mut settling = Settling::default();
+        for (seen, is_taken) in [
+            (look(1, "whole"), false),
+            (look(1, "whole"), true),
+            (look(1, "whole"), false),
+            // While it is written.
+            (look(2, ""), false),
+            (look(3, "ha"), false),
+            (look(3, "half"), false),
+            (look(4, "half"), false),
+            (look(4, "half"), true),
+            // And then it is touched.
+            (look(4, "half"), false),
+            (look(5, "half"), false),
+            (look(5, "half"), true),
+        ] {
+            let text = seen.text.clone();
+            let taken = settling.see(seen).map(|look| look.text.clone());
+            assert_eq!(taken, is_taken.then_some(text));
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_settles_as_any_other() {
+        let (directory, mut settling) = (std::env::temp_dir(), Settling::default());
+        let gone = directory.join("hitl-no-such-policy.toml");
+        assert!(settling.see(Look::at(&gone)).is_none());
+        assert!(settling.see(Look::at(&gone)).is_some_and(|look| look.read(&gone).is_err()));
     }
 }

@@ -89,7 +89,8 @@ impl Engine {
         if session.failure().is_some_and(Failure::is_passing) {
             // A mark, by which the agent is told that it may try again, or go on beyond its limit.
             let runtime = self.runtime()?;
-            tx.append_foreign(turn, &Entry::Taken { code: runtime.code, python: runtime.python }, now)?;
+            let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
+            tx.append_foreign(turn, &mark, now)?;
         }
         let mut owed = self.owed();
         owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;

@@ -276,7 +276,7 @@ impl Engine {
         }
         // A mark, so that the state that led here is behind its turn from now on.
         let runtime = self.runtime()?;
-        let mark = Entry::Taken { code: runtime.code, python: runtime.python };
+        let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
         tx.append_foreign(row.id, &mark, now)?;
         Ok(Some((self.claim(tx, &row, now)?, owed)))
     }

@@ -5,16 +5,17 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
-use crate::domain::policy::{Call, Look, file};
+use crate::domain::policy::{Call, Look, Rules, Standing, file};
 
 /// Adds the function to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(try_policy, module)?)
 }
 
-/// What each rule of a policy (the text of its file) makes of a call, up to the one that decides: a list of `{"name",
-/// "effect", "look", "failed", "reason"}`, where `look` is `other_tool`, `other_agent`, `untrue` or `decides`. Raises
-/// `ValueError`, which names the line, where the text is no policy.
+/// What each rule of a policy (the text of its file) makes of a call, up to the first that clearly matches: a list of
+/// `{"name", "effect", "look", "failed", "reason"}`, where `look` is `other_tool`, `other_agent` or `untrue`, and of those
+/// that have a say `decides` for the strictest, and else `failed` or `matched`. Raises `ValueError`, which names the line,
+/// where the text is no policy.
 #[pyfunction]
 #[pyo3(signature = (text, tool, args, agent = None))]
 fn try_policy<'py>(
@@ -25,18 +26,26 @@ fn try_policy<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let rules = file::read(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let arguments = to_json(args, "args")?;
+    let call = Call { tool, args: &arguments, agent };
+    let none = Rules::default();
+    let ruling = Standing { session: &none, server: &rules }.ruling(call);
+    let deciding = ruling.deciding().map(|matched| matched.name.as_str());
     let mut looks: Vec<Value> = Vec::new();
-    for (rule, look) in rules.look(Call { tool, args: &arguments, agent }) {
+    for (rule, look) in rules.look(call) {
         let (word, effect, failed) = match &look {
             Look::OtherTool => ("other_tool", rule.effect, None),
             Look::OtherAgent => ("other_agent", rule.effect, None),
             Look::Untrue => ("untrue", rule.effect, None),
-            Look::Matched(matched) => ("decides", matched.effect, matched.failed.clone()),
+            Look::Matched(matched) => {
+                let word = if matched.failed.is_some() { "failed" } else { "matched" };
+                let word = if Some(matched.name.as_str()) == deciding { "decides" } else { word };
+                (word, matched.effect, matched.failed.clone())
+            }
         };
         looks.push(json!({
             "name": rule.name, "effect": effect, "look": word, "failed": failed, "reason": rule.reason,
         }));
-        if matches!(look, Look::Matched(_)) {
+        if matches!(&look, Look::Matched(matched) if matched.failed.is_none()) {
             break;
         }
     }

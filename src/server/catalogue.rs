@@ -251,7 +251,7 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::KeyExists(_) => &KEY_EXISTS,
         Error::MissingScope(_) => &MISSING_SCOPE,
         Error::SelfApproval => &SELF_APPROVAL,
-        Error::NotAnApprover(_) => &NOT_AN_APPROVER,
+        Error::NotAnApprover { .. } => &NOT_AN_APPROVER,
         Error::AlreadyResolved { .. } => &ALREADY_RESOLVED,
         Error::InterruptClaimed { .. } => &INTERRUPT_CLAIMED,
         Error::InterruptCancelled => &INTERRUPT_CANCELLED,

@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn taken(python: &str) -> Entry {
-        Entry::Taken { code: "a".to_owned(), python: python.to_owned() }
+        Entry::Taken { code: "a".to_owned(), python: python.to_owned(), policy: None }
     }
 
     const WORD: Entry = Entry::Pause { timers: Vec::new(), context: None };

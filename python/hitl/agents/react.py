@@ -183,7 +183,7 @@ class ReActAgent:
         """This agent as a tool of another: one argument, `input`; its final text is the result.
 
         It starts with an empty conversation each time. Interrupts inside it come out on the outer turn, with this
-        agent's name; an approval of the tool itself approves nothing inside.
+        agent's name, or `outer/tool` where it has none; an approval of the tool itself approves nothing inside.
         """
         if name is None and self.name is not None:
             name = self.name if is_tool_name(self.name) else snake_case(self.name)
@@ -192,7 +192,14 @@ class ReActAgent:
         about = f"Give a task to the agent {self.name or name}; it answers in text."
 
         async def run(input: str) -> str:
-            response, _ = await self.run_turn(ChatMessage.user_message(content=input), [])
+            # Without a name of its own it gets the tool's: a grant for a tool of the outer agent is not for its own.
+            outer = agent_name.get() or current_turn("run_turn()").agent
+            own = self.name or (name if outer is None else f"{outer}/{name}")
+            token = agent_name.set(own)
+            try:
+                response, _ = await self.run_turn(ChatMessage.user_message(content=input), [])
+            finally:
+                agent_name.reset(token)
             return response.content or ""
 
         # Never `once`: its steps are, each for itself, and a crash must let the finished ones stand.

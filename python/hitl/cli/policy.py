@@ -37,7 +37,7 @@ def try_call(
     agent: Annotated[str | None, typer.Option("--agent", help="The name of the agent that calls.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Show which rule decides over a call, and what the rules before it made of it. Nothing is called."""
+    """Show which rule decides over a call, and what the others made of it. Nothing is called."""
     from hitl import _core
 
     try:
@@ -48,7 +48,7 @@ def try_call(
         looks = _core.try_policy(text, tool, _arguments(args), agent)
     except ValueError as error:
         usage_error(f"the policy in {policy} cannot be used: {error}", "docs/policy.md shows what a rule looks like")
-    decides = looks[-1] if looks and looks[-1]["look"] == "decides" else None
+    decides = next((look for look in looks if look["look"] == "decides"), None)
     if wants_json(json):
         print_json({"rule": decides and decides["name"], "effect": decides and decides["effect"], "looked_at": looks})
         return
@@ -67,7 +67,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _says(look: dict[str, Any]) -> str:
-    if look["look"] != "decides":
+    if look["look"] in _LOOKS:
         return _LOOKS[look["look"]]
     if look["failed"] is not None:
         return f"{look['effect']}: its expression cannot tell ({look['failed']})"
@@ -81,7 +81,10 @@ def _outcome(decides: dict[str, Any] | None) -> Text:
     if decides["effect"] == "deny":
         reason = decides["reason"]
         why = f": {one_line(reason)}" if reason else ""
-        return Text.assemble("Rule ", (name, "bold"), " denies it. The model is told that the policy rejected it", why)
+        denies = " denies it." if decides["failed"] is None else " cannot tell, and so denies it."
+        return Text.assemble("Rule ", (name, "bold"), denies, " The model is told that the policy rejected it", why)
     if decides["effect"] == "allow":
         return Text.assemble("Rule ", (name, "bold"), " lets it run without asking anybody.")
+    if decides["failed"] is not None:
+        return Text.assemble("Rule ", (name, "bold"), " cannot tell, and so has a person asked: no grant decides.")
     return Text.assemble("Rule ", (name, "bold"), " has a person asked.")

@@ -39,6 +39,7 @@ class Interrupt:
     snoozed_by, snoozed_until: who put it off, and until when. It is pending all the same.
     sent_by: the name of the key that sent the message; None where nobody was asked for one.
     approvers: who alone may answer, names of keys and `group:<name>`; empty where whoever may answer at all may.
+    rule_failed: which rules could not tell about the call, and why; None where each could.
     """
 
     interrupt_id: str
@@ -66,6 +67,7 @@ class Interrupt:
     snoozed_until: datetime | None = None
     sent_by: str | None = None
     approvers: tuple[str, ...] = ()
+    rule_failed: str | None = None
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -97,6 +99,7 @@ class Interrupt:
             snoozed_until=_time(data.get("snoozed_until")),
             sent_by=data.get("sent_by"),
             approvers=tuple(data.get("approvers", ())),
+            rule_failed=data.get("rule_failed"),
             raw=data,
         )
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use key::{Digest, Key, NewKey, PREFIX, SignIn, digest, secret};
 pub use scope::{Scope, Scopes};
-pub use standing::{UNKNOWN_OUTCOME, check_approvers, check_standing, grant_counts};
+pub use standing::{UNKNOWN_OUTCOME, check_approvers, check_standing, grant_counts, is_approver};
 
 /// Who does something: what authentication told of a request. Never read from a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

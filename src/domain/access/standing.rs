@@ -21,8 +21,8 @@ const MAX_APPROVERS: usize = 32;
 /// [`Error::NotAnApprover`]; with `prevent_self_approval` [`Error::SelfApproval`], and [`Error::MissingScope`] where
 /// nobody knows who sent the message.
 pub fn check_standing(asked: &Interrupt, actor: &Actor, prevent_self_approval: bool) -> Result<(), Error> {
-    if !asked.approvers.is_empty() && !asked.approvers.iter().any(|approver| is(actor, approver)) {
-        return Err(Error::NotAnApprover(asked.approvers.clone()));
+    if !is_approver(actor, &asked.approvers) {
+        return Err(Error::NotAnApprover { approvers: asked.approvers.clone(), rule: None });
     }
     let lets_run = asked.kind == TOOL_APPROVAL || asked.kind == UNKNOWN_OUTCOME;
     if !prevent_self_approval || !lets_run {
@@ -45,6 +45,11 @@ pub fn grant_counts(grant: &Grant, sent_by: Option<&str>, prevent_self_approval:
         (Some(maker), Some(sender)) => maker != sender,
         (None, _) | (_, None) => false,
     }
+}
+
+/// Whether `approvers` mean `actor`; where there are none, everybody is meant.
+pub fn is_approver(actor: &Actor, approvers: &[String]) -> bool {
+    approvers.is_empty() || approvers.iter().any(|approver| is(actor, approver))
 }
 
 /// Nobody without a name is an approver: a server without keys cannot tell.

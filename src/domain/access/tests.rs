@@ -97,7 +97,7 @@ fn where_nobody_knows_who_sent_it_an_admin_decides() {
 #[test]
 fn approvers_are_names_and_groups_and_nobody_else() {
     let wanted = asked("tool_approval", None, &["ada", "group:finance"]);
-    let refused = Err(Error::NotAnApprover(wanted.approvers.clone()));
+    let refused = Err(Error::NotAnApprover { approvers: wanted.approvers.clone(), rule: None });
     assert_eq!(check_standing(&wanted, &holder("ada", &["answer"], &[]), false), Ok(()));
     assert_eq!(check_standing(&wanted, &holder("bob", &["answer"], &["finance"]), false), Ok(()));
     for other in [

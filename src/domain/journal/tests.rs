@@ -26,7 +26,14 @@ fn entries() -> Vec<(Entry, Value)> {
             Entry::Start { code: code.clone(), python: python.clone(), policy: false },
             json!({"entry": "start", "code": "0123456789abcdef", "python": "3.11"}),
         ),
-        (Entry::Taken { code, python }, json!({"entry": "taken", "code": "0123456789abcdef", "python": "3.11"})),
+        (
+            Entry::Taken { code: code.clone(), python: python.clone(), policy: None },
+            json!({"entry": "taken", "code": "0123456789abcdef", "python": "3.11"}),
+        ),
+        (
+            Entry::Taken { code, python, policy: Some(false) },
+            json!({"entry": "taken", "code": "0123456789abcdef", "python": "3.11", "policy": false}),
+        ),
         (Entry::Intent { step: identity() }, json!({"entry": "intent", "step": step})),
         (
             Entry::Step { step: identity(), result: StepResult::Error(json!({"type": "ValueError"})) },

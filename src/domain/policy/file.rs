@@ -1,4 +1,5 @@
-//! A policy file: rules in TOML, as `[[rule]]` tables.
+//! A policy file: rules in TOML, as `[[rule]]` tables. A file without any says that there are to be none, since a file
+//! that lost its text must not be taken for that.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -6,6 +7,9 @@ use toml::Spanned;
 use super::rule::Rule;
 use super::rules::Rules;
 use crate::domain::error::Place;
+
+/// What a file without rules says of them.
+const NONE: &str = "none";
 
 /// Why a file holds no rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +24,8 @@ pub struct FileError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// The word of a file without rules.
+    rules: Option<Spanned<toml::Value>>,
     #[serde(default)]
     rule: Vec<Spanned<Rule>>,
 }
@@ -33,6 +39,7 @@ pub fn read(text: &str) -> Result<Rules, FileError> {
         line: line_of(text, error.span().map_or(0, |span| span.start)),
         message: error.message().to_owned(),
     })?;
+    check_word(&file, text)?;
     let (starts, rules): (Vec<usize>, Vec<Rule>) =
         file.rule.into_iter().map(|rule| (rule.span().start, rule.into_inner())).unzip();
     let names: Vec<String> = rules.iter().map(|rule| rule.name.clone()).collect();
@@ -51,6 +58,21 @@ pub fn read(text: &str) -> Result<Rules, FileError> {
         let rule = names.get(*index).map(|name| format!("rule {name:?}")).unwrap_or_default();
         FileError { line, message: format!("{rule}{member}: {}", error.msg) }
     })
+}
+
+/// # Errors
+/// There are no rules, and no word says so; or there are both.
+fn check_word(file: &File, text: &str) -> Result<(), FileError> {
+    let wrong = |offset: usize, message: String| Err(FileError { line: line_of(text, offset), message });
+    match (&file.rules, file.rule.is_empty()) {
+        (None, false) => Ok(()),
+        (None, true) => wrong(0, format!("there are no rules; where there are to be none, write rules = {NONE:?}")),
+        (Some(word), _) if word.get_ref().as_str() != Some(NONE) => {
+            wrong(word.span().start, format!("rules can only be {NONE:?}; each rule is a [[rule]] of its own"))
+        }
+        (Some(_), true) => Ok(()),
+        (Some(word), false) => wrong(word.span().start, format!("rules = {NONE:?}, and there are rules")),
+    }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

@@ -1,16 +1,20 @@
 //! Who decides over a call: standing rules, the tool's own code, grants, and else a person.
 
+mod bounds;
 pub mod file;
 mod glob;
+mod patterns;
 mod predicate;
 mod rule;
 mod rules;
+mod ruling;
 mod verdict;
 
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use rule::{Effect, Rule};
 pub use rules::{Call, Look, Matched, Rules};
-pub use verdict::{DEFAULT, Decided, ON_APPROVAL, Ruling, Standing, Verdict, decide, denial};
+pub use ruling::{Ruling, Standing};
+pub use verdict::{Asked, DEFAULT, Decided, ON_APPROVAL, Verdict, decide, lets_sweep, objection};
 
 #[cfg(test)]
 mod tests;

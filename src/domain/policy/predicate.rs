@@ -1,41 +1,49 @@
 //! Predicates of rules: expressions of CEL (the Common Expression Language) over a call.
 //!
-//! Whatever they meet, they end soon: CEL has no loops but over lists and maps. Here a loop may not be in another, nor look
-//! at anything but its own element, patterns run in linear time, and what is looked at has a largest size.
+//! Whatever they meet, they end soon and stay small. CEL has no loops but over lists and maps; here one may neither be in
+//! another nor go over what another made, and looks at nothing but its own element, so that nothing can be doubled again
+//! and again. Patterns are compiled when the rule is loaded, and run in linear time. What is left to multiply an
+//! argument is counted when the rule is loaded, and has a largest product with the size of what is looked at.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr};
-use cel::{Context, Env, Program};
+use cel::common::ast::IdedExpr;
+use cel::{Context, Env, ExecutionError};
 use serde_json::Value;
 
+use super::bounds;
+use super::patterns::{self, Patterns};
 use super::rules::Call;
 use crate::domain::payload::json_size;
 
 /// The most characters of an expression.
 pub const MAX_LENGTH: usize = 1000;
-/// How deep an expression may nest, so that no stack overflows when it is evaluated.
-const MAX_DEPTH: usize = 48;
-/// Bytes of arguments as compact JSON that are looked at.
-pub const MAX_ARGS: usize = 64 * 1024;
+/// Bytes of arguments as compact JSON that are looked at, by an expression that looks at them once; by one that does so
+/// several times so many times fewer.
+pub const MAX_ARGS: usize = 1024 * 1024;
 /// The parser needs much stack for little text, most of all without optimisation.
 const PARSER_STACK: usize = 64 * 1024 * 1024;
-
-/// What an expression can look at.
-const VARIABLES: [&str; 3] = ["tool", "args", "agent"];
-/// What `type(...)` can be compared with.
-const TYPES: [&str; 10] = ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// A compiled expression.
 #[derive(Debug, Clone)]
-pub struct Predicate(Arc<Program>);
+pub struct Predicate {
+    expression: Arc<IdedExpr>,
+    patterns: Patterns,
+    /// How often it looks at the whole of the arguments, or may copy them.
+    times: usize,
+}
 
-/// The variables of an expression, for one call.
-pub struct Scope<'v>(Context<'v, 'v>);
+/// The variables of expressions, for one call.
+pub struct Scope {
+    size: usize,
+    tool: cel::Value,
+    agent: cel::Value,
+    args: cel::Value,
+}
 
 impl Predicate {
     /// Reads an expression.
@@ -58,10 +66,27 @@ impl Predicate {
     /// Whether it is true of a call.
     ///
     /// # Errors
-    /// Why it cannot tell: an argument is missing or of another type, or it is no yes or no.
-    pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, String> {
+    /// Why it cannot tell: an argument is missing or of another type, the arguments are too large, or it is no yes or no.
+    pub fn holds(&self, scope: &Scope) -> Result<bool, String> {
+        let most = MAX_ARGS / self.times;
+        if scope.size > most {
+            return Err(format!(
+                "the arguments are {} bytes of JSON, of which at most {most} are looked at",
+                scope.size
+            ));
+        }
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        context.add_variable_from_value("tool", scope.tool.clone());
+        context.add_variable_from_value("agent", scope.agent.clone());
+        context.add_variable_from_value("args", scope.args.clone());
+        let patterns = self.patterns.clone();
+        context
+            .add_function(patterns::FUNCTION, move |text: Arc<String>, number: u64| -> Result<bool, ExecutionError> {
+                patterns.fits(number, &text)
+            })
+            .map_err(|error| error.to_string())?;
         // A bug of the evaluator's is no permission, and not the server's end.
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.0.execute(&scope.0)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| context.resolve(&self.expression)))
             .map_err(|_| "the expression could not be evaluated".to_owned())?;
         match outcome {
             Ok(cel::Value::Bool(holds)) => Ok(holds),
@@ -71,7 +96,7 @@ impl Predicate {
     }
 }
 
-impl Scope<'_> {
+impl Scope {
     /// Those of `call`.
     ///
     /// # Errors
@@ -81,18 +106,21 @@ impl Scope<'_> {
         if size > MAX_ARGS {
             return Err(format!("the arguments are {size} bytes of JSON, of which at most {MAX_ARGS} are looked at"));
         }
-        let mut context = Context::with_env(Arc::clone(&ENV));
-        context.add_variable_from_value("tool", call.tool.to_owned());
-        context.add_variable_from_value("agent", call.agent.map_or(cel::Value::Null, |agent| agent.to_owned().into()));
-        context.add_variable_from_value("args", value(call.args));
-        Ok(Self(context))
+        Ok(Self {
+            size,
+            tool: call.tool.to_owned().into(),
+            agent: call.agent.map_or(cel::Value::Null, |agent| agent.to_owned().into()),
+            args: value(call.args),
+        })
     }
 }
 
 fn parse(source: &str) -> Result<Predicate, String> {
     let program = ENV.compile(source).map_err(|errors| first_line(&errors.to_string()))?;
-    check(program.expression(), 0, None)?;
-    Ok(Predicate(Arc::new(program)))
+    let mut expression = program.expression().clone();
+    let times = bounds::check(&expression)?;
+    let patterns = Patterns::of(&mut expression)?;
+    Ok(Predicate { expression: Arc::new(expression), patterns, times })
 }
 
 /// `ERROR: <input>:1:4: Syntax error: ...` without what says nothing here.
@@ -102,59 +130,6 @@ fn first_line(errors: &str) -> String {
         Some((_, rest)) => format!("at character {rest}"),
         None => line.to_owned(),
     }
-}
-
-/// Whether an expression can be evaluated in little stack, in time that grows with what it looks at, and without a name
-/// that is not there. `around` is the loop that it is in.
-fn check(expression: &IdedExpr, depth: usize, around: Option<&ComprehensionExpr>) -> Result<(), String> {
-    if depth > MAX_DEPTH {
-        return Err(format!("nests deeper than {MAX_DEPTH}"));
-    }
-    let all = |parts: &mut dyn Iterator<Item = &IdedExpr>, around: Option<&ComprehensionExpr>| {
-        for part in parts {
-            check(part, depth + 1, around)?;
-        }
-        Ok(())
-    };
-    match &expression.expr {
-        Expr::Unspecified | Expr::Literal(_) => Ok(()),
-        Expr::Ident(name) => check_name(name, around),
-        Expr::Select(select) => check(&select.operand, depth + 1, around),
-        Expr::Call(CallExpr { target, args, .. }) => all(&mut target.as_deref().into_iter().chain(args), around),
-        Expr::List(list) => all(&mut list.elements.iter(), around),
-        Expr::Comprehension(_) if around.is_some() => {
-            Err("loops inside of a loop, which could take for ever".to_owned())
-        }
-        Expr::Comprehension(own) => {
-            check(&own.iter_range, depth + 1, None)?;
-            all(&mut [&own.accu_init, &own.loop_cond, &own.loop_step, &own.result].into_iter(), Some(own))
-        }
-        Expr::Map(map) => check_entries(&map.entries, depth, around),
-        Expr::Struct(made) => check_entries(&made.entries, depth, around),
-    }
-}
-
-fn check_entries(entries: &[IdedEntryExpr], depth: usize, around: Option<&ComprehensionExpr>) -> Result<(), String> {
-    entries.iter().try_for_each(|entry| match &entry.expr {
-        EntryExpr::StructField(field) => check(&field.value, depth + 1, around),
-        EntryExpr::MapEntry(entry) => {
-            check(&entry.key, depth + 1, around)?;
-            check(&entry.value, depth + 1, around)
-        }
-    })
-}
-
-fn check_name(name: &str, around: Option<&ComprehensionExpr>) -> Result<(), String> {
-    let is_bound = around.is_some_and(|own| {
-        name == own.iter_var || name == own.accu_var || own.iter_var2.as_deref().is_some_and(|second| second == name)
-    });
-    if around.is_some() && !is_bound && name == "args" {
-        return Err("looks at args inside of a loop over it, which could take for ever".to_owned());
-    }
-    if is_bound || VARIABLES.contains(&name) || TYPES.contains(&name) {
-        return Ok(());
-    }
-    Err(format!("there is no variable {name:?}; there are tool, args and agent"))
 }
 
 /// JSON as CEL has it: a whole number is an integer, whether it has a sign or not.

@@ -32,10 +32,11 @@ pub struct Rules(Vec<Ready>);
 #[derive(Debug, Clone)]
 struct Ready {
     rule: Rule,
-    when: Option<Predicate>,
+    /// Of a rule that is in the store and could not be made any more: why.
+    when: Option<Result<Predicate, String>>,
 }
 
-/// The rule that decides over a call.
+/// A rule that has a say in a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matched {
     /// Its name.
@@ -46,7 +47,7 @@ pub struct Matched {
     pub reason: Option<String>,
     /// Who alone may answer where it asks.
     pub approvers: Vec<String>,
-    /// Why its expression could not tell; its effect is `ask` then, whatever it says itself.
+    /// Why its expression could not tell; one that allows asks then.
     pub failed: Option<String>,
 }
 
@@ -66,7 +67,7 @@ pub enum Look {
     OtherAgent,
     /// Its expression is false.
     Untrue,
-    /// It decides.
+    /// It has a say: it decides, or could not tell.
     Matched(Matched),
 }
 
@@ -104,25 +105,21 @@ impl Rules {
             }
             let when = rule.when.as_deref().map(Predicate::compile).transpose();
             match when {
-                Ok(when) => ready.push(Ready { rule, when }),
+                Ok(when) => ready.push(Ready { rule, when: when.map(Ok) }),
                 Err(why) => wrong("when", "invalid_expression", why),
             }
         }
         if errors.is_empty() { Ok(Self(ready)) } else { Err(errors) }
     }
 
-    /// A single rule that has everything asked, for rules that cannot be read any more.
-    pub fn asking(name: &str) -> Self {
-        let rule = Rule {
-            name: name.to_owned(),
-            effect: Effect::Ask,
-            tool: "*".to_owned(),
-            agent: None,
-            when: None,
-            reason: None,
-            approvers: Vec::new(),
+    /// Makes rules ready that were taken once, whatever is wrong with them by now: an expression that is none any more
+    /// never can tell.
+    pub fn stored(rules: Vec<Rule>) -> Self {
+        let ready = |rule: Rule| {
+            let when = rule.when.as_deref().map(Predicate::compile);
+            Ready { rule, when }
         };
-        Self(vec![Ready { rule, when: None }])
+        Self(rules.into_iter().map(ready).collect())
     }
 
     /// Whether there are none.
@@ -145,12 +142,18 @@ impl Rules {
         self.0.iter().any(|ready| ready.when.is_some())
     }
 
-    /// The first rule that is for this call.
-    pub fn first_match(&self, call: Call<'_>) -> Option<Matched> {
-        self.look(call).find_map(|(_, look)| match look {
-            Look::Matched(matched) => Some(matched),
-            _ => None,
-        })
+    /// The rules that have a say in this call: those that cannot tell, up to the first that clearly matches.
+    pub fn says(&self, call: Call<'_>) -> Vec<Matched> {
+        let mut says = Vec::new();
+        for (_, look) in self.look(call) {
+            let Look::Matched(matched) = look else { continue };
+            let is_clear = matched.failed.is_none();
+            says.push(matched);
+            if is_clear {
+                break;
+            }
+        }
+        says
     }
 
     /// What each rule makes of a call, one after the other.
@@ -162,7 +165,7 @@ impl Rules {
 }
 
 impl Ready {
-    fn look<'v>(&self, call: Call<'_>, scope: &OnceCell<Result<Scope<'v>, String>>) -> Look {
+    fn look(&self, call: Call<'_>, scope: &OnceCell<Result<Scope, String>>) -> Look {
         let rule = &self.rule;
         if !glob::fits(&rule.tool, call.tool) {
             return Look::OtherTool;
@@ -173,17 +176,18 @@ impl Ready {
         }
         let holds = match &self.when {
             None => Ok(true),
-            Some(when) => match scope.get_or_init(|| Scope::of(call)) {
-                Ok(scope) => when.holds(scope),
-                Err(why) => Err(why.clone()),
-            },
+            Some(when) => when.as_ref().map_err(String::clone).and_then(|when| {
+                let scope = scope.get_or_init(|| Scope::of(call)).as_ref().map_err(String::clone)?;
+                when.holds(scope)
+            }),
         };
         let (effect, failed) = match holds {
             Ok(false) => return Look::Untrue,
             Ok(true) => (rule.effect, None),
-            Err(why) => (Effect::Ask, Some(why)),
+            Err(why) if rule.effect == Effect::Allow => (Effect::Ask, Some(why)),
+            Err(why) => (rule.effect, Some(why)),
         };
-        let approvers = if effect == Effect::Ask { rule.approvers.clone() } else { Vec::new() };
-        Look::Matched(Matched { name: rule.name.clone(), effect, reason: rule.reason.clone(), approvers, failed })
+        let (name, reason, approvers) = (rule.name.clone(), rule.reason.clone(), rule.approvers.clone());
+        Look::Matched(Matched { name, effect, reason, approvers, failed })
     }
 }

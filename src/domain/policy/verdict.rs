@@ -1,32 +1,25 @@
-//! The order of who decides. First the rules, of the session and then of the server, of which the first match counts;
-//! where none matches the tool's own code; then a grant; then a person.
+//! The order of who decides. First the rules, of the session and then of the server; where none has a say the tool's own
+//! code; then a grant; then a person. What a person says is for the rules again, with what would run.
 
 use serde_json::Value;
 
 use super::rule::Effect;
-use super::rules::{Call, Matched, Rules};
-use crate::domain::FieldError;
+use super::rules::{Call, Matched};
+use super::ruling::{Ruling, Standing};
+use crate::domain::access::{Actor, UNKNOWN_OUTCOME, is_approver};
 use crate::domain::answer::{self, terms};
-use crate::domain::decision::{Decider, Decision, DecisionKind, Terms};
+use crate::domain::decision::{Decider, Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use crate::domain::grant::{Grant, Scope};
 use crate::domain::interrupt::{Ask, Interrupt};
-
-/// The rules that are asked about a call.
-#[derive(Debug, Clone, Copy)]
-pub struct Standing<'a> {
-    /// The rules of the session, which come first.
-    pub session: &'a Rules,
-    /// The rules of the server.
-    pub server: &'a Rules,
-}
+use crate::domain::{Error, FieldError};
 
 /// What the rules say about what asks. Made apart from [`decide`], since expressions may take their time.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ruling {
-    /// The rule for the call as it is.
-    call: Option<Matched>,
-    /// The rule for the call as the tool's own code would have it.
-    edited: Option<Matched>,
+pub struct Asked {
+    /// About the call as it is.
+    call: Ruling,
+    /// About the call as the tool's own code would have it.
+    edited: Ruling,
 }
 
 /// Who decides, and how.
@@ -42,6 +35,8 @@ pub enum Verdict {
         approvers: Vec<String>,
         /// What is wrong with the decision of the tool's own code, which therefore does not count.
         ignored: Vec<FieldError>,
+        /// Which rules could not tell, and why.
+        failed: Option<String>,
     },
 }
 
@@ -54,6 +49,8 @@ pub struct Decided {
     pub rule: String,
     /// Who stands behind it.
     pub by: Option<String>,
+    /// Which rules could not tell, and why.
+    pub failed: Option<String>,
 }
 
 /// The rule where nobody has to decide, and no rule says otherwise. Of such a call there is no record.
@@ -62,89 +59,135 @@ pub const DEFAULT: &str = "default";
 pub const ON_APPROVAL: &str = "on_approval";
 /// Who decides by a rule.
 const POLICY: &str = "policy";
+/// What somebody says of a step that is to run again, since nothing came of it.
+const NOT_DONE: &str = "not_done";
 
 impl Standing<'_> {
-    /// The rule that decides over a call.
-    pub fn first_match(&self, call: Call<'_>) -> Option<Matched> {
-        self.session.first_match(call).or_else(|| self.server.first_match(call))
-    }
-
     /// What the rules say about what asks; nothing about what is no tool approval.
-    pub fn rule_on(&self, ask: &Ask) -> Ruling {
-        let Some(scope) = ask.scope().filter(|_| !self.is_empty()) else { return Ruling::default() };
+    pub fn rule_on(&self, ask: &Ask) -> Asked {
+        let Some(scope) = ask.scope().filter(|_| !self.is_empty()) else { return Asked::default() };
         let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
         let call = Call { tool: scope.tool, args, agent: scope.agent };
         let proposed = ask.proposed.as_ref().and_then(|proposed| proposed_decision(ask, proposed).ok());
         let edited = match proposed {
-            Some(Decision::Edit { args }) => self.first_match(Call { args: &Value::Object(args), ..call }),
-            _ => None,
+            Some(Decision::Edit { args }) => self.ruling(Call { args: &Value::Object(args), ..call }),
+            _ => Ruling::default(),
         };
-        Ruling { call: self.first_match(call), edited }
-    }
-
-    /// Whether there are no rules.
-    pub fn is_empty(&self) -> bool {
-        self.session.is_empty() && self.server.is_empty()
+        Asked { call: self.ruling(call), edited }
     }
 }
 
 impl Verdict {
-    fn person(matched: Option<Matched>) -> Self {
-        let rule = matched.as_ref().map(Matched::rule);
+    fn person(ruling: &Ruling) -> Self {
         Self::Person {
-            rule,
-            approvers: matched.map(|matched| matched.approvers).unwrap_or_default(),
+            rule: ruling.deciding().map(Matched::rule),
+            approvers: ruling.with_approvers().next().map(|matched| matched.approvers.clone()).unwrap_or_default(),
             ignored: Vec::new(),
+            failed: ruling.failures(),
         }
     }
 
-    fn denied(matched: Matched) -> Self {
-        let rule = matched.rule();
-        let decision = Decision::Reject { reason: matched.reason, message: None, always: false, by: Decider::Policy };
-        Self::decided(decision, rule, Some(POLICY))
+    fn denied(matched: &Matched, ruling: &Ruling) -> Self {
+        let reason = matched.reason.clone();
+        let decision = Decision::Reject { reason, message: None, always: false, by: Decider::Policy };
+        let (rule, by) = (matched.rule(), Some(POLICY.to_owned()));
+        Self::Decided(Decided { decision, rule, by, failed: ruling.failures() })
     }
 
     fn decided(decision: Decision, rule: String, by: Option<&str>) -> Self {
-        Self::Decided(Decided { decision, rule, by: by.map(str::to_owned) })
+        Self::Decided(Decided { decision, rule, by: by.map(str::to_owned), failed: None })
     }
 }
 
 /// Decides over what asks, or says that a person has to. What is no tool approval is always for a person.
-pub fn decide(ask: &Ask, ruling: Ruling, grants: &[Grant]) -> Verdict {
-    let Some(scope) = ask.scope() else { return Verdict::person(None) };
+pub fn decide(ask: &Ask, asked: &Asked, grants: &[Grant]) -> Verdict {
+    let Some(scope) = ask.scope() else { return Verdict::person(&Ruling::default()) };
     let allowed = terms(ask.into()).allowed;
-    match ruling.call {
-        Some(matched) if matched.effect == Effect::Deny => Verdict::denied(matched),
+    let ruling = &asked.call;
+    match ruling.deciding() {
+        Some(matched) if matched.effect == Effect::Deny => Verdict::denied(matched, ruling),
         Some(matched) if matched.effect == Effect::Allow && allowed.contains(&Decision::APPROVE.kind()) => {
             Verdict::decided(Decision::PASSED, matched.rule(), Some(POLICY))
         }
-        // Whom the rule names has not decided: the grant may be anybody's.
-        Some(matched) if !matched.approvers.is_empty() => Verdict::person(Some(matched)),
-        Some(matched) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(Some(matched))),
+        Some(_) if is_for_people_alone(ruling) => Verdict::person(ruling),
+        Some(_) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(ruling)),
         None if !ask.required => Verdict::decided(Decision::PASSED, DEFAULT.to_owned(), None),
         None => match &ask.proposed {
-            Some(proposed) => decided_by_code(ask, proposed, ruling.edited),
-            None => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(None)),
+            Some(proposed) => decided_by_code(ask, proposed, &asked.edited),
+            None => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(ruling)),
         },
     }
 }
 
-/// What is wrong with an answer that lets a call run which a rule denies.
-pub fn denial(answered: &Interrupt, standing: Standing<'_>) -> Option<FieldError> {
-    let (scope, value) = (answered.scope()?, answered.value.as_ref()?);
-    if standing.is_empty() {
+/// Why the rules of now do not take an answer that lets a call run or answers in its place. `by` is whoever gives it,
+/// where somebody may be asked for that; `is_tool` is whether it is a tool that it would let run.
+///
+/// # Errors
+/// [`Error::InvalidAnswer`] for a call that they deny, [`Error::NotAnApprover`] for one that is for others to decide.
+pub fn objection(answered: &Interrupt, standing: Standing<'_>, by: Option<&Actor>, is_tool: bool) -> Result<(), Error> {
+    let Some((args, place)) = would_run(answered) else { return Ok(()) };
+    let tool = answered.payload.get("tool_name").and_then(Value::as_str).filter(|_| is_tool);
+    let Some(tool) = tool else { return Ok(()) };
+    let ruling = standing.ruling(Call { tool, args: &args, agent: answered.agent.as_deref() });
+    if let Some(matched) = ruling.deciding().filter(|matched| matched.effect == Effect::Deny) {
+        return Err(Error::InvalidAnswer(vec![denial(matched, place)]));
+    }
+    let Some(actor) = by else { return Ok(()) };
+    let mut rules = ruling.with_approvers().peekable();
+    // Where no rule says who, the tool itself does, also where a rule spoke for it when it asked.
+    if rules.peek().is_none() && !is_approver(actor, &answered.tool_approvers) {
+        return Err(Error::NotAnApprover { approvers: answered.tool_approvers.clone(), rule: None });
+    }
+    match rules.find(|matched| !is_approver(actor, &matched.approvers)) {
+        Some(Matched { name, approvers, .. }) => {
+            Err(Error::NotAnApprover { approvers: approvers.clone(), rule: Some(name.clone()) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether what somebody decided for always may settle `settled` too, of which they were not asked: the rules take it as
+/// a plain answer of theirs, and each of them could tell.
+pub fn lets_sweep(settled: &Interrupt, standing: Standing<'_>, by: &Actor) -> bool {
+    let Some((args, _)) = would_run(settled) else { return true };
+    let Some(scope) = settled.scope() else { return false };
+    let ruling = standing.ruling(Call { tool: scope.tool, args: &args, agent: scope.agent });
+    !ruling.is_undecided() && objection(settled, standing, Some(by), true).is_ok()
+}
+
+/// With which arguments the call runs that an answer lets run, or answers in its place, and where they stand in the
+/// answer; `None` for an answer that does neither.
+fn would_run(answered: &Interrupt) -> Option<(Value, Option<&'static str>)> {
+    let value = answered.value.as_ref()?;
+    let asked = || answered.payload.get("tool_args").cloned().unwrap_or_default();
+    if answered.kind == UNKNOWN_OUTCOME {
+        return (value["outcome"] == NOT_DONE).then(|| (asked(), None));
+    }
+    if answered.kind != TOOL_APPROVAL {
         return None;
     }
-    let asked = answered.payload.get("tool_args").unwrap_or(&Value::Null);
-    let (args, place) = match answer::decision(answered.into(), value)? {
-        Decision::Approve { .. } => (asked.clone(), None),
-        Decision::Edit { args } => (Value::Object(args), Some("args")),
-        Decision::Reject { .. } | Decision::Respond { .. } => return None,
-    };
-    let call = Call { tool: scope.tool, args: &args, agent: scope.agent };
-    let matched = standing.first_match(call).filter(|matched| matched.effect == Effect::Deny)?;
-    let reason = matched.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    Some(FieldError::new(place, "denied", format!("rule {:?} denies this call{reason}", matched.name)))
+    match answer::decision(answered.into(), value) {
+        Some(Decision::Reject { .. }) => None,
+        Some(Decision::Edit { args }) => Some((Value::Object(args), Some("args"))),
+        Some(Decision::Approve { .. } | Decision::Respond { .. }) | None => Some((asked(), None)),
+    }
+}
+
+fn denial(matched: &Matched, place: Option<&'static str>) -> FieldError {
+    let reason = matched.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    match &matched.failed {
+        None => FieldError::new(place, "denied", format!("rule {:?} denies this call{reason}", matched.name)),
+        Some(why) => FieldError::new(
+            place,
+            "rule_failed",
+            format!("rule {:?} could not tell ({why}), and so denies this call{reason}", matched.name),
+        ),
+    }
+}
+
+/// Whether no grant may decide: a rule names people, who have not decided (the grant may be anybody's), or could not tell.
+fn is_for_people_alone(ruling: &Ruling) -> bool {
+    ruling.is_undecided() || ruling.with_approvers().next().is_some()
 }
 
 /// What a grant for these calls says, made by those who may decide over this one.
@@ -163,11 +206,11 @@ fn proposed_decision(ask: &Ask, proposed: &Value) -> Result<Decision, Vec<FieldE
 }
 
 /// Its effect; an edit is for the rules again, with what it would run.
-fn decided_by_code(ask: &Ask, proposed: &Value, edited: Option<Matched>) -> Verdict {
-    match (proposed_decision(ask, proposed), edited) {
-        (Err(ignored), _) => Verdict::Person { rule: None, approvers: Vec::new(), ignored },
-        (Ok(_), Some(matched)) if matched.effect == Effect::Deny => Verdict::denied(matched),
-        (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(Some(matched)),
+fn decided_by_code(ask: &Ask, proposed: &Value, edited: &Ruling) -> Verdict {
+    match (proposed_decision(ask, proposed), edited.deciding()) {
+        (Err(ignored), _) => Verdict::Person { rule: None, approvers: Vec::new(), ignored, failed: None },
+        (Ok(_), Some(matched)) if matched.effect == Effect::Deny => Verdict::denied(matched, edited),
+        (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(edited),
         (Ok(decision), _) => Verdict::decided(decision, ON_APPROVAL.to_owned(), Some(ON_APPROVAL)),
     }
 }

@@ -45,6 +45,10 @@ pub struct CompactInterrupt {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     approvers: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    rule_failed: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool_approvers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<JsonObject>,
 }
 
@@ -81,6 +85,8 @@ impl CompactInterrupt {
             // Of this server's keys, which are nobody elsewhere.
             sent_by: _,
             approvers,
+            rule_failed,
+            tool_approvers,
         } = interrupt.clone();
         let built_in = answer::built_in_schema(interrupt);
         Self {
@@ -101,6 +107,8 @@ impl CompactInterrupt {
             expires_at,
             resolved_by,
             approvers,
+            rule_failed,
+            tool_approvers,
             metadata,
         }
     }
@@ -148,6 +156,8 @@ impl CompactInterrupt {
             snoozed_until: None,
             sent_by: None,
             approvers: self.approvers,
+            rule_failed: self.rule_failed,
+            tool_approvers: self.tool_approvers,
         };
         if interrupt.response_schema.is_none() {
             interrupt.response_schema = answer::built_in_schema(&interrupt);

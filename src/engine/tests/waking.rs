@@ -52,7 +52,7 @@ async fn the_worker_learns_that_the_code_has_changed(fixture: Fixture) {
     world.answer(first.session, interrupts[0], json!(1)).await.unwrap();
     let order = world.order().await;
     assert_eq!(journal_of(&order), "start ask ask pause answer taken");
-    let taken = Entry::Taken { code: "fedcba9876543210".to_owned(), python: "3.12".to_owned() };
+    let taken = Entry::Taken { code: "fedcba9876543210".to_owned(), python: "3.12".to_owned(), policy: None };
     assert_eq!(order.journal.last().map(|last| &last.entry), Some(&taken));
     // Told once.
     world.append(&order, vec![super::support::waiting(None, &[])]).await.unwrap();

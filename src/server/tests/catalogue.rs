@@ -30,7 +30,7 @@ fn every_domain_error() -> Vec<Error> {
         Error::KeyExists(text()),
         Error::MissingScope(Scope::Read),
         Error::SelfApproval,
-        Error::NotAnApprover(vec![text()]),
+        Error::NotAnApprover { approvers: vec![text()], rule: None },
         Error::AlreadyResolved { resolved_by: None, resolved_at: time },
         Error::InterruptClaimed { claimed_by: text(), claimed_until: time },
         Error::InterruptCancelled,

@@ -183,6 +183,8 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         snoozed_until: None,
         sent_by: None,
         approvers: Vec::new(),
+        rule_failed: None,
+        tool_approvers: Vec::new(),
     }
 }
 
@@ -209,6 +211,8 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         snoozed_until: Some(at(800)),
         sent_by: Some("ada".to_owned()),
         approvers: vec!["bob".to_owned(), "group:finance".to_owned()],
+        rule_failed: Some("rule \"colours\" could not tell: No such key: hue".to_owned()),
+        tool_approvers: vec!["cleo".to_owned()],
         ..approval(session, number, "paint")
     }
 }

@@ -100,7 +100,8 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
     };
     let entries = vec![
         Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), policy: false },
-        Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned() },
+        Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned(), policy: None },
+        Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned(), policy: Some(true) },
         Entry::Intent { step: step_identity.clone() },
         step("pay", json!({"amount": 0.1, "large": 9_007_199_254_740_993_u64, "text": "ü"})),
         Entry::Step { step: step_identity.clone(), result: StepResult::Error(json!({"type": "ValueError"})) },

@@ -48,7 +48,12 @@ impl<'e> Columns<'e> {
             Entry::Start { code, python, policy } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python, policy))?), ..none }
             }
-            Entry::Taken { code, python } => Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none },
+            Entry::Taken { code, python, policy: None } => {
+                Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none }
+            }
+            Entry::Taken { code, python, policy } => {
+                Self { entry: "taken", body: Some(rows::json(&(code, python, policy))?), ..none }
+            }
             Entry::Intent { step } => Self { entry: "intent", step: Some(step), ..none },
             Entry::Step { step, result } => {
                 Self { entry: "step", step: Some(step), body: Some(rows::json(result)?), ..none }
@@ -79,6 +84,10 @@ impl<'e> Columns<'e> {
 /// The body of a `start`: what stands at its end is left out where it says nothing.
 #[derive(Deserialize)]
 struct Start(String, String, #[serde(default)] bool);
+
+/// The body of a `taken`, in the same way.
+#[derive(Deserialize)]
+struct Taken(String, String, #[serde(default)] Option<bool>);
 
 impl Handle<'_> {
     /// Appends to the journal of the turn in row `turn`: the entry's index.
@@ -119,8 +128,8 @@ pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
             Entry::Start { code, python, policy }
         }
         "taken" => {
-            let (code, python) = cells.json()?;
-            Entry::Taken { code, python }
+            let Taken(code, python, policy) = cells.json()?;
+            Entry::Taken { code, python, policy }
         }
         "intent" => Entry::Intent { step: place.step(cells)? },
         "step" => Entry::Step { step: place.step(cells)?, result: cells.json()? },

@@ -271,6 +271,8 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         snoozed_until: cells.time_or_none()?,
         sent_by: cells.plain()?,
         approvers: cells.json_or_none()?.unwrap_or_default(),
+        rule_failed: cells.plain()?,
+        tool_approvers: cells.json_or_none()?.unwrap_or_default(),
     };
     if has_built_in_schema {
         interrupt.response_schema = answer::built_in_schema(&interrupt);

@@ -102,6 +102,8 @@ impl Handle<'_> {
                 interrupt.snoozed_until.map(Timestamp::millis),
                 interrupt.sent_by,
                 rows::list_or_none(&interrupt.approvers)?,
+                interrupt.rule_failed,
+                rows::list_or_none(&interrupt.tool_approvers)?,
             ],
         )
     }

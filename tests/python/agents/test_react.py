@@ -375,6 +375,25 @@ async def test_an_agent_as_a_tool_runs_inside_the_outer_turn_and_asks_under_its_
     assert {path for path, _, _ in result.port.deltas} == {"0#2"}
 
 
+async def test_an_agent_without_a_name_is_told_apart_from_the_one_that_calls_it() -> None:
+    @tool(requires_approval=True)
+    async def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    def payer(then: dict[str, Any], **options: Any) -> ReActAgent:
+        paying = calls({"name": "pay", "args": {"cents": 1}})
+        return ReActAgent(client=ScriptedChatClient([paying, then, {"content": "done"}]), **options)
+
+    inner = payer({"content": "paid"}, tools=[pay])
+    middle = payer(calls({"name": "inner", "args": {"input": "x"}}), tools=[pay, inner.as_tool("inner")])
+    outer = payer(
+        calls({"name": "middle", "args": {"input": "x"}}), tools=[pay, middle.as_tool("middle")], name="outer"
+    )
+    result = await run_locally(outer, "go", answers=lambda asked: {"type": "approve"})
+    # A decision for always is for a tool of an agent: these are three.
+    assert [asked["agent"] for asked in result.requests] == ["outer", "outer/middle", "outer/middle/inner"]
+
+
 def test_an_agent_as_a_tool_needs_a_name_and_takes_one_argument() -> None:
     with pytest.raises(ValueError, match=r"as_tool\(name=\.\.\.\)"):
         ReActAgent().as_tool()

@@ -76,8 +76,8 @@ async def test_on_approval_is_not_asked_about_a_call_that_needs_no_approval(opti
     assert run.effects == ["x"]
 
 
-async def test_a_turn_that_began_without_rules_goes_on_without_them() -> None:
-    """Its journal holds no such questions, and it must fit."""
+async def test_a_turn_without_rules_goes_on_without_them() -> None:
+    """Its journal holds no such questions, and it must fit. Rules that come are in `test_rule_changes.py`."""
     run = await run_all_prefixes(make, None, journal_start={"policy": False})
     assert run.requests == []
 

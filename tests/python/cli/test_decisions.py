@@ -103,8 +103,8 @@ def test_respond_is_refused_where_it_is_not_allowed(hitl: Run, served: Served, a
         ('{"amount": 5}', "bank", "bankers", "allow"),
         ('{"amount": 5, "to": "bob"}', None, "rest", "ask"),
         ('{"amount": 5, "to": "eve"}', None, None, None),
-        ('{"amount": "5"}', "bank", "much", "ask"),
-        ("{}", None, "much", "ask"),
+        ('{"amount": "5"}', "bank", "much", "deny"),
+        ("{}", None, "much", "deny"),
     ],
 )
 def test_policy_test_says_which_rule_decides(
@@ -116,8 +116,10 @@ def test_policy_test_says_which_rule_decides(
     assert tried.returncode == exit_codes.OK, tried.stderr
     report = json.loads(tried.stdout)
     assert (report["rule"], report["effect"]) == (rule, effect)
-    if effect == "ask" and rule == "much":
-        assert report["looked_at"][-1]["failed"]
+    (decides,) = [look for look in report["looked_at"] if look["look"] == "decides"] or [None]
+    assert (decides and decides["name"]) == rule
+    if args != '{"amount": 500}' and rule == "much":
+        assert decides["failed"]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hitl import _core
 from tests.python.http.conftest import Serve
-from tests.python.support.api import Api, Json, ok, problem, tool_results
+from tests.python.support.api import Api, Json, ok, problem, result, tool_results
 from tests.python.support.event_stream import listen
 from tests.python.support.served import ROOT, Served, clean_environment
 
@@ -212,6 +214,171 @@ class TestHotReload:
         )
         ok(ruled.api.resume(session["session_id"], interrupt, {"approved": False}))
         assert tool_results(ruled.api.wait(session["session_id"])) == [{"error": "User rejected charge"}]
+
+    @pytest.mark.parametrize("text", ["", "\n", "# [[rule]]\n# name = 'a'\n", RULES[: RULES.index("[[rule]]") + 8]])
+    def test_a_file_that_lost_its_rules_keeps_them(self, ruled: Served, policy: Path, ledger: Path, text: str) -> None:
+        policy.write_text(text)
+        assert until(ruled.api, lambda health: health["error"] is not None)["rules"] == 4
+        assert tool_results(asks(ruled.api, charge(ledger, 5000))) == [
+            {"error": "Policy rejected charge: ask the treasurer"}
+        ]
+        policy.write_text('# closed for now\nrules = "none"\n')
+        assert until(ruled.api, lambda health: health["rules"] == 0)["error"] is None
+
+    def test_a_turn_meets_the_rules_that_there_are_when_it_is_taken_up(
+        self, serve: Serve, store: str, policy: Path, ledger: Path
+    ) -> None:
+        before = serve("puppet", store=store)
+        note = {"name": "note", "args": {"ledger": str(ledger), "text": "hi"}}
+        session_id = before.api.create()
+        asked = before.api.settled(session_id, json.dumps([[note, charge(ledger, 500)], [note]]), 1)
+        before.kill()
+        policy.write_text('[[rule]]\nname = "closed"\neffect = "deny"\ntool = "note"\n')
+        api = serve("puppet", store=store, policy=policy).api
+        ok(api.resume(session_id, asked["interrupts"][0]["interrupt_id"], {"approved": True}))
+        done = api.wait(session_id)
+        # What it did before is in its journal; what it does now is for the rules.
+        assert done["status"] == "idle"
+        assert tool_results(done)[-1] == {"error": "Policy rejected note"}
+        assert effects(ledger) == ["hi", "charged 500"]
+
+
+NEWER = """
+[[rule]]
+name = "large-by-finance"
+effect = "ask"
+tool = "charge"
+when = "args.cents > 1000"
+approvers = ["group:finance"]
+"""
+DENY_MUCH = '[[rule]]\nname = "much"\neffect = "deny"\ntool = "charge"\nwhen = "args.cents > 1000"\n'
+
+
+class TestWhatPeopleSay:
+    """An edit, a yes, an "always" and a second run are for the rules of now, approvers and all."""
+
+    @pytest.fixture
+    def keys(self, tmp_path: Path) -> dict[str, str]:
+        store, scopes = f"sqlite:{tmp_path / 'keys.db'}", ["read", "send", "answer"]
+        groups: dict[str, list[str]] = {"ada": [], "bob": ["finance"]}
+        return {name: _core.create_key(store, name, scopes, group)[1] for name, group in groups.items()}
+
+    @pytest.fixture
+    def people(self, serve: Serve, tmp_path: Path, keys: dict[str, str], policy: Path) -> Iterator[tuple[Api, Api]]:
+        policy.write_text(NEWER)
+        server = serve("puppet", store=f"sqlite:{tmp_path / 'keys.db'}", policy=policy)
+        ada, bob = (Api(server.url, api_key=keys[name]) for name in ("ada", "bob"))
+        yield ada, bob
+        ada.close()
+        bob.close()
+
+    def test_approvers_of_a_rule_hold_for_an_edit_however_it_comes(self, people: tuple[Api, Api], ledger: Path) -> None:
+        ada, bob = people
+        session_id = ada.create()
+        asked = ada.settled(session_id, json.dumps([[charge(ledger, 5), charge(ledger, 6)]]), 2)
+        first, second = (interrupt["interrupt_id"] for interrupt in asked["interrupts"])
+        edit = {"type": "edit", "args": {"ledger": str(ledger), "cents": 999_999}}
+        batch = [{"interrupt_id": second, "value": {"approved": True}}, {"interrupt_id": first, "value": edit}]
+        for refused in (
+            ada.resume(session_id, first, edit),
+            ada.resume(session_id, first, {"approved": True, "args": edit["args"]}),
+            ada.post(f"/interrupts/{first}/resume", {"value": edit}),
+            ada.post(f"/sessions/{session_id}/resume", {"resume": batch}),
+        ):
+            said = problem(refused, 403)
+            assert said["code"] == "not_an_approver"
+            assert "large-by-finance" in said["detail"]
+        assert ada.session(session_id)["interrupts"] == asked["interrupts"]
+        ok(bob.resume(session_id, first, edit))
+        ok(ada.resume(session_id, second, {"approved": True}))
+        assert ada.wait(session_id)["status"] == "idle"
+        assert sorted(effects(ledger)) == ["charged 6", "charged 999999"]
+
+    def test_approvers_of_a_newer_rule_hold_for_a_plain_yes(
+        self, people: tuple[Api, Api], policy: Path, ledger: Path
+    ) -> None:
+        ada, bob = people
+        session_id = ada.create()
+        asked = ada.settled(session_id, json.dumps([[charge(ledger, 500)]]), 1)["interrupts"][0]["interrupt_id"]
+        replace(policy, NEWER.replace("> 1000", "> 100").replace("large", "some") + NEWER)
+        until(ada, lambda health: health["rules"] == 2)
+        for value in ({"approved": True}, {"approved": True, "always": True}):
+            said = problem(ada.resume(session_id, asked, value), 403)
+            assert "some-by-finance" in said["detail"]
+        ok(bob.resume(session_id, asked, {"approved": True}))
+        assert ada.wait(session_id)["status"] == "idle"
+        assert len(effects(ledger)) == 1
+
+    def test_always_leaves_what_a_plain_yes_could_not_let_through(
+        self, serve: Serve, policy: Path, ledger: Path
+    ) -> None:
+        policy.write_text('rules = "none"')
+        api = serve("puppet", policy=policy).api
+        session_id = api.create()
+        asked = api.settled(session_id, json.dumps([[charge(ledger, cents) for cents in (5, 5000, 6)]]), 3)
+        small, much, _ = asked["interrupts"]
+        replace(policy, DENY_MUCH)
+        until(api, lambda health: health["rules"] == 1)
+        ok(api.resume(session_id, small["interrupt_id"], {"approved": True, "always": True}))
+        (left,) = api.session(session_id)["interrupts"]
+        assert left["interrupt_id"] == much["interrupt_id"]
+        ok(api.resume(session_id, much["interrupt_id"], {"approved": False}))
+        assert api.wait(session_id)["status"] == "idle"
+        assert sorted(effects(ledger)) == ["charged 5", "charged 6"]
+
+    def test_what_is_denied_by_now_does_not_run_again_after_a_crash(
+        self, serve: Serve, keys: dict[str, str], policy: Path, tmp_path: Path
+    ) -> None:
+        policy.write_text('rules = "none"')
+        server = serve("playbook", store=f"sqlite:{tmp_path / 'keys.db'}", policy=policy)
+        bob = Api(server.url, api_key=keys["bob"])
+        session_id, (asked,) = bob.asked("launch", str(tmp_path / "trace"))
+        ok(bob.resume(session_id, asked["interrupt_id"], {"approved": True}))
+        (unknown,) = bob.wait(session_id)["interrupts"]
+        assert unknown["type"] == "unknown_outcome"
+        replace(policy, f'[[rule]]\nname = "grounded"\neffect = "deny"\ntool = "{unknown["payload"]["tool_name"]}"\n')
+        until(bob, lambda health: health["rules"] == 1)
+        refused = problem(bob.resume(session_id, unknown["interrupt_id"], {"outcome": "not_done"}), 422)
+        assert "grounded" in refused["detail"]
+        assert refused["errors"][0]["type"] == "denied"
+        ok(bob.resume(session_id, unknown["interrupt_id"], {"outcome": "done", "result": "by hand"}))
+        assert result(bob.wait(session_id)) == "by hand"
+        bob.close()
+
+
+class TestRulesThatCannotTell:
+    def test_a_deny_rule_denies_whatever_was_granted_and_the_record_says_why(self, puppet: Api, ledger: Path) -> None:
+        rules = [{"name": "odd", "effect": "deny", "tool": "charge", "when": "args.cents > 3 && args.limit > 100"}]
+        session = asks(puppet, charge(ledger, 1), questions=1, rules=rules)
+        session_id, (asked,) = session["session_id"], session["interrupts"]
+        assert "rule_failed" not in asked
+        edit = {"type": "edit", "args": {"ledger": str(ledger), "cents": 5}}
+        refused = problem(puppet.resume(session_id, asked["interrupt_id"], edit), 422)
+        assert refused["errors"][0]["type"] == "rule_failed"
+        ok(puppet.resume(session_id, asked["interrupt_id"], {"approved": True, "always": True}))
+        puppet.wait(session_id)
+        denied = puppet.settled(session_id, json.dumps([[charge(ledger, 2), charge(ledger, 5)]]), 0)
+        assert {"error": "Policy rejected charge"} in tool_results(denied)
+        assert effects(ledger) == ["charged 1", "charged 2"]
+        record = next(record for record in records(puppet, session) if record["rule"] == "policy:odd")
+        assert 'rule "odd" could not tell: ' in record["rule_failed"]
+        assert "limit" in record["rule_failed"]
+
+    @pytest.mark.parametrize("effect", ["ask", "allow"])
+    def test_a_person_is_asked_whatever_was_granted(self, puppet: Api, ledger: Path, effect: str) -> None:
+        rules = [{"name": "odd", "effect": effect, "tool": "charge", "when": "args.cents > 3 && args.limit > 100"}]
+        session = asks(puppet, charge(ledger, 1), questions=1, rules=rules)
+        session_id, (asked,) = session["session_id"], session["interrupts"]
+        ok(puppet.resume(session_id, asked["interrupt_id"], {"approved": True, "always": True}))
+        puppet.wait(session_id)
+        (again,) = puppet.settled(session_id, json.dumps([[charge(ledger, 5)]]), 1)["interrupts"]
+        assert (again["rule"], effects(ledger)) == ("policy:odd", ["charged 1"])
+        assert "limit" in again["rule_failed"]
+
+    def test_one_that_could_take_all_memory_makes_no_session(self, puppet: Api) -> None:
+        when = f"size([tool]{'.map(x,x+x)' * 40}) > 0"
+        refused = puppet.post("/sessions", {"rules": [{"name": "a", "effect": "deny", "tool": "*", "when": when}]})
+        assert problem(refused, 422)["errors"][0]["loc"] == ["body", "rules", 0, "when"]
 
 
 class TestSessionRules:

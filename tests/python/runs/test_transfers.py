@@ -13,6 +13,7 @@ import pytest
 
 import hitl
 from hitl import RunState, Server
+from hitl.testing import ScriptedChatClient
 from tests.python.runs.support import Files
 
 KEY = "5f3c0a-a-key-of-the-test"
@@ -72,6 +73,42 @@ async def test_what_an_unsigned_run_says_was_approved_is_asked_again(signed_with
     assert (asked["status"], files.deleted) == ("interrupted", [])
     assert asked["interrupts"][0]["payload"]["tool_args"] == {"path": "/a"}
     assert asked["interrupts"][0]["interrupt_id"] != state.answers
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("says", [{}, {"policy": True}, {"policy": False}], ids=["as written", "with", "without"])
+async def test_what_a_run_does_here_is_for_the_rules_of_the_server(
+    tmp_path: Path, key: str | None, says: dict[str, bool]
+) -> None:
+    """Also by a tool that needs no approval, and whatever its state says of rules where it came from."""
+    files, ran = Files(), []
+
+    @hitl.tool
+    async def free(number: int) -> str:
+        ran.append(number)
+        return f"did {number}"
+
+    first = [{"name": "free", "args": {"number": 1}}, {"name": "delete_file", "args": {"path": "/a"}}]
+    then = [{"name": "free", "args": {"number": 2}}]
+
+    def agent() -> hitl.ReActAgent:
+        client = ScriptedChatClient([{"tool_calls": first}, {"tool_calls": then}, {"content": "done"}])
+        return hitl.ReActAgent(client=client, tools=[free, files.tool])
+
+    state = (await hitl.run(agent(), "go")).state
+    assert state is not None
+    document = json.loads(state.to_string(key=None if says else key))
+    document["journal"][0].update(says)
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rule]]\nname = "closed"\neffect = "deny"\ntool = "free"\n')
+    async with Server(agent(), **options(allow_import=True, state_key=KEY, policy=str(policy))) as server:
+        assert (await post(server.url, {"run_state": document})).status_code == 201
+        asked = await settled(server.url, state.session_id)
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            answer = {"interrupt_id": asked["interrupts"][0]["interrupt_id"], "value": {"approved": True}}
+            assert (await client.post(f"/sessions/{state.session_id}/resume", json=answer)).status_code == 200
+        done = await settled(server.url, state.session_id)
+    assert (done["status"], ran, files.deleted) == ("idle", [1], ["/a"])
 
 
 async def test_an_undecided_run_waits_in_the_server() -> None:

@@ -1,0 +1,79 @@
+//! What an expression may be, so that no rule takes all memory or for ever.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+#[test]
+fn an_expression_that_could_double_something_again_and_again_is_none() {
+    let chain = |link: &str| format!("size([tool]{}) > 0", link.repeat(20));
+    for (expression, why) in [
+        (chain(".map(x,x+x)"), "what a loop made"),
+        (chain(".map(x,[x,x])"), "what a loop made"),
+        ("[args.a.map(x, x)].all(x, size(x) > 0)".to_owned(), "what a loop made"),
+        ("(args.a.exists(x, x > 1) ? args.a : args.b).all(x, x > 1)".to_owned(), "what a loop made"),
+        ("args.a.map(x, x + x) == []".to_owned(), "all memory"),
+        ("args.a.map(x, [x, x, x]) == []".to_owned(), "all memory"),
+        ("args.a.map(x, {'a': x, 'b': x}) == []".to_owned(), "all memory"),
+        (format!("args.a.map(x, '{}') == []", "y".repeat(900)), "all memory"),
+        ("args.a.map(x, tool) == []".to_owned(), "all memory"),
+        ("args.a.map(x, x > 1, x + x) == []".to_owned(), "all memory"),
+        ("args.a.map(x, true ? x : [x, x]) == []".to_owned(), "all memory"),
+    ] {
+        let errors = Rules::compile(vec![when(Effect::Deny, &expression)]).unwrap_err();
+        assert!(errors[0].msg.contains(why), "{expression}: {}", errors[0].msg);
+    }
+}
+
+#[test]
+fn loops_beside_each_other_and_parts_of_elements_are_fine() {
+    let args = json!({"rows": [{"to": "a@x.nz", "n": 3}, {"to": "b@y.nz", "n": 5}], "tags": ["prod", "eu"]});
+    for (expression, holds) in [
+        ("args.rows.all(row, row.n + 1 > 3) && args.tags.exists(tag, tag in ['prod', 'live'])", true),
+        ("size(args.rows.filter(row, row.n + row.n > 8)) == 1", true),
+        ("args.rows.map(row, row.to) == ['a@x.nz', 'b@y.nz']", true),
+        ("args.rows.map(row, row.n > 4, row['to']) == ['b@y.nz']", true),
+        ("args.rows.map(row, row.n * 2) == [6, 10]", true),
+        ("args.rows.exists_one(row, row.to.matches('^b@'))", true),
+        ("matches(args.tags[0], 'o.$')", true),
+        ("args.tags.all(tag, tag.matches('^p'))", false),
+        ("[args.rows[0].to, args.rows[1].to].all(to, to.endsWith('.nz'))", true),
+    ] {
+        assert_eq!(tell(expression, &args), (holds, None), "{expression}");
+    }
+}
+
+#[test]
+fn patterns_are_written_in_the_rule_and_looked_at_when_it_is_loaded() {
+    for (expression, why) in [
+        ("args.to.matches('(')", "unclosed group"),
+        ("args.to.matches(args.pattern)", "written in the rule"),
+        ("args.to.matches('a' + 'b')", "written in the rule"),
+        ("args.to.matches('(a{999}){999}')", "size limit"),
+        ("hitl_matches(args.to, 0u)", "no function"),
+    ] {
+        let errors = Rules::compile(vec![when(Effect::Deny, expression)]).unwrap_err();
+        assert!(errors[0].msg.contains(why), "{expression}: {}", errors[0].msg);
+    }
+}
+
+#[test]
+fn what_looks_at_the_arguments_many_times_looks_at_smaller_ones() {
+    let args = json!({"a": vec![1; MAX_ARGS / 20]});
+    let once = "args.a.all(x, x == 1)";
+    assert_eq!(tell(once, &args), (true, None));
+    let (many, copies) = (vec![once; 20].join(" && "), format!("size([{}]) > 0", vec!["args"; 40].join(",")));
+    for expression in [many, copies, vec!["args.a"; 40].join("+") + " == []"] {
+        let (_, failed) = tell(&expression, &args);
+        assert!(failed.is_some_and(|why| why.contains("at most")), "{expression}");
+    }
+}
+
+#[test]
+fn the_worst_that_is_taken_ends_soon() {
+    let args = json!({"a": vec!["aaaaaaaaaa"; MAX_ARGS / 13 / 20]});
+    let loops = vec!["args.a.all(x, x.matches('^(a+)+$'))"; 20].join("&&");
+    let started = Instant::now();
+    assert_eq!(tell(&loops, &args), (true, None));
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
