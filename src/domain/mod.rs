@@ -9,6 +9,7 @@ pub mod audit;
 pub mod decision;
 pub mod digest;
 pub mod error;
+pub mod errors;
 pub mod event;
 pub mod grant;
 pub mod id;
@@ -29,6 +30,7 @@ pub mod timeline;
 pub mod webhook;
 
 pub use error::{Error, FieldError};
+pub use errors::FieldErrors;
 pub use id::{GrantId, InterruptId, KeyId, SessionId, TurnId};
 pub use time::Timestamp;
 
