@@ -76,10 +76,13 @@ impl Times {
     }
 }
 
+/// Until when a count is good enough, and what it came to.
+type Counted = (Instant, Vec<PendingCount>);
+
 /// What is pending, as it was counted last.
 #[derive(Debug, Default)]
 pub struct Pending {
-    counted: Arc<tokio::sync::Mutex<Option<(Instant, Vec<PendingCount>)>>>,
+    counted: Arc<tokio::sync::Mutex<Option<Counted>>>,
 }
 
 /// What happened since the start.
