@@ -9,6 +9,7 @@ pub mod audit;
 pub mod decision;
 pub mod digest;
 pub mod error;
+pub mod errors;
 pub mod event;
 pub mod grant;
 pub mod id;
@@ -30,6 +31,7 @@ pub mod timeline;
 pub mod webhook;
 
 pub use error::{Error, FieldError};
+pub use errors::FieldErrors;
 pub use id::{GrantId, InterruptId, KeyId, SessionId, StoreId, TurnId};
 pub use time::Timestamp;
 

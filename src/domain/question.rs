@@ -1,15 +1,19 @@
 //! Structured questions: what `ask_user_question` may ask (1 to 4 questions, 2 to 4 options) and what answers them.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
-use super::JsonObject;
 use super::error::{FieldError, NOWHERE, Place};
+use super::{FieldErrors, JsonObject};
 
 /// The type of interrupts that carry questions.
 pub const USER_INPUT: &str = "user_input";
 
 const QUESTIONS: std::ops::RangeInclusive<usize> = 1..=4;
 const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
+/// The most labels of one answer: those of all options, and what a client lets people write besides.
+const MOST_LABELS: usize = 100;
 
 /// One question as a client shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,14 +57,16 @@ pub fn read(arguments: &Value) -> Result<Vec<Question>, Vec<FieldError>> {
         .collect();
     for (index, question) in questions.iter().enumerate() {
         if questions.iter().take(index).any(|earlier| earlier.question == question.question) {
-            reader.errors.push(FieldError::new(
-                [Place::from("questions"), index.into(), "question".into()],
-                "duplicate",
-                "the same question is asked twice; an answer could not tell them apart",
-            ));
+            reader.errors.push(|| {
+                FieldError::new(
+                    [Place::from("questions"), index.into(), "question".into()],
+                    "duplicate",
+                    "the same question is asked twice; an answer could not tell them apart",
+                )
+            });
         }
     }
-    if reader.errors.is_empty() { Ok(questions) } else { Err(reader.errors) }
+    if reader.errors.is_empty() { Ok(questions) } else { Err(reader.errors.into_vec(NOWHERE)) }
 }
 
 /// The interrupt payload for `questions`.
@@ -107,11 +113,11 @@ pub fn check_answer(questions: &[Question], value: &Value) -> Vec<FieldError> {
             }
         }),
         Some(other) => {
-            reader.errors.push(FieldError::wrong_type(["answers"], "an object of question and answer", other))
+            reader.errors.push(|| FieldError::wrong_type(["answers"], "an object of question and answer", other));
         }
-        None => reader.errors.push(FieldError::new(["answers"], "missing", "answers are missing")),
+        None => reader.errors.push(|| FieldError::new(["answers"], "missing", "answers are missing")),
     }
-    reader.errors
+    reader.errors.into_vec(NOWHERE)
 }
 
 /// The JSON Schema of what [`check_answer`] takes.
@@ -121,7 +127,7 @@ pub fn response_schema(questions: &[Question]) -> Value {
         let labels: Vec<&str> = question.options.iter().map(|option| option.label.as_str()).collect();
         let one = json!({"type": "string", "minLength": 1, "examples": labels});
         let answer = if question.multi_select {
-            json!({"anyOf": [one, {"type": "array", "minItems": 1, "uniqueItems": true, "items": one}]})
+            json!({"anyOf": [one, {"type": "array", "minItems": 1, "maxItems": MOST_LABELS, "uniqueItems": true, "items": one}]})
         } else {
             one
         };
@@ -140,7 +146,7 @@ pub fn response_schema(questions: &[Question]) -> Value {
 #[derive(Default)]
 struct Reader {
     place: Vec<Place>,
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
 }
 
 impl Reader {
@@ -153,13 +159,14 @@ impl Reader {
     }
 
     fn fail(&mut self, member: &str, kind: &str, msg: impl Into<String>) {
-        let loc = self.place.iter().cloned().chain([Place::from(member)]);
-        self.errors.push(FieldError::new(loc, kind, msg));
+        let place = &self.place;
+        self.errors.push(|| FieldError::new(place.iter().cloned().chain([Place::from(member)]), kind, msg));
     }
 
     fn only(&mut self, members: &JsonObject, known: &[&str]) {
+        let unknown = format!("unknown member; known here: {}", known.join(", "));
         for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
-            self.fail(name, "unknown_member", format!("unknown member; known here: {}", known.join(", ")));
+            self.fail(name, "unknown_member", unknown.as_str());
         }
     }
 
@@ -201,7 +208,8 @@ impl Reader {
 
     fn question(&mut self, value: &Value) -> Option<Question> {
         let Value::Object(members) = value else {
-            self.errors.push(FieldError::new(self.place.clone(), "wrong_type", "must be an object"));
+            let place = &self.place;
+            self.errors.push(|| FieldError::new(place.clone(), "wrong_type", "must be an object"));
             return None;
         };
         self.only(members, &["question", "header", "multiSelect", "options"]);
@@ -236,8 +244,8 @@ impl Reader {
 
     fn option(&mut self, value: &Value) -> Option<QuestionOption> {
         let Value::Object(members) = value else {
-            let msg = "must be an object with label and description";
-            self.errors.push(FieldError::new(self.place.clone(), "wrong_type", msg));
+            let (place, msg) = (&self.place, "must be an object with label and description");
+            self.errors.push(|| FieldError::new(place.clone(), "wrong_type", msg));
             return None;
         };
         self.only(members, &["label", "description", "markdown", "preview"]);
@@ -266,11 +274,16 @@ impl Reader {
                 if labels.is_empty() {
                     self.fail(name, "empty", "choose at least one");
                 }
-                for (index, label) in labels.iter().enumerate() {
-                    if label.as_str().is_none_or(str::is_empty) {
-                        self.fail(name, "wrong_type", "every chosen label must be a string that is not empty");
-                    } else if labels.iter().take(index).any(|earlier| earlier == label) {
-                        self.fail(name, "duplicate", "a label is chosen twice");
+                if labels.len() > MOST_LABELS {
+                    self.fail(name, "too_long", format!("must hold at most {MOST_LABELS} labels"));
+                    return;
+                }
+                let mut chosen = HashSet::new();
+                for label in labels {
+                    match label.as_str().filter(|label| !label.is_empty()) {
+                        None => self.fail(name, "wrong_type", "every chosen label must be a string that is not empty"),
+                        Some(label) if !chosen.insert(label) => self.fail(name, "duplicate", "a label is chosen twice"),
+                        Some(_) => {}
                     }
                 }
             }

@@ -4,7 +4,8 @@
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use super::error::{Error, FieldError, Place};
+use super::FieldErrors;
+use super::error::{Error, FieldError, NOWHERE, Place};
 
 /// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise).
 ///
@@ -27,17 +28,17 @@ pub fn compile(schema: &Value) -> Result<Validator, Error> {
 /// Checks `value`; empty when it is valid. A schema that does not compile refuses everything (fail closed).
 pub fn validate(schema: &Value, value: &Value) -> Vec<FieldError> {
     match compile(schema) {
-        Ok(validator) => validator
-            .iter_errors(value)
-            .map(|error| {
-                FieldError::new(
-                    places(error.instance_path().as_str(), value),
-                    error.kind().keyword(),
-                    error.to_string(),
-                )
-            })
-            .collect(),
-        Err(error) => vec![FieldError::new(Vec::<Place>::new(), "invalid_schema", error.to_string())],
+        Ok(validator) => {
+            let mut errors = FieldErrors::default();
+            for error in validator.iter_errors(value) {
+                errors.push(|| {
+                    let loc = places(error.instance_path().as_str(), value);
+                    FieldError::new(loc, error.kind().keyword(), error.to_string())
+                });
+            }
+            errors.into_vec(NOWHERE)
+        }
+        Err(error) => vec![FieldError::new(NOWHERE, "invalid_schema", error.to_string())],
     }
 }
 

@@ -10,7 +10,7 @@ use super::claims::Woken;
 use super::deliveries::Ticket;
 use super::dispatch::Delivery;
 use super::holds::claimer;
-use super::messages::{keep_reply, stored_reply};
+use super::messages::{keep_reply, reply_scope, stored_reply};
 use super::metrics::Outcome;
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
@@ -67,11 +67,18 @@ impl Engine {
             }
         }
         faults::at(Point::EngineAnswer);
+        let named: Vec<InterruptId> = answers.iter().filter_map(|answer| answer.interrupt_id.parse().ok()).collect();
         let engine = Arc::clone(self);
         let written = self.store.transact(move |tx| engine.write_answers(tx, id, answers, &actor, key));
         let engine = Arc::clone(self);
         detached(async move {
-            let written = written.await?;
+            let written = match written.await {
+                Err(late @ Error::InterruptExpired(_)) => {
+                    engine.expire_overdue(named).await;
+                    return Err(late);
+                }
+                written => written?,
+            };
             faults::at(Point::EngineAnswerCommitted);
             engine.counters.answered(written.resolved);
             let (by_person, by_rule) = written.outcomes;
@@ -107,8 +114,8 @@ impl Engine {
         key: Option<IdempotencyKey>,
     ) -> Result<Written, Error> {
         let now = clock::now();
-        let scope = format!("resume:{id}");
         let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+        let scope = reply_scope("resume", &session);
         if let Some(body) = stored_reply(tx, &scope, key.as_ref())? {
             let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
             let resumed = Resumed { session_id: id, status, replayed: true };

@@ -109,6 +109,16 @@ impl Engine {
         }
     }
 
+    /// Expires those that are overdue, before whoever came too late is told so: a look right after must not say that
+    /// they still wait.
+    pub(super) async fn expire_overdue(self: &Arc<Self>, ids: Vec<InterruptId>) {
+        for expired in join_all(ids.into_iter().map(|id| self.expire(id))).await {
+            if let Err(error) = expired {
+                tracing::warn!(%error, "what is overdue could not be expired yet; it is tried again");
+            }
+        }
+    }
+
     async fn expire(self: &Arc<Self>, id: InterruptId) -> Result<(), Error> {
         let engine = Arc::clone(self);
         let expired = self.store.transact(move |tx| {

@@ -8,7 +8,7 @@ use super::view::IdempotencyKey;
 use super::{Engine, clock, detached, slots};
 use crate::domain::access::Actor;
 use crate::domain::message::ChatMessage;
-use crate::domain::session;
+use crate::domain::session::{self, Session};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
@@ -40,11 +40,11 @@ impl Engine {
         let (by, sent_by) = (actor.clone(), actor.name().map(str::to_owned));
         let written = self.store.transact(move |tx| {
             let now = clock::now();
-            let scope = format!("messages:{id}");
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let scope = reply_scope("messages", &session);
             if stored_reply(tx, &scope, key.as_ref())?.is_some() {
                 return Ok(None);
             }
-            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             engine.check_agent(&session)?;
             let turn = clock::turn_id();
             // The domain first: a busy session is a conflict even when the queue is full.
@@ -73,6 +73,12 @@ impl Engine {
         })
         .await
     }
+}
+
+/// Where the replies of `session` to one kind of requests are kept. They outlive it, and its id may be given to another
+/// one: what was said to that is not said to this.
+pub(super) fn reply_scope(kind: &str, session: &Session) -> String {
+    format!("{kind}:{}:{}", session.id, session.created_at.millis())
 }
 
 /// The reply that a request with this key got before.

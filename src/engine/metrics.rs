@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::histogram::{self, Histogram};
@@ -76,10 +76,13 @@ impl Times {
     }
 }
 
+/// Until when a count is good enough, and what it came to.
+type Counted = (Instant, Vec<PendingCount>);
+
 /// What is pending, as it was counted last.
 #[derive(Debug, Default)]
 pub struct Pending {
-    counted: tokio::sync::Mutex<Option<(Instant, Vec<PendingCount>)>>,
+    counted: Arc<tokio::sync::Mutex<Option<Counted>>>,
 }
 
 /// What happened since the start.
@@ -287,19 +290,22 @@ impl Engine {
         Ok(text)
     }
 
-    async fn write_pending(&self, text: &mut String) -> Result<(), Error> {
-        let mut counted = self.pending.counted.lock().await;
+    pub(super) async fn write_pending(&self, text: &mut String) -> Result<(), Error> {
+        let mut counted = Arc::clone(&self.pending.counted).lock_owned().await;
         let fresh = counted.as_ref().filter(|(until, _)| Instant::now() < *until);
         let counts = match fresh {
             Some((_, counts)) => counts.clone(),
             None => {
-                let started = Instant::now();
-                let counts = self.store.query(|reader| reader.count_pending(clock::now())).await?;
-                *counted = Some((started + started.elapsed() * (REST + 1), counts.clone()));
-                counts
+                let count = self.store.query(move |reader| {
+                    let started = Instant::now();
+                    let counts = reader.count_pending(clock::now())?;
+                    // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
+                    *counted = Some((started + started.elapsed() * (REST + 1), counts.clone()));
+                    Ok(counts)
+                });
+                count.await?
             }
         };
-        drop(counted);
         let mut samples: BTreeMap<String, u64> = BTreeMap::new();
         for (place, PendingCount { kind, by_age }) in counts.iter().enumerate() {
             let kind = if place < TYPES { label(kind) } else { "other".to_owned() };

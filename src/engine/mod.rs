@@ -90,7 +90,7 @@ pub struct Engine {
     counters: Counters,
     pending: Pending,
     /// Whoever searches, alone.
-    searching: tokio::sync::Mutex<()>,
+    searching: Arc<tokio::sync::Mutex<()>>,
     policies: Policies,
     keyring: Keyring,
     /// Why the turn of a run is at no worker any more.
@@ -154,7 +154,7 @@ impl Engine {
             outbox: Arc::default(),
             counters: Counters::default(),
             pending: Pending::default(),
-            searching: tokio::sync::Mutex::default(),
+            searching: Arc::default(),
             policies: Policies::default(),
             keyring,
             run_over: OnceLock::new(),

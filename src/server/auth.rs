@@ -29,8 +29,8 @@ pub struct Gate {
     /// The keys of the settings, which may do everything.
     settings: Vec<(Actor, Digest)>,
     wrong: Buckets<Option<IpAddr>>,
-    /// Each sign-in is written, so that right ones are counted too.
-    sign_ins: Buckets<Option<IpAddr>>,
+    /// Each sign-in is written, so that right ones are counted too: by key, so that nobody without it uses them up.
+    sign_ins: Buckets<Digest>,
     /// Which keys of the settings have been right from which address. Whoever guesses keys from there does not shut these
     /// out.
     right: Mutex<HashSet<(Option<IpAddr>, Digest)>>,
@@ -65,11 +65,11 @@ impl Gate {
     /// Lets in the keys of the settings, and those of the store.
     pub fn new(settings: &HttpSettings) -> Self {
         let known = |key: &ApiKey| (Actor::named(&key.name, Scopes::ALL, &[]), digest(key.key.as_bytes()));
-        let buckets = || Buckets::new(settings.wrong_keys, settings.wrong_keys_a_minute / 60.0);
+        let (size, rate) = (settings.wrong_keys, settings.wrong_keys_a_minute / 60.0);
         Self {
             settings: settings.api_keys.iter().map(known).collect(),
-            wrong: buckets(),
-            sign_ins: buckets(),
+            wrong: Buckets::new(size, rate),
+            sign_ins: Buckets::new(size, rate),
             right: Mutex::default(),
         }
     }
@@ -144,10 +144,11 @@ impl Gate {
     /// Whose key this is, with which somebody at `address` signs in.
     ///
     /// # Errors
-    /// Those of [`Gate::holder`]; [`ServerError::RateLimited`] after too many sign-ins.
+    /// Those of [`Gate::holder`]; [`ServerError::RateLimited`] after too many sign-ins with this key.
     pub fn sign_in(&self, engine: &Engine, key: Digest, address: Option<IpAddr>) -> Result<Actor, ServerError> {
-        self.sign_ins.take(network(address), Instant::now()).map_err(ServerError::RateLimited)?;
-        self.holder(engine, key, address)
+        let actor = self.holder(engine, key, address)?;
+        self.sign_ins.take(key, Instant::now()).map_err(ServerError::RateLimited)?;
+        Ok(actor)
     }
 
     /// Whose key this is, shown from `address`.

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::app::App;
 use super::auth::Peer;
+use super::outflow::Outflow;
 
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -45,6 +46,7 @@ struct Connections {
     protocol: http1::Builder,
     router: Router,
     permits: Arc<Semaphore>,
+    write_timeout: Duration,
     tasks: TaskTracker,
     /// Cancelled: no connection takes another request.
     stopping: CancellationToken,
@@ -64,6 +66,7 @@ impl Connections {
             protocol,
             router,
             permits: Arc::new(Semaphore::new(app.settings.max_connections)),
+            write_timeout: app.settings.write_timeout,
             tasks: TaskTracker::new(),
             stopping: app.stopping.clone(),
             cut: CancellationToken::new(),
@@ -95,7 +98,8 @@ impl Connections {
             request.extensions_mut().insert(peer);
             router.call(request)
         });
-        let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
+        let connection =
+            self.protocol.serve_connection(TokioIo::new(Outflow::new(stream, self.write_timeout)), service);
         let (stopping, cut) = (self.stopping.clone(), self.cut.clone());
         self.tasks.spawn(async move {
             let _permit = permit;

@@ -26,6 +26,7 @@ mod messages;
 mod metrics;
 pub mod models;
 mod openapi;
+mod outflow;
 mod params;
 mod pass;
 mod problems;

@@ -10,7 +10,7 @@ use crate::domain::event::EventName;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::policy::{Effect, Rule};
 use crate::domain::webhook::Webhook;
-use crate::domain::{FieldError, JsonObject};
+use crate::domain::{FieldError, FieldErrors, JsonObject};
 
 /// The longest name that somebody gives himself, in characters.
 pub const LONGEST_NAME: usize = 64;
@@ -18,7 +18,7 @@ pub const LONGEST_NAME: usize = 64;
 /// Collects what is wrong while a body is read.
 #[derive(Debug, Default)]
 pub struct Reading {
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
 }
 
 /// Where a value stands in the body; each step points at the one outside.
@@ -49,16 +49,16 @@ impl Reading {
     /// # Errors
     /// `invalid_request` with everything that was.
     pub fn finish<T>(self, value: T) -> Result<T, ServerError> {
-        if self.errors.is_empty() { Ok(value) } else { Err(ServerError::invalid(self.errors)) }
+        if self.errors.is_empty() { Ok(value) } else { Err(ServerError::invalid(self.errors.into_vec(At::Body.loc()))) }
     }
 
     /// Notes an error.
     pub fn wrong(&mut self, at: At<'_>, kind: &str, msg: impl Into<String>) {
-        self.errors.push(FieldError::new(at.loc(), kind, msg));
+        self.errors.push(|| FieldError::new(at.loc(), kind, msg));
     }
 
     fn wrong_type(&mut self, at: At<'_>, wanted: &str, got: &Value) {
-        self.errors.push(FieldError::wrong_type(at.loc(), wanted, got));
+        self.errors.push(|| FieldError::wrong_type(at.loc(), wanted, got));
     }
 
     /// An object; an empty one where it is none.
@@ -80,15 +80,32 @@ impl Reading {
         mut element: impl FnMut(&mut Self, At<'_>, Value) -> T,
     ) -> Vec<T> {
         match value {
-            Value::Array(items) => items
-                .into_iter()
-                .enumerate()
-                .map(|(index, item)| element(self, At::Element(&at, index), item))
-                .collect(),
+            Value::Array(items) => {
+                let mut elements = Vec::new();
+                for (index, item) in items.into_iter().enumerate() {
+                    let element = element(self, At::Element(&at, index), item);
+                    // Nothing will come of them: what is wrong is only counted on.
+                    if !self.errors.is_full() {
+                        elements.push(element);
+                    }
+                }
+                elements
+            }
             other => {
                 self.wrong_type(at, "an array", &other);
                 Vec::new()
             }
+        }
+    }
+
+    /// Notes an array of more than `most` elements and reads none of it.
+    pub fn at_most(&mut self, at: At<'_>, value: Value, most: usize) -> Value {
+        match &value {
+            Value::Array(items) if items.len() > most => {
+                self.wrong(at, "too_long", format!("must hold at most {most}, got {}", items.len()));
+                Value::Array(Vec::new())
+            }
+            _ => value,
         }
     }
 
@@ -351,6 +368,13 @@ mod tests {
         for value in [json!([]), json!(["user"]), json!(null), json!("hi"), json!(1)] {
             assert_eq!(message(value), Err(vec![(json!(["body"]), "wrong_type".to_owned())]));
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_up_to_a_bound() {
+        let Err(told) = message(json!({"tool_calls": vec![1; 1000]})) else { panic!("it was taken") };
+        assert_eq!(told.len(), 51);
+        assert_eq!(told.last(), Some(&(json!(["body"]), "too_many_errors".to_owned())));
     }
 
     #[test]

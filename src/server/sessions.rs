@@ -32,6 +32,9 @@ use crate::store::query::{Order, SessionQuery};
 /// The statuses a session can have, for messages.
 pub const STATUSES: &str = "idle, running, interrupted, error";
 
+/// The most messages that a session begins with: all of them are written in one transaction, which others wait for.
+const MOST_MESSAGES: usize = 10_000;
+
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default()
@@ -284,7 +287,11 @@ async fn read_new(
         Some(Value::Object(_)) | None => {}
         Some(_) => reading.wrong(at_run, "wrong_type", "must be an object"),
     }
-    let state = state.map(|state| reading.array(at_state, state, Reading::message)).unwrap_or_default();
+    let state = state.map(|state| {
+        let state = reading.at_most(at_state, state, MOST_MESSAGES);
+        reading.array(at_state, state, Reading::message)
+    });
+    let state = state.unwrap_or_default();
     let rules = rules.map(|rules| reading.array(at_rules, rules, Reading::rule)).unwrap_or_default();
     let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, "webhook"), webhook));
     let (new, run) = reading.finish((NewSession { state, rules, webhook }, run))?;

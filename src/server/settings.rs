@@ -24,7 +24,7 @@ pub struct HttpSettings {
     pub api_keys: Vec<ApiKey>,
     /// How many requests a second a key may make, or an address where there is no key; `None` for any number.
     pub rate_limit: Option<f64>,
-    /// How many wrong keys an address may show at once, and how often it may sign in.
+    /// How many wrong keys an address may show at once, and how often one may sign in with a right one.
     pub wrong_keys: f64,
     /// How many more in a minute.
     pub wrong_keys_a_minute: f64,
@@ -43,6 +43,8 @@ pub struct HttpSettings {
     pub head_timeout: Duration,
     /// How long a request's body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a client may take none of what it is sent before its connection is closed.
+    pub write_timeout: Duration,
     /// How many connections are served at once; more wait in the listener's backlog.
     pub max_connections: usize,
     /// How often an event stream without events says that it lives.
@@ -65,6 +67,7 @@ impl Default for HttpSettings {
             max_head: 32 * 1024,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             max_connections: 4096,
             event_keep_alive: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),

@@ -1,5 +1,6 @@
 //! Keys: what a caller proves itself with, as it is kept.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -163,12 +164,14 @@ impl NewKey {
         }
         if self.groups.len() > MAX_GROUPS {
             errors.push(FieldError::new(["groups"], "too_long", format!("must hold at most {MAX_GROUPS}")));
+            return errors;
         }
+        let mut named = HashSet::new();
         for (index, group) in self.groups.iter().enumerate() {
             let at: [Place; 2] = ["groups".into(), index.into()];
             if !is_name(group) {
                 errors.push(FieldError::new(at, "invalid_name", NAME));
-            } else if self.groups.iter().take(index).any(|other| other == group) {
+            } else if !named.insert(group) {
                 errors.push(FieldError::new(at, "duplicate", format!("{group} is named twice")));
             }
         }

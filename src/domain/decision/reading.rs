@@ -4,22 +4,22 @@ use serde_json::Value;
 
 use super::{Decider, Decision, DecisionKind, Terms};
 use crate::domain::error::{FieldError, NOWHERE, Place};
-use crate::domain::{JsonObject, schema};
+use crate::domain::{FieldErrors, JsonObject, schema};
 
 /// The members of one form, and what is wrong with them so far.
 struct Form<'a> {
     members: &'a JsonObject,
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
 }
 
 pub(super) fn read(value: &Value, terms: Terms<'_>) -> Result<Decision, Vec<FieldError>> {
     let Value::Object(members) = value else {
         return Err(vec![FieldError::wrong_type(NOWHERE, "an object such as {\"approved\": true}", value)]);
     };
-    let mut form = Form { members, errors: Vec::new() };
+    let mut form = Form { members, errors: FieldErrors::default() };
     let decision = if members.contains_key("type") { form.typed(terms) } else { form.approved() };
     let Some(decision) = decision.filter(|_| form.errors.is_empty()) else {
-        return Err(form.errors);
+        return Err(form.errors.into_vec(NOWHERE));
     };
     allow(&decision, members, terms)?;
     if let (Decision::Edit { args }, Some(schema)) = (&decision, terms.args_schema) {
@@ -140,15 +140,17 @@ impl Form<'_> {
     fn know(&mut self, known: &[&str]) {
         let unknown = self.members.keys().filter(|name| !known.contains(&name.as_str()));
         let text = format!("unknown member; known here: {}", known.join(", "));
-        self.errors.extend(unknown.map(|name| FieldError::new([name.as_str()], "unknown_member", text.as_str())));
+        for name in unknown {
+            self.errors.push(|| FieldError::new([name.as_str()], "unknown_member", text.as_str()));
+        }
     }
 
     fn wrong(&mut self, member: &str, kind: &str, text: &str) {
-        self.errors.push(FieldError::new([member], kind, text));
+        self.errors.push(|| FieldError::new([member], kind, text));
     }
 
     fn wrong_type(&mut self, member: &str, wanted: &str, got: &Value) {
-        self.errors.push(FieldError::wrong_type([member], wanted, got));
+        self.errors.push(|| FieldError::wrong_type([member], wanted, got));
     }
 
     /// Absent means false.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::schema;
+use crate::domain::{errors, schema};
 
 fn option(label: &str) -> Value {
     json!({"label": label, "description": "what it means"})
@@ -182,4 +182,28 @@ proptest! {
         let errors = schema::validate(&response_schema(&questions), &value);
         prop_assert_eq!(is_valid, errors.is_empty(), "{} {:?}", value, errors);
     }
+}
+
+#[test]
+fn as_many_labels_as_fit_are_chosen_and_no_more() {
+    let answer = |count: usize| {
+        let labels: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+        json!({"answers": {"How?": "By date", "Where?": labels}})
+    };
+    let check = |value: &Value| places(check_answer(&questions(), value));
+    let schema = response_schema(&questions());
+    assert_eq!(check(&answer(MOST_LABELS)), []);
+    assert_eq!(schema::validate(&schema, &answer(MOST_LABELS)), []);
+    assert_eq!(check(&answer(MOST_LABELS + 1)), [("answers.Where?".to_owned(), "too_long".to_owned())]);
+    assert_ne!(schema::validate(&schema, &answer(MOST_LABELS + 1)), []);
+}
+
+#[test]
+fn what_is_wrong_with_an_answer_is_told_up_to_a_bound() {
+    let unknown: JsonObject = (0..1000).map(|number| (format!("Who {number}?"), json!("me"))).collect();
+    let mut answers = unknown;
+    answers.extend([("How?".to_owned(), json!("By date")), ("Where?".to_owned(), json!("Here"))]);
+    let told = check_answer(&questions(), &json!({"answers": answers}));
+    assert_eq!(told.len(), errors::MOST + 1);
+    assert_eq!(told.last(), Some(&FieldError::new(NOWHERE, "too_many_errors", "and 950 more")));
 }

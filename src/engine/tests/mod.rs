@@ -34,6 +34,7 @@ mod races;
 mod receiver;
 mod restarts;
 mod retries;
+mod scans;
 mod stopping;
 mod storm;
 mod support;

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use super::support::{World, journal_of, runtime, settings};
+use super::support::{World, asked, journal_of, question, runtime, settings, waiting};
 use crate::domain::Error;
+use crate::domain::interrupt::InterruptStatus;
 use crate::domain::session::Status;
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
+use crate::store::sqlite::SqliteStore;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// Runs every job, and rolls it back where it is told to be full.
@@ -104,4 +106,42 @@ async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back()
     store.fill(false);
     losing.await.unwrap().unwrap();
     world.order().await;
+}
+
+#[tokio::test]
+async fn to_be_ready_is_to_have_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hitl.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    let world = World::over(Fixture::memory(), store, settings(), runtime()).await;
+    // Where SQLite puts what it commits.
+    let written = || std::fs::read(directory.path().join("hitl.db-wal")).unwrap();
+    for _ in 0..3 {
+        let (before, last) = (written(), world.engine.now());
+        // Another time to write than the last one.
+        while world.engine.now() == last {
+            tokio::task::yield_now().await;
+        }
+        world.engine.check_ready().await.unwrap();
+        assert!(written() != before, "nothing was written");
+    }
+}
+
+#[tokio::test]
+async fn whoever_answers_too_late_finds_it_expired_whatever_the_alarm_is_at() {
+    let (world, store) = world(settings()).await;
+    let order = world.begin().await;
+    let batch = world.append(&order, vec![question(0, Some(0.02)), waiting(None, &[])]).await.unwrap();
+    let interrupt = asked(batch)[0];
+    // What is to let it expire fails, and rests before it tries again.
+    store.fill(true);
+    while store.refused.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    store.fill(false);
+    let late = world.answer(order.session, interrupt, json!(1)).await;
+    assert!(matches!(late, Err(Error::InterruptExpired(_))), "{late:?}");
+    assert_eq!(world.interrupt(interrupt).await.status, InterruptStatus::Expired);
+    assert_eq!(world.status(order.session).await, Status::Running);
+    assert_eq!(world.kinds(order.turn).await, "start ask pause expire");
 }

@@ -219,6 +219,7 @@ async fn a_key_that_is_no_key_is_refused_with_every_place() {
         (json!({"name": "ada", "scopes": ["write"]}), json!(["body", "scopes", 0]), "unknown_value"),
         (json!({"name": "ada", "scopes": "read"}), json!(["body", "scopes"]), "wrong_type"),
         (json!({"name": "ada", "scopes": ["read"], "groups": ["a", "a"]}), json!(["body", "groups", 1]), "duplicate"),
+        (json!({"name": "ada", "scopes": ["read"], "groups": vec!["a"; 33]}), json!(["body", "groups"]), "too_long"),
         (json!({"name": "ada", "scopes": ["read"], "group": ["a"]}), json!(["body", "group"]), "unknown_member"),
         (json!({"scopes": ["read"]}), json!(["body", "name"]), "missing"),
     ] {

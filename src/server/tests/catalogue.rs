@@ -92,7 +92,8 @@ fn rendered() -> String {
         <!-- Made from src/server/catalogue.rs: HITL_WRITE_DOCS=1 cargo test --no-default-features errors_md -->\n\n\
         Every refusal is `application/problem+json` (RFC 9457): `type` (`urn:hitl:error:<code>`), `title`, `status`, `detail`\n\
         and `code`. The code is stable; Python raises errors with the same `.code`. A 422 also has\n\
-        `errors: [{\"loc\", \"msg\", \"type\"}]` with every place that is wrong, `already_resolved` has `resolved_by` and\n\
+        `errors: [{\"loc\", \"msg\", \"type\"}]` with every place that is wrong (the first 50, and then one\n\
+        `too_many_errors` that says how many more), `already_resolved` has `resolved_by` and\n\
         `resolved_at`, `interrupt_claimed` has `claimed_by` and `claimed_until`, a 429 and a 503 have `Retry-After`. Requests that are no HTTP at all, or whose head is too large, are answered\n\
         by the HTTP parser with a bare 400 or 431.\n",
     );

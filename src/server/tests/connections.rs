@@ -108,6 +108,18 @@ async fn a_head_that_never_ends_closes_the_connection() {
 }
 
 #[tokio::test]
+async fn who_never_reads_what_it_is_sent_is_let_go_of() {
+    let settings = HttpSettings { write_timeout: Duration::from_millis(50), ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    let mut stream = server.connect().await;
+    // Until neither side takes any more; only the end of the connection ends that.
+    let asking =
+        async { while stream.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await.is_ok() {} };
+    within(asking).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_body_that_never_ends_is_a_408() {
     let server =
         Server::start(HttpSettings { body_timeout: Duration::from_millis(50), ..HttpSettings::default() }).await;

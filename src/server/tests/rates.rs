@@ -71,6 +71,30 @@ async fn signing_in_with_wrong_keys_counts_too() {
 }
 
 #[tokio::test]
+async fn who_signs_in_with_wrong_keys_keeps_nobody_else_from_signing_in() {
+    let client = patient(None).await;
+    let made = json!({"name": "carol", "scopes": ["read"]});
+    let made = as_key(&client, "ada-key", Method::POST, "/keys", Some(&made)).await;
+    let secret = made.json()["key"].as_str().unwrap().to_owned();
+    for _ in 0..25 {
+        client.post("/sign-in", json!({"key": "guess"})).await;
+    }
+    assert_eq!(client.post("/sign-in", json!({"key": "guess"})).await.code(), "rate_limited");
+    // Neither who has a key that nobody guesses, nor whose own was right from there before.
+    sign_in(&client, &secret, OWN).await;
+    sign_in(&client, "ada-key", OWN).await;
+}
+
+#[tokio::test]
+async fn who_signs_in_again_and_again_uses_up_no_sign_in_of_another() {
+    let client = patient(None).await;
+    for _ in 0..20 {
+        sign_in(&client, "ada-key", OWN).await;
+    }
+    sign_in(&client, "bob-key", OWN).await;
+}
+
+#[tokio::test]
 async fn signing_in_with_a_right_key_is_counted_as_well() {
     let client = patient(None).await;
     for _ in 0..20 {

@@ -41,6 +41,26 @@ async fn a_session_can_begin_with_messages() {
 }
 
 #[tokio::test]
+async fn a_session_begins_with_so_many_messages_and_no_more() {
+    let client = Client::new().await;
+    let state = |count: usize| json!({"state": vec![json!({}); count]});
+    assert_eq!(client.post("/sessions", state(10_000)).await.status, StatusCode::CREATED);
+    let refused = client.post("/sessions", state(10_001)).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(refused.places(), [(json!(["body", "state"]), "too_long".to_owned())]);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_request_is_told_up_to_a_bound() {
+    let client = Client::new().await;
+    let refused = client.post("/sessions", json!({"state": vec![1; 9_000]})).await;
+    let places = refused.places();
+    assert_eq!((refused.status.as_u16(), places.len()), (422, 51));
+    assert_eq!(places[0], (json!(["body", "state", 0]), "wrong_type".to_owned()));
+    assert_eq!(refused.json()["errors"][50]["msg"], "and 8950 more");
+}
+
+#[tokio::test]
 async fn put_refuses_in_the_order_of_the_contract() {
     let path = "/sessions/550e8400-e29b-41d4-a716-446655440000";
     let refused = Client::new().await.send(Method::PUT, "/sessions/no-uuid", &[], Some(&json!([]))).await;
@@ -122,6 +142,28 @@ async fn an_idempotency_key_starts_one_turn() {
     assert_eq!(client.send(Method::POST, &path, &key, Some(&body)).await.status, StatusCode::ACCEPTED);
     let other = client.send(Method::POST, &path, &key, Some(&json!({"content": "other"}))).await;
     assert_eq!(other.code(), "idempotency_key_reused");
+}
+
+#[tokio::test]
+async fn what_was_said_to_a_session_is_not_said_to_the_next_one_of_its_id() {
+    let client = with_custom_ids().await;
+    let session = "/sessions/550e8400-e29b-41d4-a716-446655440000";
+    let messages = format!("{session}/messages");
+    let post = async || {
+        client.send(Method::POST, &messages, &[("idempotency-key", "k1")], Some(&json!({"content": "hang"}))).await
+    };
+    assert_eq!(client.send(Method::PUT, session, &[], None).await.status, StatusCode::CREATED);
+    assert_eq!(post().await.status, StatusCode::ACCEPTED);
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let first_was_made = now();
+    assert_eq!(client.send(Method::DELETE, session, &[], None).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(post().await.code(), "session_not_found");
+    while now() == first_was_made {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.send(Method::PUT, session, &[], None).await.status, StatusCode::CREATED);
+    assert_eq!(post().await.status, StatusCode::ACCEPTED);
+    assert_eq!(client.get(session).await.json()["status"], "running");
 }
 
 #[tokio::test]

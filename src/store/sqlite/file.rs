@@ -1,8 +1,8 @@
 //! The file: made with care, refused with a reason.
 
-use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -78,7 +78,7 @@ fn open_beside_others(path: &Path) -> Result<Connection, OpenError> {
 pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Err(OpenError::IsDirectory(path.to_owned())),
-        Ok(_) => {}
+        Ok(metadata) => check_names(path, &metadata)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(OpenError::Missing(path.to_owned())),
         Err(error) => return Err(failed(path, &error)),
     }
@@ -89,15 +89,34 @@ pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// The path of the file itself: what it is locked by, and what its log lies beside, whichever link leads to it.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
-    std::path::absolute(path).map_err(|error| failed(path, &error))
+    let path = std::path::absolute(path).map_err(|error| failed(path, &error))?;
+    if path.is_symlink() && path.exists() {
+        return std::fs::canonicalize(&path).map_err(|error| failed(&path, &error));
+    }
+    Ok(path)
+}
+
+/// Refuses a file that has other names: whoever opens it by one of those sees neither its lock nor its log.
+fn check_names(path: &Path, metadata: &Metadata) -> Result<(), OpenError> {
+    match metadata.nlink() {
+        0 | 1 => Ok(()),
+        names => Err(OpenError::Failed {
+            path: path.to_owned(),
+            reason: format!(
+                "the file has {names} names (hard links), and a store may have one only: remove the others"
+            ),
+        }),
+    }
 }
 
 /// Whether the file is one, or can be made; makes its directory if that is all that is missing.
 fn check_place(path: &Path, made: &mut Made) -> Result<(), OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::IsDirectory(path.to_owned())),
-        Ok(_) => {
+        Ok(metadata) => {
+            check_names(path, &metadata)?;
             // SQLite would open a file that it may not write, and fail at the first write.
             OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(|error| failed(path, &error))
         }

@@ -24,8 +24,9 @@ def child() -> Iterator[Callable[..., Child]]:
         each.__exit__()
 
 
-def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Tests marked ``on_every_loop`` run on asyncio's own loop and on uvloop."""
-    if item.get_closest_marker("on_every_loop") is None:
-        return None
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+    if item.get_closest_marker("on_every_loop") is not None:
+        loops["uvloop"] = uvloop.new_event_loop
+    return loops

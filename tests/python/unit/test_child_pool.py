@@ -63,7 +63,7 @@ def test_a_turn_that_cannot_be_opened_leaves_the_others_alone(child: Callable[..
     worker.turn("t2", journal=[{"at": 0, "entry": "pause", "timers": [], "context": GONE}])
     error = worker.end("t2")["error"]
     assert error["code"] == "journal_unreadable"
-    assert "the class shop_of_last_year.Customer, which is gone" in error["message"]
+    assert "the class shop_of_last_year.Customer, which is not there" in error["message"]
     worker.answer("i1", value="Ada")
     assert worker.end("t1")["response"]["content"] == "Ada"
 

@@ -12,7 +12,7 @@ import hitl
 from hitl import client, errors
 from hitl.agents.conversation import MaxStepsExceeded
 from hitl.agents.seams import HookFailed
-from hitl.asking import ApprovalMismatch
+from hitl.asking import ApprovalMismatch, _NotAllowed
 from hitl.cli.chat.conversation import SettledElsewhere
 from hitl.cli.chat.prompts import PersonLeft
 from hitl.cli.chat.turns import SessionGone
@@ -29,6 +29,8 @@ from hitl.models.chat_completions import ModelNotConfigured
 from hitl.models.wire import IncompleteReply
 from hitl.planner import PauseDisabled
 from hitl.planner.context import _Stopped
+from hitl.retrying import TryFailed
+from hitl.runtime import NoOutcome
 from hitl.serve_options import InvalidOption
 from hitl.serving import ServeError
 from hitl.testing import UnexpectedInterrupt
@@ -42,6 +44,8 @@ PROBLEM = {"resolved_by": "ann", "errors": [{"loc": ["a"], "msg": "no", "type": 
 
 # Not for an agent's `except Exception`, nor for anybody's: they unwind code that must not go on.
 UNWINDING = {errors.Parked, _Stopped}
+# Between two functions of ours: no code of an agent stands between the one that raises and the one that catches.
+OURS = {NoOutcome, _NotAllowed}
 
 
 def with_text(cls: type[HitlError]) -> tuple[type[HitlError], Callable[[], HitlError]]:
@@ -77,7 +81,9 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
                 errors.NothingPending,
                 errors.AlreadyResolved,
                 errors.AlreadyResumed,
+                errors.ModelUnavailable,
                 errors.ReplayMismatch,
+                errors.ReplayTimeout,
                 errors.ResultNotStored,
                 errors.UnreadableJournal,
                 errors.WorkerProtocolError,
@@ -121,6 +127,9 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
         (errors.RunInterrupted, interrupted),
         (errors.RunStateError, lambda: errors.RunStateError("later", code="run_state_newer")),
         (errors.StepError, lambda: errors.StepError("Boom", "it broke", "shop", ("shop.Boom", "builtins.ValueError"))),
+        (errors.TransientError, lambda: errors.TransientError("overloaded", 2.5)),
+        (errors.PythonUntested, lambda: errors.PythonUntested("another Python", "use one of these")),
+        (TryFailed, lambda: TryFailed("overloaded", 2.5, 1, "0#1")),
         (errors.AgentLoadError, lambda: errors.AgentLoadError("no agent", "write one")),
         (errors.StoreError, lambda: errors.StoreError("in use", "stop the other", "store_in_use")),
         (ServeError, lambda: ServeError("no port", "usage", "take another")),
@@ -146,7 +155,7 @@ def classes() -> Iterator[type[BaseException]]:
                 yield value
 
 
-CLASSES = sorted(set(classes()) - UNWINDING, key=lambda cls: (cls.__module__, cls.__name__))
+CLASSES = sorted(set(classes()) - UNWINDING - OURS, key=lambda cls: (cls.__module__, cls.__name__))
 
 
 def test_every_class_has_an_example_here() -> None:

@@ -211,3 +211,40 @@ async fn an_address_opens_its_store_in_each_way() {
     assert_eq!(count(&*store).await, 1);
     assert_eq!(open::read_only("memory").err().unwrap().code(), "store_address_invalid");
 }
+
+#[tokio::test]
+async fn a_symbolic_link_leads_to_the_same_store() {
+    let (directory, path) = place();
+    let link = directory.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let server = open(&path);
+    let path = path.canonicalize().unwrap();
+    let me = std::process::id();
+    assert_eq!(SqliteStore::open(&link).err(), Some(locked(&path, me, true)));
+    assert_eq!(SqliteStore::open_shared(&link).err(), Some(locked(&path, me, true)));
+    insert(&server, 1).await.unwrap();
+    assert_eq!(count(&read_only(&link).unwrap()).await, 1);
+    server.close().await.unwrap();
+    let server = open(&link);
+    assert_eq!(SqliteStore::open(&path).err(), Some(locked(&path, me, true)));
+    assert_eq!(count(&server).await, 1);
+    server.close().await.unwrap();
+    assert_eq!(names(directory.path()), ["hitl.db", "link.db"]);
+}
+
+#[tokio::test]
+async fn a_file_with_two_names_is_refused_by_either() {
+    let (directory, path) = place();
+    let other = directory.path().join("other.db");
+    let server = open(&path);
+    std::fs::hard_link(&path, &other).unwrap();
+    for opened in [SqliteStore::open(&other), SqliteStore::open_shared(&other), SqliteStore::open_read_only(&other)] {
+        let refusal = opened.err().unwrap();
+        assert!(matches!(refusal, OpenError::Failed { .. }), "{refusal}");
+        assert!(refusal.to_string().contains("2 names"), "{refusal}");
+    }
+    server.close().await.unwrap();
+    assert!(SqliteStore::open(&path).is_err());
+    std::fs::remove_file(&other).unwrap();
+    open(&path).close().await.unwrap();
+}
