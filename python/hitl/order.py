@@ -567,9 +567,6 @@ class Order:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
         if self._reported or self.records.unacknowledged:
             return
-        if self.turn.stalled and not self.records.is_asking:
-            self.turn.fail(next(error for error, _ in self.turn.stalled.values()))
-            return
         timers: list[PendingTimer] = [
             {"path": timer.path, "due": self._wall(timer.deadline)}
             for timer in self._timers.values()
@@ -578,6 +575,9 @@ class Order:
         if not (self._expected or timers):
             return
         waits = None if self.is_at_work else waits_of(self.turn)
+        if self.turn.stalled and waits is not None and not waits.in_bodies and not self.records.is_asking:
+            self.turn.fail(next(error for error, _ in self.turn.stalled.values()))
+            return
         if (waits is None or waits) and not (self.records.has_questions and self._hold.is_over(waits)):
             return
         context: Any = None

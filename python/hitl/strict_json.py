@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hitl import _core
-
 
 def read_json(text: str) -> Any:
     """The value of a JSON text.
@@ -14,6 +12,8 @@ def read_json(text: str) -> Any:
     `ValueError` for what is no JSON, a member that is there twice, a number that Python, the server or a browser would
     read as another one, and what is nested too deeply.
     """
+    from hitl import _core  # the command line begins without it, and can say that there is none
+
     try:
         value = _decode(text)
     except RecursionError:
