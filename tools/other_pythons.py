@@ -26,9 +26,13 @@ ENVIRONMENTS = ROOT / "target" / "pythons"
 OLDEST, NEWEST_LOOKED_FOR = 11, 20
 
 PACKAGES = (
+    "aiohttp",
+    "aiosqlite",
+    "anyio",
     "docstring-parser",
     "httpx2",
     "hypothesis",
+    "openai",
     "prompt-toolkit",
     "pydantic",
     "pytest",
@@ -38,6 +42,7 @@ PACKAGES = (
     "rich",
     "typer",
     "uvloop",
+    "websockets",
 )
 TESTS = ("tests/python/unit", "tests/python/runs", "tests/python/waiting", "tests/python/replay/test_corpus.py")
 PAIRS = "tests/python/replay/test_elsewhere.py"

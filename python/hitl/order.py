@@ -3,7 +3,7 @@
 Results, answers and timers are delivered in the order of the journal. Between two of them the turn runs until nothing
 of it is left to run; the schedule's count of its callbacks tells when. What wakes it from outside the journal (raw I/O)
 waits for such a moment too, and leaves a mark. So a turn that is run again from its journal goes the same way, callback
-by callback; DESIGN.md section 2 has the figures.
+by callback.
 
 Which entry comes next in a replay, and whether the agent asks for what is recorded, is decided by ``_core.Replay``.
 """

@@ -1,4 +1,4 @@
-//! Decisions: answers to a tool approval. Two wire forms, one meaning (CONTRACT section 3), and no third way:
+//! Decisions: answers to a tool approval. Two wire forms, one meaning, and no third way:
 //! whatever is not exactly one of the forms is refused and leaves the interrupt pending.
 
 mod form;

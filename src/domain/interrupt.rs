@@ -47,7 +47,7 @@ impl InterruptStatus {
     }
 }
 
-/// The interrupt record (CONTRACT section 3), the same wherever interrupts are listed.
+/// The interrupt record, the same wherever interrupts are listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Interrupt {
     /// Its id.

@@ -1,4 +1,4 @@
-//! The journal of a turn: an ordered list of entries (DESIGN section 2). An entry is written once and never changed.
+//! The journal of a turn: an ordered list of entries. An entry is written once and never changed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

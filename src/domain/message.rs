@@ -20,7 +20,7 @@ pub enum Role {
     Tool,
 }
 
-/// One message of a conversation, as CONTRACT section 1 has it: everything but `role` is optional.
+/// One message of a conversation, as docs/http.md has it: everything but `role` is optional.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChatMessage {
     /// Who said it; `user` where a request leaves it out.

@@ -20,7 +20,7 @@ const UNSAID_OF_SERVER: [EventName; 6] = [
     EventName::Session(Status::Error),
 ];
 
-/// Where, how and of what to tell (CONTRACT section 1): of a message's turn, a session, or a whole server.
+/// Where, how and of what to tell: of a message's turn, a session, or a whole server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Webhook {
     /// `http` or `https`.

@@ -44,7 +44,7 @@ struct LiveTurn {
     paused: Option<Paused>,
     /// What keeps it, since it was told or said something last.
     held: Option<Held>,
-    /// Its worker has not said yet that it stands where its journal ends.
+    /// It began with time left, and its worker has not said yet that it stands where its journal ends.
     is_replaying: bool,
 }
 
@@ -188,7 +188,7 @@ impl LiveTurns {
             delivered: None,
             paused: None,
             held: None,
-            is_replaying: order.journal.len() > 1,
+            is_replaying: order.journal.len() > 1 && time_left(engine, worked) > Duration::ZERO,
         };
         live.work(turn, engine);
         turns.at_workers.insert(turn, live);
@@ -483,9 +483,8 @@ impl LiveTurn {
             return;
         }
         self.since = Some(Instant::now());
-        let timeout = engine.settings.timeout;
-        if timeout > 0.0 {
-            let left = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX).saturating_sub(self.worked);
+        if engine.settings.timeout > 0.0 {
+            let left = time_left(engine, self.worked);
             let (engine, epoch) = (Arc::clone(engine), self.epoch);
             let timer = tokio::spawn(async move {
                 tokio::time::sleep(left).await;
@@ -507,6 +506,13 @@ impl LiveTurn {
     fn worked(&self) -> Duration {
         self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
+}
+
+/// What is left of `--timeout` to a turn that was at work for so long.
+fn time_left(engine: &Engine, worked: Duration) -> Duration {
+    let timeout = engine.settings.timeout;
+    let whole = if timeout > 0.0 { Duration::try_from_secs_f64(timeout).ok() } else { None };
+    whole.unwrap_or(Duration::MAX).saturating_sub(worked)
 }
 
 fn millis(time: Duration) -> u64 {

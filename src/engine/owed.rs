@@ -194,7 +194,7 @@ pub(super) fn in_lane(tx: &dyn Transaction, notice: Notice, now: Timestamp) -> R
     Ok(if waits { notice } else { notice.first_in_lane(now) })
 }
 
-/// What a webhook is told of a session: nulls are left out (CONTRACT section 1).
+/// What a webhook is told of a session: nulls are left out.
 fn session_body(tx: &dyn Transaction, session: &Session, webhook: &Webhook) -> Result<Value, Error> {
     let mut body = json!({"session_id": session.id, "status": session.status()});
     match &session.phase {

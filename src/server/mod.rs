@@ -1,4 +1,4 @@
-//! HTTP: CONTRACT.md on the wire.
+//! HTTP: docs/http.md on the wire.
 //!
 //! A request passes [`front`] (is it meant for us, who sent it), is read by its handler (one module per resource), and
 //! becomes one call of the engine. Every refusal is a [`error::ServerError`], which alone knows about statuses.

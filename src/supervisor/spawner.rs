@@ -191,7 +191,7 @@ impl Spawner {
             .current_dir(&self.settings.working_dir)
             .env_clear()
             .envs(self.settings.environment.iter().map(|(name, value)| (name, value)))
-            // Replay needs sets of strings in one order everywhere (DESIGN section 2).
+            // Replay needs sets of strings in one order everywhere.
             .envs(
                 [("PYTHONHASHSEED", "0"), ("PYTHONUNBUFFERED", "1")]
                     .map(|(name, value)| (OsString::from(name), OsString::from(value))),

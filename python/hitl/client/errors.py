@@ -1,6 +1,6 @@
 """What a client raises: one tree under `ClientError`, each carrying `.code`, `.status` and `.detail`.
 
-The texts and codes are the server's own (RFC 9457 problems, CONTRACT.md section 3), so that a program can branch on
+The texts and codes are the server's own (RFC 9457 problems), so that a program can branch on
 `error.code` and a person can read `str(error)`.
 """
 

@@ -1,4 +1,4 @@
-//! Replay: what an agent that runs again is told, so that it comes to stand where its journal ends (DESIGN section 2).
+//! Replay: what an agent that runs again is told, so that it comes to stand where its journal ends.
 //!
 //! [`Replay`] holds the identities of a journal, no values. The runtime says what the agent asks for, which timers it
 //! sets and what it gives up; whenever nothing of the turn runs it takes the next delivery. Deliveries come in the

@@ -1,4 +1,4 @@
-//! Sessions and messages: CONTRACT section 1.
+//! Sessions and messages.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -245,7 +245,7 @@ def test_numbers_of_an_answer_keep_theirs(open_inbox: Open, script: str) -> None
     _, [asked] = inbox.asked(call("ask_anything", payload={"type": "account"}, message="Which?"))
     inbox.show("Which?")
     inbox.click("JSON", inbox.answer)
-    answer = '{"whole":12345678901234567890,"exact":0.1234567890123456789,"text":"1.0 \\"2.0\\"","list":[1.0,-0,[],{}]}'
+    answer = '{"whole":12345678901234567890,"exact":0.1234567890123456,"text":"1.0 \\"2.0\\"","list":[1.0,-0,[],{}]}'
     inbox.page.get_by_label("Answer (JSON)").fill(answer)
     inbox.click("Answer", inbox.answer)
     with inbox.page.expect_request("**/resume") as sent:

@@ -57,6 +57,8 @@ def test_a_request_goes_with_its_session(inbox: Inbox) -> None:
     inbox.asked(call("refund", order=8, cents=1, reason="stays"))
     expect(inbox.rows).to_have_count(2)
     inbox.show("order: 7")
+    # What it asks for after the session is gone is rightly refused.
+    expect(inbox.page.get_by_text("Loading…")).to_have_count(0)
     inbox.api.delete(session_id)
     expect(inbox.answer).to_contain_text("Cancelled")
     inbox.go("Needs you")

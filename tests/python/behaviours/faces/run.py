@@ -19,7 +19,7 @@ from tests.python.behaviours.scenes import Scene
 
 
 class RunConversation(Conversation):
-    def __init__(self, face: RunFace, scene: Scene, store: hitl.Store | None, options: dict[str, Any]) -> None:
+    def __init__(self, face: RunFace, scene: Scene, store: hitl.Store | str, options: dict[str, Any]) -> None:
         self.face = face
         self.scene = scene
         self.agent, self.client = native_agent(scene, face.ledger)
@@ -79,7 +79,7 @@ class RunConversation(Conversation):
         return RunState.from_string(self.agent, text)
 
     def _run(self, what: str | RunState, **options: Any) -> RunResult:
-        if self._store is None:
+        if self._store == "memory":
             options.pop("session", None)
         if not self._streaming:
             return hitl.run_sync(self.agent, what, store=self._store, **options)
@@ -133,4 +133,4 @@ class RunFace(Face):
 
     def reopen(self, scene: Scene, kept: dict[str, Any]) -> RunConversation:
         """From the text alone."""
-        return RunConversation(self, scene, None, kept)
+        return RunConversation(self, scene, "memory", kept)
