@@ -36,15 +36,19 @@ class Hold:
         self._order = order
         self._seconds = seconds
         self._replay_timeout = replay_timeout
-        self._since = order.schedule.time()
+        self._since = 0.0
+        self.has_moved = True
+        """The turn was told something, or made a hitl call, since it was looked at: what holds it begins anew."""
         self._handle: asyncio.TimerHandle | None = None
         self._at = 0.0
         """When that is due."""
         self._said: list[Holder] = []
 
-    def moved(self) -> None:
-        """The turn was told something, or made a hitl call: what holds it begins anew."""
-        self._since = self._order.schedule.time()
+    def _now(self) -> float:
+        now = self._order.schedule.time()
+        if self.has_moved:
+            self.has_moved, self._since = False, now
+        return now
 
     def stop(self) -> None:
         """Do not look again: the turn is over, or not ours any more."""
@@ -55,7 +59,7 @@ class Hold:
     def is_over(self, waits: Waits | None) -> bool:
         """Whether a turn with an open question is to be paused although it is held. ``waits`` is None where a body or
         a thread is at work."""
-        now = self._order.schedule.time()
+        now = self._now()
         can_end = waits is not None and not waits.in_bodies and self._seconds > 0
         is_over = can_end and now >= self._since + self._seconds
         if is_over or now >= self._since + _SAID_AFTER:
@@ -66,7 +70,7 @@ class Hold:
 
     def delays_replay(self, waits: Waits | None) -> None:
         """A replay waits for somebody to ask for its next entry, and something that may lead there is under way."""
-        now = self._order.schedule.time()
+        now = self._now()
         limit = self._since + self._replay_timeout
         if now >= self._since + _REPLAY_SAID_AFTER:
             self._say(waits, is_replay=True)

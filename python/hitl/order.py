@@ -232,7 +232,7 @@ class Order:
 
     def _tell(self, delivery: Delivery) -> None:
         self._reported = self._is_impatient = False
-        self._hold.moved()
+        self._hold.has_moved = True
         self.now = max(self.now, self._clock(delivery.at))
         self._last = delivery.entry
         self.schedule.running = self
@@ -273,7 +273,7 @@ class Order:
     def claim(self, step: StepIdentity, once: bool) -> tuple[Any, ...]:
         """What the journal knows of a step that is asked for now: see ``_core.Replay.ask``. Fails the turn when it
         does not fit: ``("never",)``."""
-        self._hold.moved()
+        self._hold.has_moved = True
         if self._replay is None:
             return ("live",)
         try:
@@ -395,7 +395,8 @@ class Order:
 
     def agent_returned(self) -> None:
         """Nothing more is told."""
-        self._is_left_at_work = self._arriving > 0 or self.is_at_work or bool(waits_of(self.turn))
+        if self._replay is not None:
+            self._is_left_at_work = self._arriving > 0 or self.is_at_work or bool(waits_of(self.turn))
 
     def returned(self) -> ReplayMismatch | None:
         """The agent has returned: what it left unasked in the journal, if that cannot be."""
@@ -410,7 +411,7 @@ class Order:
 
     def _go_live(self) -> None:
         replay, self._replay = self._replay, None
-        self._hold.moved()
+        self._hold.has_moved = True
         self.records.port.replayed(list(replay.warnings))
         if self.turn.closed:  # this was all that was wanted
             return

@@ -18,14 +18,17 @@ class RuleChanges:
     """What a journal says about it, as the turn was given it."""
 
     def __init__(self, journal: list[dict[str, Any]]) -> None:
-        said = [entry["policy"] for entry in journal if entry["entry"] in ("start", "taken") and "policy" in entry]
-        self.has_rules = bool(said and said[-1])
-        """Whether there are rules now."""
-        changes = [entry for entry in journal if entry["entry"] == "taken" and "policy" in entry]
         self._made: dict[str, dict[str, Any]] = {}
         """The first that the journal tells of each step, where there was a change: by path."""
         self._entered: set[str] = set()
         """Steps that made steps of their own."""
+        if len(journal) == 1:  # most turns by far
+            self.has_rules = bool(journal[0].get("policy"))
+            return
+        said = [entry["policy"] for entry in journal if entry["entry"] in ("start", "taken") and "policy" in entry]
+        self.has_rules = bool(said and said[-1])
+        """Whether there are rules now."""
+        changes = [entry for entry in journal if entry["entry"] == "taken" and "policy" in entry]
         if changes:
             for entry in journal:
                 step = entry.get("step")
