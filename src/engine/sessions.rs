@@ -261,6 +261,8 @@ impl Engine {
     pub async fn health(&self) -> Result<Health, Error> {
         let figures = self.store.query(|reader| Ok((reader.count_sessions()?, reader.audit_head()?)));
         let (total_sessions, audit) = figures.await?;
+        // Before the slots are locked: whoever locks both has the turns first.
+        let held = self.held_turns().1;
         let slots = self.slots();
         Ok(Health {
             max_workers: self.settings.workers,
@@ -268,7 +270,7 @@ impl Engine {
             queued: slots.queued(),
             total_sessions,
             audit,
-            held: self.held_turns().1,
+            held,
         })
     }
 
