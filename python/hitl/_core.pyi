@@ -148,6 +148,10 @@ class Replay:
     def withdraw(self, path: str) -> None:
         """Nobody waits for this step or interrupt any more: its entries are dropped from here on."""
 
+    def body_ended(self, path: str) -> None:
+        """The body of this step has come to its end: where nobody waits for the step, nobody asks for what the journal
+        holds inside it any more."""
+
     def next(
         self,
     ) -> tuple[Literal["deliver"], int, str] | tuple[Literal["wake"], str] | tuple[Literal["wait", "end"]]:

@@ -27,6 +27,10 @@ DEFAULT_HOLD = 60.0
 _SAID_AFTER = 1.0
 _REPLAY_SAID_AFTER = 30.0
 
+# Seconds until it is looked at anew whether the turn is held, and then after twice as long each time: nobody says when
+# a thread that is not the turn's has ended, or a connection was closed elsewhere.
+_LOOK_AFTER = 0.05
+
 
 class Hold:
     """That of one turn. ``seconds``: see the module; 0 means without limit. A replay that is held for longer than
@@ -65,7 +69,7 @@ class Hold:
         if is_over or now >= self._since + _SAID_AFTER:
             self._say(waits, is_replay=False)
         if not is_over:
-            self._look_again(now, [self._since + _SAID_AFTER, *([self._since + self._seconds] if can_end else [])])
+            self._look_again(now, _SAID_AFTER, self._seconds if can_end else 0)
         return is_over
 
     def delays_replay(self, waits: Waits | None) -> None:
@@ -80,11 +84,14 @@ class Hold:
                 ReplayTimeout(f"the replay waited {self._replay_timeout:g} s for {held_by}; it can be tried again")
             )
             return
-        self._look_again(now, [self._since + _REPLAY_SAID_AFTER, *([limit] if self._replay_timeout > 0 else [])])
+        self._look_again(now, _REPLAY_SAID_AFTER, self._replay_timeout)
 
-    def _look_again(self, now: float, times: list[float]) -> None:
-        later = min((time for time in times if time > now), default=None)
-        if later is None or (self._handle is not None and self._at <= later):
+    def _look_again(self, now: float, *moments: float) -> None:
+        """At the first of these moments that is to come, in seconds since the turn moved, or sooner."""
+        held = now - self._since
+        sooner = max(_LOOK_AFTER, 2 * held)
+        later = self._since + min((moment for moment in moments if held < moment < sooner), default=sooner)
+        if self._handle is not None and self._at <= later:
             return
         self.stop()
         self._at = later

@@ -177,6 +177,12 @@ class Order:
         """Something that may have kept the turn busy is over."""
         self.settle()
 
+    def body_ended(self, path: str) -> None:
+        """The body of that step is over."""
+        if self._replay is not None:
+            self._replay.body_ended(path)
+        self.eased()
+
     def settle(self) -> None:
         """If nothing of the turn is left to run: tell it the next thing, or say that it waits.
 

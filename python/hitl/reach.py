@@ -109,11 +109,17 @@ def _is_of(loop: Any, handle: Any) -> bool:
 
 def _leads_on(source: Any) -> bool:
     """Whether somebody else than the loop and us is told by it."""
-    if isinstance(source, socket):
+    if isinstance(source, socket) or is_ours(source) or hasattr(source, "when"):  # that is a timer: nothing comes in
         return False
-    callbacks = [found for found in gc.get_referents(source) if not _is_nothing(found)]
+    callbacks = [found for found in gc.get_referents(source) if not (_is_nothing(found) or _is_loops_own(found))]
     told = [found for handle in callbacks for found in (handle, *gc.get_referents(handle)) if not _is_nothing(found)]
     return bool(told) and not any(is_ours(getattr(found, "__self__", found)) for found in told)
+
+
+def _is_loops_own(callback: Any) -> bool:
+    """Whether it tells the loop and nobody else, as what wakes a loop that got a signal."""
+    known = gc.get_referents(callback)
+    return all(map(_is_nothing, known)) and any(isinstance(found, asyncio.AbstractEventLoop) for found in known)
 
 
 def _is_nothing(found: Any) -> bool:

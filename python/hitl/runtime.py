@@ -403,7 +403,7 @@ class Turn:
             scope.error = error
             result = self._outcome(scope, value, error)
             self.order.when_live(scope.path, partial(self.order.records.send_step, step, result))
-        self.order.eased()
+        self.order.body_ended(scope.path)
 
     def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
         if error is None:

@@ -3,10 +3,12 @@
 //! Of a member that is there twice one reader takes the first, another the last; a number that is no 64-bit integer and
 //! no double is rounded by some. What a person has seen would then not be what runs, so neither is read at all.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::error::{Error, FieldError, Place};
@@ -72,21 +74,26 @@ impl fmt::Display for Refused {
 /// # Errors
 /// See [`Refused`].
 pub fn read(text: &[u8]) -> Result<Value, Refused> {
-    walk(text, true)
+    walk(text, true, serde_json::Deserializer::from_slice(text))
 }
 
 /// Whether [`read`] would read a text, at less cost.
 ///
 /// # Errors
 /// See [`Refused`].
-pub fn check(text: &[u8]) -> Result<(), Refused> {
-    walk(text, false).map(drop)
+pub fn check(text: &str) -> Result<(), Refused> {
+    walk(text.as_bytes(), false, serde_json::Deserializer::from_str(text)).map(drop)
 }
 
-fn walk(text: &[u8], keeps: bool) -> Result<Value, Refused> {
+fn walk<'de>(
+    text: &[u8],
+    keeps: bool,
+    mut reader: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+) -> Result<Value, Refused> {
     let found = RefCell::new(None);
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = Seed { keeps, depth: 0, found: &found }.deserialize(&mut reader).and_then(|value| {
+    let has_floats = Cell::new(false);
+    let read = Seed { keeps, depth: 0, found: &found, has_floats: &has_floats };
+    let read = read.deserialize(&mut reader).and_then(|value| {
         reader.end()?;
         Ok(value)
     });
@@ -95,7 +102,9 @@ fn walk(text: &[u8], keeps: bool) -> Result<Value, Refused> {
         (Err(error), None) => return Err(unread(text, &error)),
         (Ok(value), None) => value,
     };
-    match numbers(text).position(changes) {
+    // What was read as a 64-bit integer was written as that very one.
+    let changed = if has_floats.get() { numbers(text).position(changes) } else { None };
+    match changed {
         None => Ok(value),
         Some(index) => {
             let whole = if keeps { value } else { walk_whole(text)? };
@@ -127,6 +136,8 @@ struct Seed<'a> {
     depth: usize,
     /// What was refused, and where, from this place on inwards.
     found: &'a RefCell<Option<Refused>>,
+    /// Whether a number was read that is no 64-bit integer.
+    has_floats: &'a Cell<bool>,
 }
 
 impl Seed<'_> {
@@ -183,6 +194,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Value, E> {
+        self.has_floats.set(true);
         Number::from_f64(number).map(Value::Number).ok_or_else(|| E::custom("a number without end"))
     }
 
@@ -208,15 +220,70 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let inner = self.inner()?;
         let mut kept = Map::new();
-        while let Some(name) = members.next_key::<String>()? {
-            if kept.contains_key(&name) {
-                return Err(self.refuse(Refused::Doubled(vec![Place::Member(name)])));
+        let mut names = Names::default();
+        while let Some(Name(name)) = members.next_key::<Name<'de>>()? {
+            let is_doubled = if self.keeps { kept.contains_key(&*name) } else { !names.add(name.clone()) };
+            if is_doubled {
+                return Err(self.refuse(Refused::Doubled(vec![Place::Member(name.into_owned())])));
             }
-            let value =
-                members.next_value_seed(Seed { ..inner }).inspect_err(|_| inner.under(Place::Member(name.clone())))?;
-            kept.insert(name, value);
+            let value = members
+                .next_value_seed(Seed { ..inner })
+                .inspect_err(|_| inner.under(Place::Member(name.clone().into_owned())))?;
+            if self.keeps {
+                kept.insert(name.into_owned(), value);
+            }
         }
         Ok(Value::Object(kept))
+    }
+}
+
+/// The name of a member, in the text itself where it has no escapes.
+struct Name<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_str(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Borrowed(name)))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Owned(name.to_owned())))
+    }
+}
+
+/// The names that one object has had so far.
+#[derive(Default)]
+struct Names<'de> {
+    /// As long as looking at each of them costs less than to hash one.
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> Names<'de> {
+    const FEW: usize = 16;
+
+    /// Whether the name is new.
+    fn add(&mut self, name: Cow<'de, str>) -> bool {
+        if self.many.is_empty() && self.few.len() < Self::FEW {
+            let is_new = !self.few.contains(&name);
+            self.few.push(name);
+            return is_new;
+        }
+        self.many.extend(self.few.drain(..));
+        self.many.insert(name)
     }
 }
 

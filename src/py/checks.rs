@@ -56,7 +56,7 @@ fn compact_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
 /// number that would be read as another one, or nested too deeply.
 #[pyfunction]
 fn check_json(text: &str) -> PyResult<()> {
-    strict_json::check(text.as_bytes()).map_err(|refused| PyValueError::new_err(refused.to_string()))
+    strict_json::check(text).map_err(|refused| PyValueError::new_err(refused.to_string()))
 }
 
 /// `sha256:<hex>` of a JSON value; the order of members does not matter.

@@ -74,6 +74,11 @@ impl Replay {
         self.lock().withdraw(path);
     }
 
+    /// The body of this step has come to its end.
+    fn body_ended(&self, path: &str) {
+        self.lock().body_ended(path);
+    }
+
     /// What a turn in which nothing runs gets next: `("deliver", index, path)`, `("wake", task)`, `("wait",)` or
     /// `("end",)`. Only a delivery moves on.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -155,6 +155,14 @@ impl Replay {
         }
     }
 
+    /// The body of this step has come to its end. Where nobody waits for the step either, nobody will ever ask for what
+    /// the journal holds inside it: a thread may have got further live, before the step was given up, than it did now.
+    pub fn body_ended(&mut self, path: &str) {
+        if let Some(place) = self.journal.find(path) {
+            self.journal.places[place].ended = true;
+        }
+    }
+
     /// What a turn in which nothing runs gets next; a delivery moves on, the rest answers the same until something
     /// changes.
     #[expect(clippy::should_implement_trait, reason = "the one word for it, in Python too; it borrows from the replay")]
@@ -357,6 +365,13 @@ impl Replay {
     /// Moves over what waits for nothing: marks that were asked for, entries of what was given up.
     fn pass(&mut self) {
         while let Some(slot) = self.journal.slots.get(self.cursor) {
+            if self.journal.is_out_of_reach(slot) {
+                if let What::Mark(place) | What::Result(place) | What::Settled(place) = slot.what {
+                    self.journal.places[place].stand = Stand::PassedOver;
+                }
+                self.cursor += 1;
+                continue;
+            }
             let stand = |place: &usize| self.journal.places[*place].stand;
             let passes = match &slot.what {
                 What::Mark(place) => stand(place) != Stand::Unasked,

@@ -58,6 +58,8 @@ pub(super) struct Place {
     pub has_inner: bool,
     /// Below a finished step, whose body does not run again.
     pub skipped: bool,
+    /// Its body ran in this replay and has come to its end.
+    pub ended: bool,
     pub stand: Stand,
     /// As it was asked for in this replay, and as the how manyth.
     pub asked: Option<(usize, StepIdentity)>,
@@ -183,6 +185,41 @@ impl Journal {
     /// Whether `path` lies below a step that was withdrawn in this replay.
     pub fn is_below_withdrawn(&self, path: &str) -> bool {
         around(path).any(|outer| self.find(outer).is_some_and(|place| self.places[place].stand == Stand::Withdrawn))
+    }
+
+    /// Whether nobody has asked for what stands in a slot, and nobody can any more: it is inside a step that was
+    /// withdrawn, and whose body is over.
+    pub fn is_out_of_reach(&self, slot: &Slot) -> bool {
+        let path = match &slot.what {
+            What::Mark(place) | What::Result(place) | What::Settled(place) => {
+                let place = &self.places[*place];
+                if place.stand != Stand::Unasked {
+                    return false;
+                }
+                &place.path
+            }
+            What::Timer(timer) => {
+                let timer = &self.timers[*timer];
+                if timer.stand != TimerStand::Unarmed {
+                    return false;
+                }
+                &timer.path
+            }
+            What::Wake(task) => task,
+            What::Withdrawn(_) => return false,
+        };
+        if !path.contains('/') {
+            return false;
+        }
+        let outer: Vec<&str> = around(path).collect();
+        for step in outer.into_iter().rev().filter_map(|outer| self.find(outer)).map(|place| &self.places[place]) {
+            match step.stand {
+                Stand::Withdrawn => return step.ended,
+                Stand::Asked | Stand::Delivered => return false,
+                Stand::Unasked | Stand::PassedOver => {}
+            }
+        }
+        false
     }
 
     fn record(

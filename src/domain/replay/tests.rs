@@ -351,6 +351,47 @@ fn below_a_withdrawn_step_an_entry_that_nobody_asks_for_is_dropped_once_nothing_
     assert_eq!(late.cause, Cause::TooLate);
 }
 
+#[test]
+fn inside_a_withdrawn_step_whose_body_is_over_nothing_is_waited_for() {
+    let journal = || {
+        case()
+            .asked(&step("0#1/0#1", "interrupt", "ok"), "i1")
+            .done(&tool("0#1/0#2/0#1"))
+            .timer("0#1/0@1")
+            .wakes(&[(1, "0#1/0")])
+            .done(&tool("0#2"))
+    };
+    let given_up = |replay: &mut Replay| {
+        replay.ask(tool("0#1"), false).unwrap();
+        replay.ask(tool("0#2"), false).unwrap();
+        replay.withdraw("0#1");
+    };
+    let mut replay = journal().replay();
+    given_up(&mut replay);
+    assert_eq!(replay.next(), Next::Wait, "the body may still get there");
+    replay.body_ended("0#1");
+    assert_eq!(replay.next(), deliver(5, "0#2"));
+    assert_eq!(replay.orphans(), ["i1"]);
+
+    let mut replay = journal().replay();
+    replay.ask(tool("0#1"), false).unwrap();
+    replay.ask(tool("0#2"), false).unwrap();
+    replay.body_ended("0#1");
+    assert_eq!(replay.next(), Next::Wait, "somebody waits for what came of it");
+    replay.withdraw("0#1");
+    assert_eq!(replay.next(), deliver(5, "0#2"), "in whichever order");
+
+    let mut replay = journal().replay();
+    given_up(&mut replay);
+    replay.ask(step("0#1/0#1", "interrupt", "ok"), false).unwrap();
+    replay.ask(tool("0#1/0#2"), false).unwrap();
+    replay.body_ended("0#1");
+    assert_eq!(replay.next(), Next::Wait, "a body inside it goes on by itself");
+    replay.withdraw("0#1/0#2");
+    replay.body_ended("0#1/0#2");
+    assert_eq!(replay.next(), deliver(5, "0#2"));
+}
+
 // -- wakes from outside
 
 #[test]

@@ -135,7 +135,7 @@ impl RunState {
     /// # Errors
     /// [`Error::RunStateNewer`] for one of a later format, [`Error::RunStateInvalid`] for what is none, or says two things.
     pub fn read(text: &str) -> Result<Self, Error> {
-        json::check(text.as_bytes()).map_err(|refused| Error::RunStateInvalid(refused.to_string()))?;
+        json::check(text).map_err(|refused| Error::RunStateInvalid(refused.to_string()))?;
         // In one go, where nothing is wrong with it; else what is wrong is found step by step.
         if let Ok(document) = serde_json::from_str::<Document>(text)
             && (1..=VERSION).contains(&document.version)
