@@ -15,12 +15,14 @@ class Limits:
     """The limits that a turn came to: in its journal, and in this run of it."""
 
     def __init__(self, journal: list[dict[str, Any]]) -> None:
-        self._recorded = {
-            entry["step"]["path"]: index
-            for index, entry in enumerate(journal)
-            if entry["entry"] == "step" and entry["step"]["kind"] == "limit"
-        }
-        self._retried = max((index for index, entry in enumerate(journal) if entry["entry"] == "taken"), default=0)
+        self._recorded: dict[str, int] = {}
+        self._retried = 0
+        for index, entry in enumerate(journal):
+            kind = entry["entry"]
+            if kind == "taken":
+                self._retried = index
+            elif kind == "step" and entry["step"]["kind"] == "limit":
+                self._recorded[entry["step"]["path"]] = index
         self._reached: list[tuple[BaseException, StepIdentity]] = []
 
     def is_recorded(self, path: str) -> bool:

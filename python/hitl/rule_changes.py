@@ -25,11 +25,11 @@ class RuleChanges:
         if len(journal) == 1:  # most turns by far
             self.has_rules = bool(journal[0].get("policy"))
             return
-        said = [entry["policy"] for entry in journal if entry["entry"] in ("start", "taken") and "policy" in entry]
+        # The first entry is the turn's start; a later one that speaks of rules has taken it up.
+        said = [entry["policy"] for entry in journal if "policy" in entry]
         self.has_rules = bool(said and said[-1])
         """Whether there are rules now."""
-        changes = [entry for entry in journal if entry["entry"] == "taken" and "policy" in entry]
-        if changes:
+        if len(said) > ("policy" in journal[0]):
             for entry in journal:
                 step = entry.get("step")
                 if step is not None:

@@ -16,7 +16,7 @@ def usage_of(journal: Iterable[Mapping[str, Any]]) -> Usage:
     """What the models of a turn with this journal cost so far."""
     total: Usage = {}
     for entry in journal:
-        if entry["entry"] == "step":
+        if entry["entry"] == "step" and entry["step"]["kind"] == "model":
             add_usage(total, entry["step"], entry.get("result") or {})
     return total
 

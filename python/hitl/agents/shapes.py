@@ -63,13 +63,7 @@ def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
             f"make an instance of it: {candidate.__name__}(...)",
         )
     call, label = _entry_point(candidate, what)
-    # Of a method, which is looked at once: that takes longer than the rest of a run's start.
-    method = call.__func__ if inspect.ismethod(call) else None
-    is_async = _methods.get(method) if method is not None else None
-    if is_async is None:
-        is_async = _check(call, label)
-        if method is not None:
-            _methods[method] = is_async
+    is_async = _kind_of(call, label)
     options = getattr(candidate, OPTIONS_ATTRIBUTE, None)
     if not isinstance(options, AgentOptions):
         options = _DEFAULT_OPTIONS
@@ -110,12 +104,29 @@ def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
 
 
 _DEFAULT_OPTIONS = AgentOptions()
+_functions: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Functions that were found to be agents, and whether they are async: to look takes longer than the rest of a run's
+start."""
 _methods: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-"""Functions of methods that were found to be agents, and whether they are async."""
+"""The same of functions of methods, which take one argument more."""
+
+
+def _kind_of(call: Callable[..., Any], label: str) -> bool:
+    """Whether it is async. AgentLoadError for what cannot be called as an agent."""
+    function: Any = call
+    if inspect.isfunction(call):
+        known = _functions
+    elif inspect.ismethod(call):
+        known, function = _methods, call.__func__
+    else:
+        return _check(call, label)
+    is_async = known.get(function)
+    if is_async is None:
+        is_async = known[function] = _check(call, label)
+    return is_async
 
 
 def _check(call: Callable[..., Any], label: str) -> bool:
-    """Whether it is async. AgentLoadError for what cannot be called as an agent."""
     _check_parameters(call, label)
     if inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
         raise AgentLoadError(
