@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-full matrix lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons test-full matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -59,7 +59,7 @@ matrix: setup ## Everything that agents use beside a question, with every way to
 browser: $(VENV)/.tools # A chromium, where there is none
 	@tools/browser.sh $(BIN)/playwright
 
-lint: lint-rust lint-python lint-ui ## Format, lints, types, stubs and licences; changes nothing
+lint: lint-rust lint-python lint-ui advisories ## Format, lints, types, stubs, licences and advisories; changes nothing
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
@@ -76,6 +76,9 @@ lint-python: setup
 
 lint-ui: $(VENV)/.tools
 	$(BIN)/python tools/check_ui.py
+
+advisories: $(VENV)/.tools ## Known vulnerabilities and withdrawn releases, as far as the registries answer
+	$(IN_VENV) python tools/check_advisories.py $(ARGS)
 
 ui: ## Build the web inbox into src/server/assets/ui, to be committed; needs node 20.19 or newer
 	cd ui && npm ci --no-audit --no-fund && npm run build
