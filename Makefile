@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-full matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons test-full fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -52,6 +52,13 @@ test-pythons: setup ## Loops, order and old journals on each other Python that i
 test-full: setup ## The tests of faults at full size: hours
 	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
 	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s tests/python/faults tests/python/replay
+
+# How many cases each target of `make fuzz` gets; 256 is what the tests run.
+CASES ?= 20000
+
+fuzz: setup ## What decodes, parses and judges, on changed inputs, for as long as CASES says; other ones each time
+	PROPTEST_CASES=$(CASES) HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) fuzz
+	HITL_FUZZ_CASES=$(CASES) $(IN_VENV) pytest -n auto -k "fuzz or model" tests/python/unit tests/python/http $(ARGS)
 
 matrix: setup ## Everything that agents use beside a question, with every way to wait and to run
 	HITL_TEST_MATRIX=1 $(IN_VENV) pytest -n auto --dist worksteal tests/python/waiting $(ARGS)
