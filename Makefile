@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-full matrix lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons test-full fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -53,13 +53,20 @@ test-full: setup ## The tests of faults at full size: hours
 	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
 	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s tests/python/faults tests/python/replay
 
+# How many cases each target of `make fuzz` gets; 256 is what the tests run.
+CASES ?= 20000
+
+fuzz: setup ## What decodes, parses and judges, on changed inputs, for as long as CASES says; other ones each time
+	PROPTEST_CASES=$(CASES) HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) fuzz
+	HITL_FUZZ_CASES=$(CASES) $(IN_VENV) pytest -n auto -k "fuzz or model" tests/python/unit tests/python/http $(ARGS)
+
 matrix: setup ## Everything that agents use beside a question, with every way to wait and to run
 	HITL_TEST_MATRIX=1 $(IN_VENV) pytest -n auto --dist worksteal tests/python/waiting $(ARGS)
 
 browser: $(VENV)/.tools # A chromium, where there is none
 	@tools/browser.sh $(BIN)/playwright
 
-lint: lint-rust lint-python lint-ui ## Format, lints, types, stubs and licences; changes nothing
+lint: lint-rust lint-python lint-ui advisories ## Format, lints, types, stubs, licences and advisories; changes nothing
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
@@ -76,6 +83,9 @@ lint-python: setup
 
 lint-ui: $(VENV)/.tools
 	$(BIN)/python tools/check_ui.py
+
+advisories: $(VENV)/.tools ## Known vulnerabilities and withdrawn releases, as far as the registries answer
+	$(IN_VENV) python tools/check_advisories.py $(ARGS)
 
 ui: ## Build the web inbox into src/server/assets/ui, to be committed; needs node 20.19 or newer
 	cd ui && npm ci --no-audit --no-fund && npm run build

@@ -53,10 +53,13 @@ def decode(encoded: Any) -> Any:
     tag = encoded.get(_TAG)
     if tag is None:
         return {key: decode(item) for key, item in encoded.items()}
-    decoder = _DECODERS.get(tag)
+    decoder = _DECODERS.get(tag) if isinstance(tag, str) else None
     if decoder is None:
         raise ValueError(f"a stored value has the unknown kind {tag!r}: it was written by another version of hitl")
-    return decoder(encoded)
+    try:
+        return decoder(encoded)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"a stored value of the kind {tag!r} cannot be read: {error!r}") from error
 
 
 # Made once: json.dumps would make an encoder for every call.

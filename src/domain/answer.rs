@@ -143,3 +143,6 @@ pub fn same(interrupt: &Interrupt, stored: &Value, again: &Value) -> bool {
     }
     stored == again
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -11,6 +11,8 @@ pub mod digest;
 pub mod error;
 pub mod errors;
 pub mod event;
+#[cfg(test)]
+pub mod fuzzing;
 pub mod grant;
 pub mod id;
 pub mod interrupt;

@@ -9,6 +9,7 @@ mod rule;
 mod rules;
 mod ruling;
 mod verdict;
+mod why;
 
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use rule::{Effect, Rule};

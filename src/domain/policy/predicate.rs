@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::bounds;
 use super::patterns::{self, Patterns};
 use super::rules::Call;
+use super::why::{kind, why};
 use crate::domain::payload::json_size;
 
 /// The most characters of an expression.
@@ -91,7 +92,7 @@ impl Predicate {
         match outcome {
             Ok(cel::Value::Bool(holds)) => Ok(holds),
             Ok(other) => Err(format!("is {} and no boolean", kind(&other))),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(why(&error)),
         }
     }
 }
@@ -150,8 +151,4 @@ fn value(json: &Value) -> cel::Value {
             members.into()
         }
     }
-}
-
-fn kind(value: &cel::Value) -> String {
-    format!("{:?}", value.type_of()).to_lowercase()
 }

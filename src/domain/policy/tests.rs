@@ -1,5 +1,6 @@
 mod bounds;
 mod failing;
+mod fuzz;
 mod model;
 
 use proptest::prelude::*;

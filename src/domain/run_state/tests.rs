@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+mod fuzz;
+
 use serde_json::json;
 use uuid::Uuid;
 

@@ -8,6 +8,7 @@ mod catalogue;
 mod connections;
 mod document;
 pub mod events;
+mod fuzz;
 mod guards;
 mod holds;
 mod journal;

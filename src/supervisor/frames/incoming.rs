@@ -16,6 +16,9 @@ use crate::domain::{InterruptId, Timestamp, TurnId};
 use crate::engine::dispatch::Record;
 use crate::engine::held::Held;
 
+/// The most characters of what is wrong with a frame: it is logged, and the error of its turns.
+const LONGEST_WHY: usize = 200;
+
 /// A frame of a worker.
 #[derive(Debug, PartialEq)]
 pub enum FromWorker {
@@ -331,11 +334,15 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8], name: &str) -> Result<T, Violati
 }
 
 fn violation(name: &str, error: &serde_json::Error) -> Violation {
+    // It may repeat what is wrong, and that may be as long as the frame.
+    let whole = error.to_string();
+    let shown: String = whole.chars().take(LONGEST_WHY).collect();
+    let why = if shown.len() < whole.len() { format!("{shown}...") } else { shown };
     if error.is_syntax() || error.is_eof() {
-        Violation(format!("a frame is no JSON: {error}"))
+        Violation(format!("a frame is no JSON: {why}"))
     } else if name.is_empty() {
-        Violation(format!("a frame is wrong: {error}"))
+        Violation(format!("a frame is wrong: {why}"))
     } else {
-        Violation(format!("`{name}` frame: {error}"))
+        Violation(format!("`{name}` frame: {why}"))
     }
 }

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod fuzz;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -50,6 +52,19 @@ fn what_is_no_frame_is_said() {
         (r#"{"frame":"log","turn":null,"stream":"disk","text":""}"#, "unknown variant `disk`"),
     ] {
         assert!(violation(frame).contains(said), "{frame}: {}", violation(frame));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_frame_is_said_in_few_words() {
+    let long = "x".repeat(10_000);
+    for frame in [
+        format!(r#"{{"frame":"log","turn":null,"stream":"{long}","text":""}}"#),
+        format!(r#"{{"frame":"end","turn":"TURN","call":9,"result":"{long}"}}"#),
+        format!(r#"{{"frame":"{long}","turn":"TURN"}}"#),
+    ] {
+        let said = violation(&frame);
+        assert!(said.len() < 300, "{said}");
     }
 }
 

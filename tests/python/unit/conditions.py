@@ -5,10 +5,13 @@ from collections.abc import Callable
 
 from hitl.testing.local import LocalTurn
 
+LONG = 100.0
+"""Seconds that nothing takes, however busy the machine is: what is not there by then does not come."""
+
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop go round until the condition holds; TimeoutError after five seconds."""
-    async with asyncio.timeout(5):
+    """Let the loop go round until the condition holds; TimeoutError after `LONG`."""
+    async with asyncio.timeout(LONG):
         while not condition():
             await asyncio.sleep(0)
 

@@ -340,3 +340,19 @@ def test_the_core_writes_the_fingerprints_that_python_writes(value: Any) -> None
 def test_the_core_leaves_to_python_what_it_does_not_write_alike(value: Any) -> None:
     assert _core.fingerprint(value) is None
     assert len(fingerprint(value)) == 32
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"$hitl": "datetime"},
+        {"$hitl": "datetime", "value": 5},
+        {"$hitl": "timedelta", "value": [10**30]},
+        {"$hitl": "tuple", "value": None},
+        {"$hitl": ["tuple"], "value": []},
+        {"$hitl": "dataclass", "type": 7},
+    ],
+)
+def test_what_cannot_have_been_written_is_a_value_error(stored: Any) -> None:
+    with pytest.raises(ValueError, match="a stored value"):
+        decode(stored)

@@ -12,7 +12,7 @@ from hitl import interrupt, step
 from hitl.codec import fingerprint
 from hitl.errors import HitlError, ReplayMismatch
 from hitl.testing.local import PENDING, LocalTurn
-from tests.python.unit.conditions import rounds, until_waiting
+from tests.python.unit.conditions import LONG, rounds, until_waiting
 from tests.python.unit.crashed import entries, recorded, replayed
 from tests.python.unit.plain_steps import named
 
@@ -81,7 +81,7 @@ async def test_an_answer_is_told_while_a_step_is_at_work() -> None:
         await asyncio.gather(ask(), step(release.wait))
 
     task = local.start(agent)
-    await asyncio.wait_for(answered.wait(), 5)
+    await asyncio.wait_for(answered.wait(), LONG)
     release.set()
     await task
 

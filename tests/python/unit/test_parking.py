@@ -11,7 +11,7 @@ from hitl import interrupt, step
 from hitl.errors import Parked
 from hitl.runtime import current_turn
 from hitl.testing.local import PENDING, LocalTurn
-from tests.python.unit.conditions import until, until_waiting
+from tests.python.unit.conditions import LONG, until, until_waiting
 from tests.python.unit.crashed import replayed
 from tests.python.unit.plain_steps import named
 
@@ -23,7 +23,7 @@ async def parked(agent: Any) -> LocalTurn:
     await until_waiting(local)
     before = len(local.port.journal)
     local.turn.park()
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=LONG)
     await until(lambda: not local.turn.tasks and not local.turn.threads)
     assert task.done()
     assert len(local.port.journal) == before

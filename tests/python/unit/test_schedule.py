@@ -12,7 +12,7 @@ from hitl import interrupt, step
 from hitl.runtime import current_turn
 from hitl.schedule import NumberedTask, install
 from hitl.testing.local import PENDING, LocalTurn
-from tests.python.unit.conditions import rounds, until, until_waiting
+from tests.python.unit.conditions import LONG, rounds, until, until_waiting
 from tests.python.unit.plain_steps import named
 
 
@@ -90,7 +90,7 @@ async def test_an_object_that_one_turn_shares_with_another_wakes_both() -> None:
     one, other = LocalTurn(), LocalTurn()
     task = one.start(waits)
     await other.run(sets)
-    assert await asyncio.wait_for(task, 5) == "woken"
+    assert await asyncio.wait_for(task, LONG) == "woken"
     assert not one.turn.order.is_pure  # something that its journal does not know
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-import sys
 import threading
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,7 +15,7 @@ import pytest
 
 from hitl import interrupt, step
 from hitl.testing.local import PENDING, LocalTurn
-from tests.python.unit.conditions import rounds, until, until_waiting
+from tests.python.unit.conditions import LONG, rounds, until, until_waiting
 
 Agent = Callable[[], Awaitable[Any]]
 
@@ -35,7 +35,7 @@ async def pauses(agent: Agent) -> None:
     assert local.port.waits, task.exception()
     for question in local.port.interrupts:
         question.give(1)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LONG)
     await local.end()
 
 
@@ -50,7 +50,7 @@ async def held(agent: Agent, **options: Any) -> AsyncIterator[tuple[LocalTurn, a
     yield local, task
     await until_waiting(local)
     local.port.interrupts[0].give(1)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LONG)
     await local.end()
 
 
@@ -233,7 +233,7 @@ async def test_and_beside_an_open_connection_that_nobody_reads_from(waits: Agent
 
 async def test_a_child_process_that_merely_runs_is_nobodys_work() -> None:
     async def agent() -> None:
-        child = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+        child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
         try:
             await ask()
         finally:
@@ -323,13 +323,13 @@ async def test_so_does_a_future_that_a_thread_settles() -> None:
 
 async def test_a_child_process_that_is_awaited_holds_the_turn() -> None:
     async def agent() -> None:
-        child = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+        child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
         children.append(child)
         await asyncio.gather(ask(), child.wait())
 
     children: list[Any] = []
     async with held(agent):
-        children[0].stdin.write(b"\n")
+        children[0].stdin.close()
 
 
 async def test_a_step_at_work_that_has_asked_already_holds_the_turn(peer: Peer) -> None:
@@ -357,7 +357,7 @@ async def test_a_step_at_work_that_has_asked_already_holds_the_turn(peer: Peer) 
     await peer.answer()
     await until_waiting(local, waits + 1)
     next(asked for asked in local.port.interrupts if asked is not first).give(1)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LONG)
     assert begun == [1]
     await local.end()
 
@@ -382,7 +382,7 @@ async def test_between_steps_raw_io_holds_a_turn_for_so_long_and_no_longer(
     assert [holder["what"] for holder in said][:1] == ["raw I/O"]
     assert str(said[0]["location"]).startswith("test_waiting.py:")
     local.port.interrupts[0].give(1)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LONG)
     await local.end()
 
 
@@ -397,7 +397,7 @@ async def test_without_a_question_nothing_is_cut_short(peer: Peer) -> None:
     await asyncio.sleep(0.05)  # longer than --hold
     assert local.port.waits == 0
     await peer.answer()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LONG)
     await local.end()
 
 
@@ -415,7 +415,7 @@ async def test_a_thread_of_an_executor_is_never_cut_short() -> None:
     release.set()
     await until_waiting(local)
     local.port.interrupts[0].give(1)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, LONG)
     await local.end()
 
 
@@ -454,7 +454,7 @@ async def test_raw_io_in_a_replay_may_take_as_long_as_it_takes(peer: Peer, monke
     await peer.answer()
     await until_waiting(local)
     local.port.interrupts[0].give("yes")
-    assert await asyncio.wait_for(task, 5) == "yes"
+    assert await asyncio.wait_for(task, LONG) == "yes"
     await local.end()
 
 
@@ -462,7 +462,7 @@ async def test_a_replay_that_may_not_take_for_ever_ends_with_what_it_waited_for(
     journal = await paused(partial(slow_before_a_question, peer), peer)
     local = LocalTurn(lambda _: PENDING, journal=journal, replay_timeout=0.05)
     task = local.start(partial(slow_before_a_question, peer))
-    failure = await asyncio.wait_for(local.turn.failure, 5)
+    failure = await asyncio.wait_for(local.turn.failure, LONG)
     assert getattr(failure, "code", None) == "replay_timeout"
     assert "raw I/O at test_waiting.py:" in str(failure)
     task.cancel()
@@ -496,7 +496,7 @@ async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
     task = again.start(agent)
     await until_waiting(again)
     again.port.interrupts[0].give("yes")
-    assert await asyncio.wait_for(task, 5) == "yes"
+    assert await asyncio.wait_for(task, LONG) == "yes"
     await again.end()
 
 

@@ -47,6 +47,31 @@ fn decided(args: &Value, session: &Rules, server: &Rules) -> Verdict {
 }
 
 #[test]
+fn why_a_rule_could_not_tell_is_said_in_few_words_and_with_types() {
+    let secret = "s3cret".repeat(1000);
+    let args = json!({"key": secret, "n": 1, "rows": [{"key": secret}], "map": {"key": secret}});
+    for (expression, why) in [
+        ("args.rows - args.map == 1", "there is no \"sub\" of list and map"),
+        ("args.key > 1", "found no matching overload for '_>_' applied to '(string, int)'"),
+        ("args.rows.startsWith(args.key)", "found no matching overload for 'startsWith'"),
+        ("args.map.matches('a')", "a value is of another type than string"),
+        ("args.map[args.rows] == 1", ""),
+        ("args.map[args.key] == 1", "No such key: "),
+        ("args.n / 0 == 1", "division by zero"),
+        ("args.n % 0 == 1", "remainder of a division by zero"),
+        ("args.n + 9223372036854775807 > 1", "\"add\" leaves the range of int"),
+        ("args.rows[7] == 1", "a list has no such index"),
+        ("args.gone == 1", "No such key: gone"),
+        ("args.n", "is int and no boolean"),
+    ] {
+        let (_, failed) = tell(expression, &args);
+        let failed = failed.unwrap();
+        assert!(failed.starts_with(why), "{expression}: {failed}");
+        assert!(failed.len() < 300, "{expression}: {failed}");
+    }
+}
+
+#[test]
 fn a_deny_rule_that_cannot_tell_denies_and_no_grant_answers() {
     let (none, deny) = (Rules::default(), rules([named("no-bulk", Effect::Deny, "args.amount > 1000")]));
     assert_eq!(outcome(&decided(&json!({"amount": 5}), &none, &deny)).0, "approve");
