@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-full matrix lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons test-full hostile matrix lint lint-rust lint-python lint-ui format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -52,6 +52,9 @@ test-pythons: setup ## Loops, order and old journals on each other Python that i
 test-full: setup ## The tests of faults at full size: hours
 	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
 	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s tests/python/faults tests/python/replay
+
+hostile: setup ## 200 clients that mean no good beside 20 who work, for ten minutes
+	HITL_TEST_HOSTILE_SECONDS=600 $(IN_VENV) pytest -n0 -s tests/python/faults/test_hostile.py
 
 matrix: setup ## Everything that agents use beside a question, with every way to wait and to run
 	HITL_TEST_MATRIX=1 $(IN_VENV) pytest -n auto --dist worksteal tests/python/waiting $(ARGS)

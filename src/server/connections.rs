@@ -37,8 +37,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// `shutdown_timeout`.
 pub async fn serve(listener: TcpListener, app: &Arc<App>, router: Router, shutdown: impl Future<Output = ()>) {
     let connections = Connections::new(app, router);
-    if let Err(error) = watch_over(&listener) {
-        tracing::warn!("clients that vanish are noticed late: {error}");
+    if let Err(error) = prepare(&listener, app.settings.socket_buffer) {
+        tracing::warn!("connections go on with the system's options: {error}");
     }
     let mut shutdown = pin!(shutdown);
     loop {
@@ -172,8 +172,11 @@ struct Taken {
 }
 
 /// Has the kernel ask silent clients whether they are still there: one that lost its power says no goodbye, and a long poll
-/// would hold its place for it. What is accepted has the options of its listener.
-fn watch_over(listener: &TcpListener) -> io::Result<()> {
+/// would hold its place for it. And has it keep little of what is on its way, which it does for who never reads, too. What is
+/// accepted has the options of its listener.
+fn prepare(listener: &TcpListener, buffer: usize) -> io::Result<()> {
+    sockopt::set_socket_send_buffer_size(listener, buffer)?;
+    sockopt::set_socket_recv_buffer_size(listener, buffer)?;
     sockopt::set_socket_keepalive(listener, true)?;
     sockopt::set_tcp_keepidle(listener, SILENCE)?;
     sockopt::set_tcp_keepintvl(listener, SILENCE / 3)?;

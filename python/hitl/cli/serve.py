@@ -68,7 +68,9 @@ def serve(
     ] = 0,
     max_connections_per_address: Annotated[
         int,
-        _option("--max-connections-per-address", help="How many of them one address may have; 0 is half.", panel=LIMITS),
+        _option(
+            "--max-connections-per-address", help="How many of them one address may have; 0 is half.", panel=LIMITS
+        ),
     ] = 0,
     max_requests_per_key: Annotated[
         int,

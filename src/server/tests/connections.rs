@@ -179,6 +179,28 @@ async fn what_is_no_http_is_a_400() {
 }
 
 #[tokio::test]
+async fn what_others_may_read_otherwise_is_a_400() {
+    let server = Server::start(HttpSettings::default()).await;
+    let chunks = "Content-Type: application/json\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+    for encoding in ["gzip, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
+        let request =
+            format!("POST /sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {encoding}\r\n{chunks}");
+        let answer = server.exchange(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("connection: close"), "{encoding}: {answer}");
+        assert!(answer.contains("\"code\":\"invalid_transfer_encoding\""), "{encoding}: {answer}");
+    }
+    let chunked = format!(
+        "POST /sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n{chunks}"
+    );
+    assert!(server.exchange(chunked.as_bytes()).await.starts_with("HTTP/1.1 201 "));
+    // A page can make no browser send this; whatever sends it can as well name the host.
+    let answer = server.exchange(b"GET /me HTTP/1.0\r\n\r\n").await;
+    assert!(answer.contains(" 400 ") && answer.contains("\"code\":\"invalid_host\""), "{answer}");
+    assert!(server.exchange(b"GET /me HTTP/1.0\r\nHost: localhost\r\n\r\n").await.contains(" 200 "));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_poll_ends_when_its_client_hangs_up() {
     // With room for one connection the next client is served only once the first is gone.
     let server = Server::start(HttpSettings { max_connections: 1, ..HttpSettings::default() }).await;

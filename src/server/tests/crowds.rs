@@ -143,17 +143,17 @@ async fn who_does_not_take_an_answer_is_still_at_it() {
 
 /// A server with room for one, who is let go of quickly; and little room between the two, so that it is full soon.
 async fn impatient() -> Server {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_send_buffer_size(4096).unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let settings = HttpSettings {
         max_connections: 1,
+        socket_buffer: 2048,
         write_timeout: Duration::from_millis(50),
         head_timeout: Duration::from_secs(3600),
         event_keep_alive: Duration::from_millis(1),
         ..HttpSettings::default()
     };
-    Server::over(socket.listen(64).unwrap(), settings).await
+    let server = Server::start(settings).await;
+    server.has_room().await;
+    server
 }
 
 async fn narrow(server: &Server) -> TcpStream {
@@ -205,5 +205,38 @@ async fn who_has_said_all_it_is_going_to_say_holds_no_place_for_a_poll() {
     poll.shutdown().await.unwrap();
     rest(&mut poll).await;
     server.has_room().await;
+    server.stop().await;
+}
+
+/// What the kernel keeps of what is on its way from one port of this machine to another; `None` where there is no connection.
+#[cfg(target_os = "linux")]
+fn kept(from: u16, to: u16) -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let (from, to) = (format!(":{from:04X}"), format!(":{to:04X}"));
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find_map(|words| {
+        let is_it = words[1].ends_with(&from) && words[2].ends_with(&to);
+        is_it.then(|| u64::from_str_radix(words[4].split(':').next().unwrap(), 16).unwrap())
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn little_is_kept_for_who_never_reads_and_nothing_when_it_is_let_go_of() {
+    let settings = HttpSettings { write_timeout: Duration::from_millis(500), ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    // By then it has said how its connections are to be.
+    server.has_room().await;
+    let mut stream = narrow(&server).await;
+    stream.write_all(&get("/openapi.json").repeat(200)).await.unwrap();
+    let (from, to) = (server.address.port(), stream.local_addr().unwrap().port());
+    let mut most = 0;
+    let let_go = async {
+        while let Some(now) = kept(from, to) {
+            most = most.max(now);
+            tokio::task::yield_now().await;
+        }
+    };
+    within(let_go).await;
+    assert!(most > 4096 && most <= 512 * 1024, "{most}");
     server.stop().await;
 }
