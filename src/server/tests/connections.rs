@@ -52,12 +52,7 @@ impl Server {
     /// Waits until a connection is served.
     pub async fn has_room(&self) {
         let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
-        let served = async {
-            while client.get(self.url("/me")).send().await.unwrap().status() != 200 {
-                tokio::task::yield_now().await;
-            }
-        };
-        within(served).await;
+        assert_eq!(admitted(client.get(self.url("/me"))).await.status(), 200);
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -102,17 +97,27 @@ async fn a_request_knows_the_address_of_its_connection() {
     within(serving).await.unwrap();
 }
 
+/// What is answered once there is a place: that of a connection which was closed may not be free at once.
+pub async fn admitted(request: reqwest::RequestBuilder) -> reqwest::Response {
+    let answered = async {
+        loop {
+            // Who is turned away while it still sends may find the connection closed.
+            match request.try_clone().unwrap().send().await {
+                Ok(answer) if ![429, 503].contains(&answer.status().as_u16()) => return answer,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within(answered).await
+}
+
 /// A session with a turn that never ends.
 pub async fn hanging(server: &Server, client: &reqwest::Client) -> String {
-    let created = client.post(server.url("/sessions")).send().await.unwrap();
+    let created = admitted(client.post(server.url("/sessions"))).await;
     let session = created.headers()["location"].to_str().unwrap().to_owned();
-    let message = serde_json::json!({"content": "hang"});
-    // With little room, the place of the first connection may not be free yet.
-    let mut sent = post(client, server.url(&format!("{session}/messages")), &message).await;
-    while [429, 503].contains(&sent.status().as_u16()) {
-        sent = post(client, server.url(&format!("{session}/messages")), &message).await;
-    }
-    assert_eq!(sent.status(), 202);
+    let message = client.post(server.url(&format!("{session}/messages")));
+    let message = message.header("content-type", "application/json").body("{\"content\": \"hang\"}");
+    assert_eq!(admitted(message).await.status(), 202);
     session
 }
 
