@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-full fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -59,6 +59,9 @@ CASES ?= 20000
 fuzz: setup ## What decodes, parses and judges, on changed inputs, for as long as CASES says; other ones each time
 	PROPTEST_CASES=$(CASES) HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) fuzz
 	HITL_FUZZ_CASES=$(CASES) $(IN_VENV) pytest -n auto -k "fuzz or model" tests/python/unit tests/python/http $(ARGS)
+
+hostile: setup ## 200 clients that mean no good beside 20 who work, for ten minutes
+	HITL_TEST_HOSTILE_SECONDS=600 $(IN_VENV) pytest -n0 -s tests/python/faults/test_hostile.py
 
 matrix: setup ## Everything that agents use beside a question, with every way to wait and to run
 	HITL_TEST_MATRIX=1 $(IN_VENV) pytest -n auto --dist worksteal tests/python/waiting $(ARGS)

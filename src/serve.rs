@@ -1,5 +1,7 @@
 //! A whole server: listener, workers, store, engine and HTTP, put together and taken apart in the right order.
 
+mod descriptors;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::descriptors::Descriptors;
 use crate::domain::notice::Tries;
 use crate::domain::webhook::Webhook;
 use crate::engine::dispatch::Dispatch;
@@ -80,6 +83,12 @@ pub struct Config {
     pub max_value: usize,
     /// See [`HttpSettings::max_body`].
     pub max_body: usize,
+    /// See [`HttpSettings::max_connections`]; 0 for as many as there are file descriptors for, 4096 at most.
+    pub max_connections: usize,
+    /// See [`HttpSettings::max_connections_per_address`]; 0 for half of all.
+    pub max_connections_per_address: usize,
+    /// See [`HttpSettings::max_requests_per_key`]; 0 for half of all connections.
+    pub max_requests_per_key: usize,
     /// How long turns at work may take to finish at the end.
     pub shutdown_timeout: f64,
     /// See [`HttpSettings::allowed_hosts`].
@@ -133,6 +142,14 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// There are too few file descriptors.
+    #[error("up to {needed} files and connections may have to be open at once, and this process may have {limit}")]
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+        /// How many there may be.
+        needed: u64,
+    },
     /// Anybody could answer.
     #[error(
         "--host: {0} can be reached from other machines, and anybody there could answer for you: the store has no key"
@@ -160,7 +177,8 @@ impl StartError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Workers(error) if error.is_agents() => "agent",
-            Self::Exposed(_)
+            Self::Descriptors { .. }
+            | Self::Exposed(_)
             | Self::Nameless
             | Self::Store(_)
             | Self::Policy(_)
@@ -176,6 +194,10 @@ impl StartError {
             Self::Listen { port, source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some(format!("another program listens on port {port}; choose another with --port, or 0 for a free one"))
             }
+            Self::Descriptors { .. } => Some(
+                "raise the limit (`ulimit -Hn`, LimitNOFILE= of systemd), or lower --max-connections, --max-warm or --workers"
+                    .to_owned(),
+            ),
             Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
             Self::Exposed(_) => Some(
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
@@ -214,7 +236,7 @@ impl Running {
     ///
     /// # Errors
     /// [`StartError`].
-    pub async fn start(config: Config, channel: Option<UnixStream>) -> Result<Self, StartError> {
+    pub async fn start(mut config: Config, channel: Option<UnixStream>) -> Result<Self, StartError> {
         if let Some(secret) = &config.webhook_secret {
             webhooks::check_secret(secret).map_err(engine::StartError::from)?;
         }
@@ -223,6 +245,11 @@ impl Running {
             Some(path) => Some((path.clone(), policy_file::load(path)?)),
             None => None,
         };
+        let descriptors = Descriptors::raise();
+        let workers = descriptors::workers(&config, channel.is_some());
+        let connections = descriptors.connections(config.max_connections, workers)?;
+        // What agents and their tools may open is not what the server may.
+        config.environment.insert("HITL_OPEN_FILES".to_owned(), descriptors.started_with.to_string());
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
@@ -259,6 +286,9 @@ impl Running {
             allowed_hosts: config.allowed_hosts,
             ui: config.ui,
             max_body: config.max_body,
+            max_connections: connections,
+            max_connections_per_address: share(config.max_connections_per_address, connections),
+            max_requests_per_key: share(config.max_requests_per_key, connections),
             shutdown_timeout: patience,
             ..HttpSettings::default()
         };
@@ -374,6 +404,11 @@ fn engine_settings(config: &Config) -> Result<Settings, StartError> {
         one_run: false,
         ..Settings::default()
     })
+}
+
+/// What one client may have of all connections: what is set, or half of them.
+fn share(set: usize, connections: usize) -> usize {
+    if set == 0 { (connections / 2).max(1) } else { set }
 }
 
 fn seconds(seconds: f64) -> Duration {

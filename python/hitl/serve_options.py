@@ -25,6 +25,9 @@ LONGEST_DURATION = 100 * 365 * 86_400.0
 SHORTEST_WORKER_TIMEOUT = 1.0
 """Seconds. A sound worker may well need a part of one to say that it is there."""
 
+SHORTEST_KEY = 16
+"""Characters. Who may show twenty wrong ones a minute tries all shorter ones that people choose."""
+
 _AGENT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -76,6 +79,7 @@ class ServeOptions:
     isolation: Isolation = "process"
     """A process for each turn, or turns as asyncio tasks in a few workers."""
     api_key: str | None = None
+    """What every request has to show, 16 characters at least; keys of the store besides."""
     insecure: bool = False
     """Allow an address that others can reach without an API key."""
     prevent_self_approval: bool = False
@@ -115,6 +119,14 @@ class ServeOptions:
     """Largest answer, as JSON."""
     max_body: int = 1_048_576
     """Largest request body."""
+    max_connections: int = 0
+    """Connections at once; 0 is as many as there are file descriptors for, 4096 at most. Beyond them only probes are
+    answered."""
+    max_connections_per_address: int = 0
+    """How many of them one address may have; 0 is half. Behind a proxy all clients have its address."""
+    max_requests_per_key: int = 0
+    """How many requests of one key, or of one address where there is no key, are at work at once; 0 is half of
+    `max_connections`. Three quarters of them may be long polls and event streams."""
     shutdown_timeout: float = 10.0
     """How long turns at work get to finish when the server is told to stop."""
     log_level: LogLevel = "info"
@@ -155,6 +167,12 @@ class ServeOptions:
                     option, "must be printable ASCII and not empty", "for example: openssl rand -hex 32"
                 )
 
+        if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
+            raise InvalidOption(
+                "--api-key",
+                f"{len(self.api_key)} characters can be guessed; {SHORTEST_KEY} at least",
+                "for example: openssl rand -hex 32",
+            )
         for webhook in self.webhooks:
             if not webhook.partition(",")[0].strip():
                 raise InvalidOption("--webhook", f"{webhook!r} has no URL", "for example https://example.com/hook,idle")
@@ -217,6 +235,9 @@ class ServeOptions:
             "max_payload": 2,
             "max_value": 4,
             "max_body": 2,
+            "max_connections": 0,
+            "max_connections_per_address": 0,
+            "max_requests_per_key": 0,
             "max_warm": 0,
             "max_recoveries": 0,
             "webhook_retries": 0,

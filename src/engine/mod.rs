@@ -125,7 +125,8 @@ impl Engine {
         let keyring = Keyring::load(store.as_ref()).await?;
         let secret = settings.webhook_secret.as_deref();
         let timeout = Duration::from_secs_f64(settings.webhook_timeout);
-        let webhooks = Some(Arc::new(Webhooks::new(secret, settings.webhook_allow_private, timeout)?));
+        let webhooks =
+            Some(Arc::new(Webhooks::new(secret, &settings.webhooks, settings.webhook_allow_private, timeout)?));
         let feed = Feed::start(Arc::clone(&store), last_event, stopping.clone());
         Ok(Self::of(settings, store, stopping, feed, keyring, webhooks))
     }

@@ -1,5 +1,7 @@
 //! How a webhook is called: one try, signed as Standard Webhooks, never at a private address.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use sha2::Sha256;
 
 use super::clock;
 use crate::domain::notice::Notice;
-use crate::domain::webhook::{check_url, is_private};
+use crate::domain::webhook::{Webhook, check_url, is_private};
 
 /// Why webhooks cannot be sent at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,18 +35,28 @@ pub enum WebhooksError {
 pub struct Webhooks {
     client: reqwest::Client,
     secret: Option<Vec<u8>>,
+    /// The addresses that the operator has named.
+    own: HashSet<String>,
     allow_private: bool,
 }
 
 impl Webhooks {
-    /// A sender; `secret` is `whsec_<base64>`, and `timeout` is how long one try may take.
+    /// A sender; `secret` is `whsec_<base64>`, `own` are the server's webhooks, and `timeout` is how long one try may take.
     ///
     /// # Errors
     /// [`WebhooksError`].
-    pub fn new(secret: Option<&str>, allow_private: bool, timeout: Duration) -> Result<Self, WebhooksError> {
+    pub fn new(
+        secret: Option<&str>,
+        own: &[Webhook],
+        allow_private: bool,
+        timeout: Duration,
+    ) -> Result<Self, WebhooksError> {
         let secret = secret.map(read_secret).transpose()?;
+        let own = own.iter().map(|webhook| webhook.url.clone()).collect();
         let builder = reqwest::Client::builder()
             .timeout(timeout)
+            // A connection that is kept has a file descriptor, and clients could name any number of receivers.
+            .pool_max_idle_per_host(0)
             // A redirect could lead to where the first address was not allowed to.
             .redirect(redirect::Policy::none())
             .no_proxy()
@@ -53,7 +65,7 @@ impl Webhooks {
         drop(rustls::crypto::ring::default_provider().install_default());
         let builder = if allow_private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)) };
         let client = builder.build().map_err(|error| WebhooksError::Client(error.to_string()))?;
-        Ok(Self { client, secret, allow_private })
+        Ok(Self { client, secret, own, allow_private })
     }
 
     /// One try: `Ok` when the receiver took it.
@@ -71,14 +83,25 @@ impl Webhooks {
             .header("content-type", "application/json")
             .header("webhook-id", &id)
             .header("webhook-timestamp", &timestamp);
-        if let Some(secret) = &self.secret {
-            request = request.header("webhook-signature", sign(secret, &id, &timestamp, &body)?);
+        if let Some(secret) = self.secret_for(&notice.url)? {
+            request = request.header("webhook-signature", sign(&secret, &id, &timestamp, &body)?);
         }
         if let Some(token) = &notice.token {
             request = request.bearer_auth(token);
         }
         let response = request.body(body).send().await.map_err(|error| causes(&error.without_url()))?;
         if response.status().is_success() { Ok(()) } else { Err(format!("it answered {}", response.status())) }
+    }
+}
+
+impl Webhooks {
+    /// The operator's own receivers share the secret. Any other has one that is made from it and its address: a client that
+    /// names its own receiver would else be sent what verifies at the operator's.
+    fn secret_for(&self, url: &str) -> Result<Option<Cow<'_, [u8]>>, String> {
+        match &self.secret {
+            Some(secret) if !self.own.contains(url) => Ok(Some(Cow::Owned(mac(secret, url)?))),
+            secret => Ok(secret.as_deref().map(Cow::Borrowed)),
+        }
     }
 }
 
@@ -104,9 +127,14 @@ fn read_secret(text: &str) -> Result<Vec<u8>, WebhooksError> {
 
 /// `v1,<base64 of HMAC-SHA256 over id.timestamp.body>`.
 fn sign(secret: &[u8], id: &str, timestamp: &str, body: &str) -> Result<String, String> {
+    Ok(format!("v1,{}", STANDARD.encode(mac(secret, &format!("{id}.{timestamp}.{body}"))?)))
+}
+
+/// HMAC-SHA256 of a text.
+fn mac(secret: &[u8], text: &str) -> Result<Vec<u8>, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|error| error.to_string())?;
-    mac.update(format!("{id}.{timestamp}.{body}").as_bytes());
-    Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+    mac.update(text.as_bytes());
+    Ok(mac.finalize().into_bytes().to_vec())
 }
 
 /// Resolves names, and refuses those that lead to a private address: the check at the request cannot know them.
@@ -143,7 +171,7 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
         let call = async |allow_private| {
-            let webhooks = Webhooks::new(None, allow_private, Duration::from_millis(500)).unwrap();
+            let webhooks = Webhooks::new(None, &[], allow_private, Duration::from_millis(500)).unwrap();
             // Past the check of the URL, which knows this name.
             webhooks.client.post(&url).send().await.map_err(|error| causes(&error)).unwrap_err()
         };

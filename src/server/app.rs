@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::middleware;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use super::body::Limits;
 use super::error::ServerError;
 use super::hosts::Hosts;
 use super::limits::Buckets;
+use super::places::{Place, Places};
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use super::{
@@ -32,6 +34,10 @@ pub struct App {
     pub gate: Gate,
     /// How often; `None` where nothing is set.
     pub rates: Option<Buckets<Asking>>,
+    /// How many requests are at work at once.
+    pub at_work: Places<Asking>,
+    /// How many of them are long polls and event streams: who waits for much can still answer.
+    pub waiting: Places<Asking>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -50,6 +56,16 @@ pub enum Asking {
     Address(Option<IpAddr>),
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for Asking {
+    type Rejection = ServerError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ServerError> {
+        let nobody =
+            || crate::domain::Error::Internal("a route waits for somebody and asks nobody who it is".to_owned());
+        parts.extensions.remove::<Self>().ok_or_else(|| nobody().into())
+    }
+}
+
 /// A handler's view of [`App`].
 pub type Shared = axum::extract::State<Arc<App>>;
 
@@ -63,6 +79,8 @@ impl App {
         Arc::new(Self {
             gate: Gate::new(&settings),
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
+            at_work: Places::new(settings.max_requests_per_key),
+            waiting: Places::new(settings.max_requests_per_key / 4 * 3),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.keys().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -70,6 +88,14 @@ impl App {
             settings,
             document_json: OnceLock::new(),
         })
+    }
+
+    /// A place to wait in, for as long as somebody does.
+    ///
+    /// # Errors
+    /// [`ServerError::TooManyWaiting`].
+    pub fn waiting_place(&self, asking: Asking) -> Result<Place<Asking>, ServerError> {
+        self.waiting.take(asking).ok_or(ServerError::TooManyWaiting(self.waiting.most()))
     }
 
     /// How bodies may be.

@@ -94,7 +94,7 @@ impl Gate {
         if !self.is_shut(engine) {
             return Ok((Actor::anyone().at(address), Pass(Credentials::None)));
         }
-        let shown = credentials(headers)?;
+        let shown = shown(engine, headers)?;
         let actor = match shown {
             Credentials::None => return Err(ServerError::Unauthorized),
             Credentials::Key(key) => self.holder(engine, key, address)?,
@@ -203,13 +203,29 @@ impl Gate {
     }
 }
 
-fn credentials(headers: &HeaderMap) -> Result<Credentials, ServerError> {
-    // A program's key comes first: a browser that has signed in may have to show another one.
-    if headers.contains_key(AUTHORIZATION) {
-        let key = bearer(headers).ok_or(ServerError::Unauthorized)?;
-        return Ok(Credentials::Key(digest(key)));
+/// A program's key comes first: a browser that has signed in may have to show another one.
+fn shown(engine: &Engine, headers: &HeaderMap) -> Result<Credentials, ServerError> {
+    if let Some(key) = key(headers)? {
+        return Ok(Credentials::Key(key));
     }
-    Ok(cookie(headers).map_or(Credentials::None, |token| Credentials::Cookie(digest(token.as_bytes()))))
+    // Browsers send along what any page of this host has set, and the foreign one first where it names a longer path.
+    let mut sign_in = None;
+    for token in cookies(headers).map(|token| digest(token.as_bytes())) {
+        if sign_in == Some(token) || engine.signed_in(&token).is_none() {
+            continue;
+        }
+        if sign_in.replace(token).is_some() {
+            return Err(ServerError::AmbiguousSignIn);
+        }
+    }
+    Ok(sign_in.map_or(Credentials::None, Credentials::Cookie))
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<Digest>, ServerError> {
+    if !headers.contains_key(AUTHORIZATION) {
+        return Ok(None);
+    }
+    bearer(headers).map(|key| Some(digest(key))).ok_or(ServerError::Unauthorized)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
@@ -229,15 +245,12 @@ pub fn cookie_name(headers: &HeaderMap) -> String {
     host.and_then(|host| host.port_u16()).map_or_else(|| COOKIE_NAME.to_owned(), |port| format!("{COOKIE_NAME}_{port}"))
 }
 
-/// The token of the sign-in, if the browser sends one.
-pub fn cookie(headers: &HeaderMap) -> Option<&str> {
-    if !headers.contains_key(COOKIE) {
-        return None;
-    }
+/// The tokens that the browser sends under that name: one, unless a page of another port or path has set its own.
+pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let wanted = cookie_name(headers);
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, token)| token)
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(name, value)| *name == wanted && !value.is_empty()).map(|(_, token)| token)
 }
 
 /// Whether the browser says that one of our own pages asks. Stricter than [`super::hosts`]: another port of the same
@@ -282,26 +295,34 @@ mod tests {
         HeaderMap::from_iter(pairs)
     }
 
-    fn shown(value: &'static str) -> Option<Digest> {
-        match credentials(&headers(&[("authorization", value)])) {
-            Ok(Credentials::Key(key)) => Some(key),
-            _ => None,
-        }
+    fn key_of(value: &'static str) -> Option<Digest> {
+        key(&headers(&[("authorization", value)])).ok().flatten()
     }
 
     #[test]
     fn a_key_is_read_whatever_the_case_of_the_scheme() {
-        assert_eq!(shown("Bearer first"), Some(digest(b"first")));
-        assert_eq!(shown("bEARER first"), Some(digest(b"first")));
+        assert_eq!(key_of("Bearer first"), Some(digest(b"first")));
+        assert_eq!(key_of("bEARER first"), Some(digest(b"first")));
     }
 
     #[test]
     fn what_is_no_bearer_is_no_key_and_no_cookie_takes_its_place() {
         for value in ["Bearer ", "Bearer", "first", "Basic first", "Bearerfirst", "B", ""] {
-            assert_eq!(shown(value), None, "{value:?}");
+            assert_eq!(key_of(value), None, "{value:?}");
         }
         let both = headers(&[("authorization", "Basic x"), ("cookie", "hitl_sign_in=token")]);
-        assert!(matches!(credentials(&both), Err(ServerError::Unauthorized)));
+        assert_eq!(key(&both), Err(ServerError::Unauthorized));
+    }
+
+    fn cookie(headers: &HeaderMap) -> Option<&str> {
+        cookies(headers).next()
+    }
+
+    #[test]
+    fn every_cookie_of_the_name_is_found() {
+        let several =
+            headers(&[("cookie", "hitl_sign_in=foreign; a=b; hitl_sign_in=own"), ("cookie", "hitl_sign_in=x")]);
+        assert_eq!(cookies(&several).collect::<Vec<_>>(), ["foreign", "own", "x"]);
     }
 
     #[test]

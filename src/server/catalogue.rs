@@ -46,13 +46,19 @@ macro_rules! causes {
 causes! {
     INVALID_HOST BAD_REQUEST "invalid_host", "Host header missing or malformed",
         "Exactly one valid Host header is required",
-        "Send one `Host` header, as every HTTP/1.1 client does.";
+        "Send one `Host` header, as every HTTP/1.1 client does; with HTTP/1.0 too.";
+    INVALID_TRANSFER_ENCODING BAD_REQUEST "invalid_transfer_encoding", "Transfer-Encoding is not chunked",
+        "Transfer-Encoding must be chunked and nothing else",
+        "Send the body as it is, with its `Content-Length` or in chunks; it is not decompressed.";
     INVALID_SESSION_ID BAD_REQUEST "invalid_session_id", "Session ID is no UUID",
         "Session ID must be a valid UUID",
         "Choose a UUID, such as `550e8400-e29b-41d4-a716-446655440000`.";
     UNAUTHORIZED UNAUTHORIZED "unauthorized", "API key missing or wrong",
         "A valid API key is required: send it as Authorization: Bearer <key>",
         "Send `Authorization: Bearer <key>` with the key of `--api-key`, or one that `hitl keys create` gave and that is not revoked.";
+    AMBIGUOUS_SIGN_IN UNAUTHORIZED "ambiguous_sign_in", "Two sign-ins at once",
+        "The browser sends two sign-ins; which of them is meant cannot be told",
+        "Delete the cookies of this host and sign in again: another page of the host has set one. Programs send `Authorization: Bearer <key>`.";
     MISSING_SCOPE FORBIDDEN "missing_scope", "Key lacks a scope",
         "This needs a key with the scope <scope>",
         "Use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one.";
@@ -212,12 +218,24 @@ causes! {
     RATE_LIMITED TOO_MANY_REQUESTS retry 1 "rate_limited", "Too many requests",
         "Too many requests; try again in <seconds> s",
         "Try again after `Retry-After` seconds. Wrong keys are counted by address, requests by key (`--rate-limit`).";
+    ADDRESS_LIMITED TOO_MANY_REQUESTS retry 5 "address_limited", "Too many connections of one address",
+        "This address has <limit> connections, as many as it may have",
+        "Close connections that are not used. Behind a proxy everybody has its address: raise `--max-connections-per-address`.";
+    TOO_MANY_AT_ONCE TOO_MANY_REQUESTS retry 1 "too_many_at_once", "Too many requests at once",
+        "<limit> requests of this client are at work, as many as there may be",
+        "Wait for answers before more is asked, or raise `--max-requests-per-key`.";
+    TOO_MANY_WAITING TOO_MANY_REQUESTS retry 5 "too_many_waiting", "Too many long polls and event streams",
+        "<limit> long polls and event streams of this client are open, as many as there may be",
+        "Listen to all sessions with one `GET /events`, or raise `--max-requests-per-key`; three quarters of those may wait.";
     INTERNAL INTERNAL_SERVER_ERROR "internal", "Internal error",
         "Internal error; the server's log has the details",
         "A fault of hitl itself: please report it with the server's log.";
     TOO_MANY_SESSIONS SERVICE_UNAVAILABLE retry 30 "too_many_sessions", "Session limit reached",
         "Maximum number of sessions reached",
         "Delete sessions that are done with, or raise `--max-sessions`.";
+    TOO_MANY_CONNECTIONS SERVICE_UNAVAILABLE retry 5 "too_many_connections", "Every connection is taken",
+        "All <limit> connections are taken",
+        "Try again later; raise `--max-connections`, and the limit of open files (`ulimit -Hn`) where it needs that.";
     QUEUE_FULL SERVICE_UNAVAILABLE retry 1 "queue_full", "Queue of turns is full",
         "Too many turns are waiting for a worker; try again later",
         "Try again after `Retry-After` seconds; raise `--workers` or `--queue` where it happens often.";

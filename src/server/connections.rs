@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -20,15 +22,24 @@ use tokio_util::task::TaskTracker;
 
 use super::app::App;
 use super::auth::Peer;
+use super::door::Door;
+use super::error::ServerError;
+use super::limits::network;
 use super::outflow::Outflow;
+use super::places::{Place, Places};
 
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// After how long without a word a client is asked whether it is there; as long again, and it is taken for gone.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Serves `router` until `shutdown` resolves; then stops accepting, lets polls and streams end, and gives the rest
 /// `shutdown_timeout`.
-pub async fn serve(listener: TcpListener, app: &App, router: Router, shutdown: impl Future<Output = ()>) {
+pub async fn serve(listener: TcpListener, app: &Arc<App>, router: Router, shutdown: impl Future<Output = ()>) {
     let connections = Connections::new(app, router);
+    if let Err(error) = prepare(&listener, app.settings.socket_buffer) {
+        tracing::warn!("connections go on with the system's options: {error}");
+    }
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
@@ -45,7 +56,11 @@ pub async fn serve(listener: TcpListener, app: &App, router: Router, shutdown: i
 struct Connections {
     protocol: http1::Builder,
     router: Router,
-    permits: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    /// How many of them an address may have.
+    of_addresses: Places<Option<IpAddr>>,
+    door: Door,
+    most: usize,
     write_timeout: Duration,
     tasks: TaskTracker,
     /// Cancelled: no connection takes another request.
@@ -55,7 +70,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn new(app: &App, router: Router) -> Self {
+    fn new(app: &Arc<App>, router: Router) -> Self {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
@@ -64,8 +79,11 @@ impl Connections {
             .max_buf_size(app.settings.max_head.max(16 * 1024));
         Self {
             protocol,
+            door: Door::new(app, router.clone()),
             router,
-            permits: Arc::new(Semaphore::new(app.settings.max_connections)),
+            places: Arc::new(Semaphore::new(app.settings.max_connections)),
+            of_addresses: Places::new(app.settings.max_connections_per_address),
+            most: app.settings.max_connections,
             write_timeout: app.settings.write_timeout,
             tasks: TaskTracker::new(),
             stopping: app.stopping.clone(),
@@ -73,13 +91,16 @@ impl Connections {
         }
     }
 
-    /// Accepts one connection. Dropped before it resolves, it has accepted none.
+    /// Accepts one connection, whether or not there is a place for it. Dropped before it resolves, it has accepted none.
     async fn accept(&self, listener: &TcpListener) {
-        let Ok(permit) = self.permits.clone().acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
-            Ok((stream, peer)) => self.start(stream, Peer(peer.ip().to_canonical()), permit),
+            Ok((stream, peer)) => {
+                let peer = Peer(peer.ip().to_canonical());
+                match self.place(peer) {
+                    Ok(place) => self.start(stream, peer, place),
+                    Err(refusal) => self.door.turn_away(stream, peer, refusal, &self.tasks),
+                }
+            }
             // The client went away between connecting and being accepted.
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -89,7 +110,15 @@ impl Connections {
         }
     }
 
-    fn start(&self, stream: TcpStream, peer: Peer, permit: OwnedSemaphorePermit) {
+    fn place(&self, Peer(address): Peer) -> Result<Taken, ServerError> {
+        let of_address = self.of_addresses.take(network(Some(address)));
+        let of_address = of_address.ok_or(ServerError::AddressLimited(self.of_addresses.most()))?;
+        let of_all = Arc::clone(&self.places).try_acquire_owned();
+        let of_all = of_all.map_err(|_| ServerError::TooManyConnections(self.most))?;
+        Ok(Taken { _of_address: of_address, _of_all: of_all })
+    }
+
+    fn start(&self, stream: TcpStream, peer: Peer, place: Taken) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("cannot set TCP_NODELAY: {error}");
         }
@@ -102,7 +131,7 @@ impl Connections {
             self.protocol.serve_connection(TokioIo::new(Outflow::new(stream, self.write_timeout)), service);
         let (stopping, cut) = (self.stopping.clone(), self.cut.clone());
         self.tasks.spawn(async move {
-            let _permit = permit;
+            let _place = place;
             let mut connection = pin!(connection);
             let mut stopping = pin!(stopping.cancelled_owned());
             let mut finishing = false;
@@ -134,6 +163,25 @@ impl Connections {
             self.tasks.wait().await;
         }
     }
+}
+
+/// The place of one connection.
+struct Taken {
+    _of_address: Place<Option<IpAddr>>,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// Has the kernel ask silent clients whether they are still there: one that lost its power says no goodbye, and a long poll
+/// would hold its place for it. And has it keep little of what is on its way, which it does for who never reads, too. What is
+/// accepted has the options of its listener.
+fn prepare(listener: &TcpListener, buffer: usize) -> io::Result<()> {
+    sockopt::set_socket_send_buffer_size(listener, buffer)?;
+    sockopt::set_socket_recv_buffer_size(listener, buffer)?;
+    sockopt::set_socket_keepalive(listener, true)?;
+    sockopt::set_tcp_keepidle(listener, SILENCE)?;
+    sockopt::set_tcp_keepintvl(listener, SILENCE / 3)?;
+    sockopt::set_tcp_keepcnt(listener, 3)?;
+    Ok(())
 }
 
 fn is_of_one_connection(error: &io::Error) -> bool {

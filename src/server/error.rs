@@ -18,6 +18,12 @@ pub enum ServerError {
     /// No `Host`, several, or none that parses.
     #[error("Exactly one valid Host header is required")]
     InvalidHost,
+    /// A body that is encoded on its way in another way than in chunks.
+    #[error("Transfer-Encoding must be chunked and nothing else")]
+    InvalidTransferEncoding,
+    /// Two sign-ins in one request.
+    #[error("The browser sends two sign-ins; which of them is meant cannot be told")]
+    AmbiguousSignIn,
     /// No key, or a wrong one.
     #[error("A valid API key is required: send it as Authorization: Bearer <key>")]
     Unauthorized,
@@ -27,6 +33,18 @@ pub enum ServerError {
     /// Too many requests, or too many wrong keys; seconds until the next is looked at.
     #[error("Too many requests; try again in {0} s")]
     RateLimited(u32),
+    /// Every connection there may be is taken: so many.
+    #[error("All {0} connections are taken")]
+    TooManyConnections(usize),
+    /// One address has as many connections as it may have.
+    #[error("This address has {0} connections, as many as it may have")]
+    AddressLimited(usize),
+    /// One key, or one address without a key, has as many requests at work as it may have.
+    #[error("{0} requests of this client are at work, as many as there may be")]
+    TooManyAtOnce(usize),
+    /// The same for long polls and event streams.
+    #[error("{0} long polls and event streams of this client are open, as many as there may be")]
+    TooManyWaiting(usize),
     /// `Host` names another server.
     #[error("Host {0:?} is not allowed; the server can be started with --allowed-host to allow it")]
     ForeignHost(String),
@@ -69,9 +87,15 @@ impl ServerError {
         match self {
             Self::Domain(error) => catalogue::cause_of(error),
             Self::InvalidHost => &catalogue::INVALID_HOST,
+            Self::InvalidTransferEncoding => &catalogue::INVALID_TRANSFER_ENCODING,
+            Self::AmbiguousSignIn => &catalogue::AMBIGUOUS_SIGN_IN,
             Self::Unauthorized => &catalogue::UNAUTHORIZED,
             Self::CrossSiteRequest => &catalogue::CROSS_SITE_REQUEST,
             Self::RateLimited(_) => &catalogue::RATE_LIMITED,
+            Self::TooManyConnections(_) => &catalogue::TOO_MANY_CONNECTIONS,
+            Self::AddressLimited(_) => &catalogue::ADDRESS_LIMITED,
+            Self::TooManyAtOnce(_) => &catalogue::TOO_MANY_AT_ONCE,
+            Self::TooManyWaiting(_) => &catalogue::TOO_MANY_WAITING,
             Self::ForeignHost(_) => &catalogue::FOREIGN_HOST,
             Self::ForeignOrigin(_) => &catalogue::FOREIGN_ORIGIN,
             Self::NotFound => &catalogue::NOT_FOUND,
@@ -187,7 +211,7 @@ impl IntoResponse for ServerError {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         match self {
-            Self::Unauthorized => {
+            Self::Unauthorized | Self::AmbiguousSignIn => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"hitl\""));
             }
             Self::RateLimited(seconds) => {
@@ -197,7 +221,7 @@ impl IntoResponse for ServerError {
                 headers.insert(ALLOW, HeaderValue::from_static("GET,HEAD,DELETE"));
             }
             // What is left of the body would be taken for the next request.
-            Self::BodyTooLarge(_) | Self::RequestTimeout(_) => {
+            Self::BodyTooLarge(_) | Self::RequestTimeout(_) | Self::InvalidTransferEncoding => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
             _ => {}

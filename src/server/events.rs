@@ -13,7 +13,7 @@ use futures_util::stream::{self, Stream, StreamExt};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::{App, Shared};
+use super::app::{App, Asking, Shared};
 use super::auth::Pass;
 use super::error::ServerError;
 use super::params::{Query, SessionPath, last_event_id};
@@ -27,8 +27,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default().routes(routes!(all_events)).routes(routes!(session_events))
 }
 
-problems!(AllProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(SessionProblems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(AllProblems: INVALID_REQUEST, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(SessionProblems: SESSION_NOT_FOUND, INVALID_REQUEST, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// How long a client should wait before it comes back after the stream broke off.
 const RECONNECT: Duration = Duration::from_secs(1);
@@ -48,8 +48,14 @@ const RECONNECT: Duration = Duration::from_secs(1);
         AllProblems,
     )
 )]
-async fn all_events(State(app): Shared, pass: Pass, headers: HeaderMap, query: Query) -> Result<Response, ServerError> {
-    listen(&app, pass, None, &headers, query).await
+async fn all_events(
+    State(app): Shared,
+    pass: Pass,
+    asking: Asking,
+    headers: HeaderMap,
+    query: Query,
+) -> Result<Response, ServerError> {
+    listen(&app, (pass, asking), None, &headers, query).await
 }
 
 /// Listen to one session
@@ -70,15 +76,16 @@ async fn session_events(
     State(app): Shared,
     SessionPath(id): SessionPath,
     pass: Pass,
+    asking: Asking,
     headers: HeaderMap,
     query: Query,
 ) -> Result<Response, ServerError> {
-    listen(&app, pass, Some(id), &headers, query).await
+    listen(&app, (pass, asking), Some(id), &headers, query).await
 }
 
 async fn listen(
     app: &Arc<App>,
-    pass: Pass,
+    (pass, asking): (Pass, Asking),
     session: Option<SessionId>,
     headers: &HeaderMap,
     mut query: Query,
@@ -86,11 +93,15 @@ async fn listen(
     query.only(&[]);
     query.check()?;
     let after = last_event_id(headers)?;
+    let waiting = app.waiting_place(asking)?;
     let subscription = app.engine.subscribe(session, after).await?;
     // Ends with the subscription, when the server stops, or when whoever listens would not be let in any more.
     let stopping = app.stopping.clone().cancelled_owned();
     let asked = Arc::clone(app);
-    let over = async move { asked.gate.until_over(&asked.engine, pass).await };
+    let over = async move {
+        asked.gate.until_over(&asked.engine, pass).await;
+        drop(waiting);
+    };
     let frames = first().chain(frames(subscription)).take_until(stopping).take_until(over).map(Ok::<_, Infallible>);
     let keep_alive = KeepAlive::new().interval(app.settings.event_keep_alive).text("still here");
     // Proxies that would collect the stream before passing it on are told not to.

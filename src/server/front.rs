@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -18,6 +18,7 @@ use super::auth::Peer;
 use super::error::ServerError;
 use super::limits::network;
 use super::pass::Admitted;
+use super::places::{Held, Place};
 use super::telemetry::LongPoll;
 use crate::domain::Error;
 
@@ -28,12 +29,19 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
     let mut response = match check(&app, route, &mut request) {
-        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-            Ok(response) => response,
-            Err(panic) => {
-                ServerError::from(Error::Internal(format!("a handler panicked: {}", said(&*panic)))).into_response()
+        Ok(place) => {
+            let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+                Ok(response) => response,
+                Err(panic) => {
+                    ServerError::from(Error::Internal(format!("a handler panicked: {}", said(&*panic)))).into_response()
+                }
+            };
+            // A client that does not take its answer is still at it.
+            match place {
+                Some(place) => response.map(|body| Body::new(Held::new(body, place))),
+                None => response,
             }
-        },
+        }
         Err(refused) => refused.into_response(),
     };
     secure(response.headers_mut());
@@ -48,39 +56,53 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     response
 }
 
-/// First whether the request is meant for us, then who sent it, and last whether that one may.
-fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<(), ServerError> {
-    app.hosts.check(request.version(), request.uri(), request.headers())?;
+/// First whether the request is meant for us, then who sent it, and last whether that one may. With its sender's place
+/// among those whose requests are at work; a request that asks for nothing needs none.
+fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<Place<Asking>>, ServerError> {
+    check_encoding(request.headers())?;
+    app.hosts.check(request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if length > app.settings.max_uri {
         return Err(ServerError::UriTooLong(app.settings.max_uri));
     }
     let need = need(request.method(), route);
     if need == Need::Nothing {
-        return Ok(());
+        return Ok(None);
     }
     let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);
     let (actor, pass) = app.gate.actor(&app.engine, request.method(), request.headers(), address)?;
+    let asking = actor.name.clone().map_or(Asking::Address(network(address)), Asking::Key);
     if let Some(rates) = &app.rates {
-        let asking = actor.name.clone().map_or(Asking::Address(network(address)), Asking::Key);
-        rates.take(asking, Instant::now()).map_err(ServerError::RateLimited)?;
+        rates.take(asking.clone(), Instant::now()).map_err(ServerError::RateLimited)?;
     }
     if let Need::Scope(scope) = need
         && !actor.may(scope)
     {
         return Err(Error::MissingScope(scope).into());
     }
+    let place = app.at_work.take(asking.clone()).ok_or(ServerError::TooManyAtOnce(app.at_work.most()))?;
+    request.extensions_mut().insert(asking);
     request.extensions_mut().insert(actor);
     request.extensions_mut().insert(pass);
     if !request.body().is_end_stream() {
         let body = std::mem::take(request.body_mut());
         *request.body_mut() = Body::new(Admitted { body, app: Arc::clone(app), pass });
     }
-    Ok(())
+    Ok(Some(place))
+}
+
+/// What the parser takes for chunks may have been compressed besides; who reads it otherwise sees another body.
+fn check_encoding(headers: &HeaderMap) -> Result<(), ServerError> {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (encodings.next(), encodings.next()) {
+        (None, _) => Ok(()),
+        (Some(one), None) if one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(ServerError::InvalidTransferEncoding),
+    }
 }
 
 /// Headers for browsers. A handler that has set one knows better.
-fn secure(headers: &mut HeaderMap) {
+pub fn secure(headers: &mut HeaderMap) {
     let defaults = [
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),

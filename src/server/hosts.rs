@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Uri, Version};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 
 use super::error::ServerError;
 
@@ -78,8 +78,8 @@ impl Hosts {
 
     /// # Errors
     /// [`ServerError::InvalidHost`], [`ServerError::ForeignHost`], [`ServerError::ForeignOrigin`].
-    pub fn check(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), ServerError> {
-        let host = self.host(version, uri, headers)?;
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ServerError> {
+        let host = self.host(uri, headers)?;
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => Ok(()),
@@ -88,15 +88,14 @@ impl Hosts {
         }
     }
 
-    fn host<'a>(&self, version: Version, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Option<&'a str>, ServerError> {
+    fn host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, ServerError> {
         let mut hosts = headers.get_all(HOST).iter();
         let header = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => Some(host.to_str().map_err(|_| ServerError::InvalidHost)?),
-            (None, _) if version <= Version::HTTP_10 => None,
+            (Some(host), None) => host.to_str().map_err(|_| ServerError::InvalidHost)?,
             _ => return Err(ServerError::InvalidHost),
         };
         // A request line with a full URL names a host too; both have to be ours.
-        for host in header.into_iter().chain(uri.authority().map(Authority::as_str)) {
+        for host in std::iter::once(header).chain(uri.authority().map(Authority::as_str)) {
             if self.usual.iter().any(|usual| usual == host) {
                 continue;
             }
@@ -118,11 +117,11 @@ impl Hosts {
         self.allowed.iter().any(|allowed| allowed.allows(name))
     }
 
-    fn is_own_origin(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
+    fn is_own_origin(&self, origin: &HeaderValue, host: &str) -> bool {
         let Some(authority) = origin.to_str().ok().and_then(authority_of_origin) else {
             return false;
         };
-        if host.is_some_and(|host| host.eq_ignore_ascii_case(authority)) {
+        if host.eq_ignore_ascii_case(authority) {
             return true;
         }
         Name::parse(authority)
@@ -158,7 +157,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
-        hosts.check(Version::HTTP_11, &Uri::from_static("/"), &headers)
+        hosts.check(&Uri::from_static("/"), &headers)
     }
 
     #[test]
@@ -234,15 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn http_1_1_needs_exactly_one_host() {
+    fn a_request_needs_exactly_one_host() {
         let hosts = Hosts::new(LOOPBACK.parse().unwrap(), &[]);
         let none = HeaderMap::new();
-        assert_eq!(hosts.check(Version::HTTP_11, &Uri::from_static("/"), &none), Err(ServerError::InvalidHost));
-        assert_eq!(hosts.check(Version::HTTP_10, &Uri::from_static("/"), &none), Ok(()));
+        assert_eq!(hosts.check(&Uri::from_static("/"), &none), Err(ServerError::InvalidHost));
         let mut two = HeaderMap::new();
         two.append(HOST, LOOPBACK.parse().unwrap());
         two.append(HOST, LOOPBACK.parse().unwrap());
-        assert_eq!(hosts.check(Version::HTTP_11, &Uri::from_static("/"), &two), Err(ServerError::InvalidHost));
+        assert_eq!(hosts.check(&Uri::from_static("/"), &two), Err(ServerError::InvalidHost));
     }
 
     #[test]
@@ -250,6 +248,6 @@ mod tests {
         let hosts = Hosts::new(LOOPBACK.parse().unwrap(), &[]);
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(LOOPBACK))]);
         let uri = Uri::from_static("http://evil.example/sessions");
-        assert!(matches!(hosts.check(Version::HTTP_11, &uri, &headers), Err(ServerError::ForeignHost(_))));
+        assert!(matches!(hosts.check(&uri, &headers), Err(ServerError::ForeignHost(_))));
     }
 }

@@ -52,10 +52,20 @@ pub fn router() -> OpenApiRouter<Arc<App>> {
 pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
-            let mut causes = vec![&catalogue::INVALID_HOST, &catalogue::FOREIGN_HOST, &catalogue::FOREIGN_ORIGIN];
+            let mut causes = vec![
+                &catalogue::INVALID_HOST,
+                &catalogue::INVALID_TRANSFER_ENCODING,
+                &catalogue::FOREIGN_HOST,
+                &catalogue::FOREIGN_ORIGIN,
+            ];
             let need = need(&method, Some(path));
             if need != Need::Nothing {
-                causes.extend([&catalogue::UNAUTHORIZED, &catalogue::RATE_LIMITED]);
+                causes.extend([
+                    &catalogue::UNAUTHORIZED,
+                    &catalogue::AMBIGUOUS_SIGN_IN,
+                    &catalogue::RATE_LIMITED,
+                    &catalogue::TOO_MANY_AT_ONCE,
+                ]);
                 if method != Method::GET {
                     causes.push(&catalogue::CROSS_SITE_REQUEST);
                 }
@@ -71,6 +81,9 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
                 operation.security = Some(vec![key, cookie, SecurityRequirement::default()]);
             } else if method != Method::GET {
                 causes.push(&catalogue::RATE_LIMITED);
+            }
+            if !["/healthz", "/readyz"].contains(&path.as_str()) {
+                causes.extend([&catalogue::ADDRESS_LIMITED, &catalogue::TOO_MANY_CONNECTIONS]);
             }
             causes.push(&catalogue::URI_TOO_LONG);
             causes.push(&catalogue::INTERNAL);

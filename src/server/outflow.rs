@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
@@ -31,6 +32,8 @@ impl Outflow {
         }
         let patience = self.patience;
         ready!(self.stuck.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
+        // What is on its way is given up as well: the kernel would keep it for as long as the client is there.
+        sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))?;
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing of what it is sent")))
     }
 }

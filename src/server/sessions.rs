@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::access::may_tell;
-use super::app::{App, Shared};
+use super::app::{App, Asking, Shared};
 use super::auth::Pass;
 use super::body::read_json;
 use super::error::ServerError;
@@ -53,7 +53,7 @@ problems!(CreateWithIdProblems: INVALID_SESSION_ID, CUSTOM_IDS_DISABLED, REQUEST
     BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE,
     WEBHOOK_REFUSED, TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(ListProblems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(GetProblems: SESSION_NOT_FOUND, SESSION_DELETED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(GetProblems: SESSION_NOT_FOUND, SESSION_DELETED, INVALID_REQUEST, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(DeleteProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(CancelProblems: SESSION_NOT_FOUND, NOTHING_TO_CANCEL, TURN_NOT_OPEN, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTTING_DOWN, STORE_UNAVAILABLE);
@@ -167,6 +167,7 @@ async fn get_session(
     State(app): Shared,
     SessionPath(id): SessionPath,
     pass: Pass,
+    asking: Asking,
     mut query: Query,
 ) -> Result<Response, ServerError> {
     let wait = query.boolean("wait").unwrap_or(false);
@@ -175,6 +176,7 @@ async fn get_session(
     if !wait || timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Ok(Json(SessionResponse::from(app.engine.session(id).await?)).into_response());
     }
+    let _waiting = app.waiting_place(asking)?;
     let view = poll(&app, pass, id, timeout).await?;
     let mut response = Json(SessionResponse::from(view)).into_response();
     response.extensions_mut().insert(LongPoll);

@@ -45,8 +45,15 @@ pub struct HttpSettings {
     pub body_timeout: Duration,
     /// How long a client may take none of what it is sent before its connection is closed.
     pub write_timeout: Duration,
-    /// How many connections are served at once; more wait in the listener's backlog.
+    /// How many bytes of a connection the kernel keeps that are on their way, in each direction; Linux makes twice as many of
+    /// it. Without a bound it would be megabytes, for each of thousands that never read.
+    pub socket_buffer: usize,
+    /// How many connections are served at once. Beyond them probes are answered, everybody else is refused.
     pub max_connections: usize,
+    /// How many of them one address may have.
+    pub max_connections_per_address: usize,
+    /// How many requests of one key, or of one address where there is no key, may be at work at once.
+    pub max_requests_per_key: usize,
     /// How often an event stream without events says that it lives.
     pub event_keep_alive: Duration,
     /// How long requests at work may take to finish once the server stops.
@@ -68,7 +75,10 @@ impl Default for HttpSettings {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
+            socket_buffer: 128 * 1024,
             max_connections: 4096,
+            max_connections_per_address: 2048,
+            max_requests_per_key: 2048,
             event_keep_alive: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),
         }

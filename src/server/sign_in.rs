@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::app::{App, Shared};
-use super::auth::{Peer, cookie, cookie_name};
+use super::auth::{Peer, cookie_name, cookies};
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{MeResponse, SignInBody};
@@ -70,7 +70,7 @@ async fn sign_in(
     )
 )]
 async fn sign_out(State(app): Shared, headers: HeaderMap) -> Result<Response, ServerError> {
-    if let Some(token) = cookie(&headers) {
+    for token in cookies(&headers) {
         app.engine.sign_out(digest(token.as_bytes())).await?;
     }
     set_cookie(&headers, "", 0)

@@ -58,6 +58,26 @@ def serve(
     ] = 16_384,
     max_value: Annotated[int, _option("--max-value", help="Bytes of an answer.", panel=LIMITS)] = 1_048_576,
     max_body: Annotated[int, _option("--max-body", help="Bytes of a request's body.", panel=LIMITS)] = 1_048_576,
+    max_connections: Annotated[
+        int,
+        _option(
+            "--max-connections",
+            help="Connections at once; 0 is what the limit of open files allows, 4096 at most.",
+            panel=LIMITS,
+        ),
+    ] = 0,
+    max_connections_per_address: Annotated[
+        int,
+        _option(
+            "--max-connections-per-address", help="How many of them one address may have; 0 is half.", panel=LIMITS
+        ),
+    ] = 0,
+    max_requests_per_key: Annotated[
+        int,
+        _option(
+            "--max-requests-per-key", help="Requests of a key at once; 0 is half of all connections.", panel=LIMITS
+        ),
+    ] = 0,
     max_warm: Annotated[
         int, _option("--max-warm", help="Waiting turns that stay in memory; the others are parked.", panel=LIMITS)
     ] = 64,
@@ -188,6 +208,9 @@ def serve(
             max_payload=max_payload,
             max_value=max_value,
             max_body=max_body,
+            max_connections=max_connections,
+            max_connections_per_address=max_connections_per_address,
+            max_requests_per_key=max_requests_per_key,
             shutdown_timeout=shutdown_timeout,
             log_level=log_level,
             log_format=log_format,

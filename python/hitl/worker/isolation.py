@@ -5,6 +5,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found,unused-ignore]  # CPython's own module below ``signal``
 import contextlib
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -86,6 +87,17 @@ def keep_from_children() -> None:
                 with contextlib.suppress(OSError):  # the one by which they were listed is closed again
                     os.set_inheritable(number, False)
         return
+
+
+def give_back_open_files() -> None:
+    """Set the limit of open files to what the server was started with, before it raised its own.
+
+    Programs that a tool starts may rely on it: those that call ``select``, or that close every number up to the limit.
+    """
+    limit = os.environ.pop("HITL_OPEN_FILES", None)
+    if limit is not None:
+        highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), highest))
 
 
 def threads() -> int | None:

@@ -190,6 +190,7 @@ def main(arguments: list[str]) -> int:
     isolation.set_name("hitl-zygote")
     control = socket.socket(fileno=isolation.take_standard_input())
     isolation.keep_from_children()
+    isolation.give_back_open_files()
     spec, *paths = arguments
     isolation.prepend_paths(paths)
     try:

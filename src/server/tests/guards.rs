@@ -7,7 +7,9 @@ use axum::routing::get;
 use serde_json::json;
 use tower::ServiceExt;
 
+use super::access::{OWN, key, sign_in};
 use super::support::{Client, HOST, engine};
+use crate::domain::access::Scope;
 use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::front;
@@ -150,4 +152,21 @@ async fn a_stopping_engine_is_not_ready() {
     let refused = client.get("/readyz").await;
     assert_eq!((refused.status.as_u16(), refused.code().as_str()), (503, "shutting_down"));
     assert!(refused.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn a_foreign_cookie_of_the_same_name_signs_nobody_out_and_nobody_in() {
+    let client = Client::new().await;
+    let (ada, eve) = (key(&client, "ada", &[Scope::Read]).await, key(&client, "eve", &[Scope::Read]).await);
+    let (own, _) = sign_in(&client, &ada, OWN).await;
+    let (other, _) = sign_in(&client, &eve, OWN).await;
+    let me = async |cookie: String| client.send(Method::GET, "/me", &[("cookie", &cookie)], None).await;
+    // Where it names a longer path, it comes first.
+    for cookie in [format!("hitl_sign_in_8000=tossed; {own}"), format!("{own}; hitl_sign_in_8000=tossed"), own.clone()]
+    {
+        assert_eq!(me(cookie).await.json()["name"], "ada");
+    }
+    assert_eq!(me(format!("{own}; {own}")).await.json()["name"], "ada");
+    let refused = me(format!("{other}; {own}")).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (401, "ambiguous_sign_in"));
 }

@@ -6,6 +6,7 @@ mod approving;
 mod audit;
 mod catalogue;
 mod connections;
+mod crowds;
 mod document;
 pub mod events;
 mod fuzz;

@@ -41,8 +41,8 @@ def test_a_key_made_on_a_store_opens_its_server(hitl: Run, tmp_path: Path) -> No
 
 
 def test_a_key_lives_at_a_server(hitl: Run) -> None:
-    with Served("playbook", api_key="first") as server:
-        at = {"HITL_URL": server.url, "HITL_API_KEY": "first"}
+    with Served("playbook", api_key="the first key there is") as server:
+        at = {"HITL_URL": server.url, "HITL_API_KEY": "the first key there is"}
         key = made(hitl, "reader", "--scope", "read", **at)
         assert key["created_by"] == "api-key"
         with Client(server.url, api_key=key["key"]) as client:

@@ -36,6 +36,7 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "negative queue": (["m:a", "--queue", "-1"], "--queue: -1 is too small", "at least 0"),
     "hasty worker timeout": (["m:a", "--worker-timeout", "0.5"], "--worker-timeout: 0.5 is too short", "at least 1"),
     "empty key": (["m:a", "--api-key", ""], "--api-key: must be printable", "openssl"),
+    "short key": (["m:a", "--api-key", "fifteen letters"], "--api-key: 15 characters can be guessed", "openssl"),
     "key file missing": (["m:a", "--api-key-file", "nowhere"], "cannot read nowhere", "holds the key"),
     "two keys": (["m:a", "--api-key", "k", "--api-key-file", "f"], "are both given", "one of them"),
 }
@@ -73,7 +74,7 @@ def test_defaults_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"host": "0.0.0.0", "api_key": "k"},
+        {"host": "0.0.0.0", "api_key": "sixteen letters."},
         {"host": "0.0.0.0", "insecure": True},
         {"host": "::1"},
         {"host": "localhost"},

@@ -38,14 +38,19 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
-def verify(delivery: Delivery) -> None:
-    """As Standard Webhooks says a receiver does."""
+def secret_of(url: str) -> bytes:
+    """The secret of a receiver that a client has named: made from the server's and the address."""
+    return hmac.new(SECRET, url.encode(), hashlib.sha256).digest()
+
+
+def is_signed(delivery: Delivery, secret: bytes) -> bool:
+    """As Standard Webhooks says a receiver finds out."""
     signed = b".".join(
         (delivery.headers["webhook-id"].encode(), delivery.headers["webhook-timestamp"].encode(), delivery.content)
     )
-    expected = "v1," + base64.b64encode(hmac.new(SECRET, signed, hashlib.sha256).digest()).decode()
-    assert expected in delivery.headers["webhook-signature"].split()
+    expected = "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
     assert abs(time.time() - int(delivery.headers["webhook-timestamp"])) < 300
+    return expected in delivery.headers["webhook-signature"].split()
 
 
 def test_told_when_the_turn_is_done(server: Served, receiver: Receiver) -> None:
@@ -60,7 +65,7 @@ def test_told_when_the_turn_is_done(server: Served, receiver: Receiver) -> None:
     assert (body["session_id"], body["status"]) == (session_id, "idle")
     assert body["response"] == {"role": "assistant", "content": '"hi"'}
     assert not {"error", "messages", "interrupts"} & body.keys()
-    verify(delivery)
+    assert is_signed(delivery, secret_of(receiver.url))
 
 
 def test_told_when_the_turn_failed(server: Served, receiver: Receiver) -> None:
@@ -108,7 +113,7 @@ def test_tried_again_with_the_same_id_until_it_is_taken(server: Served, status: 
     assert len({delivery.headers["webhook-id"] for delivery in deliveries}) == 1
     assert len({delivery.content for delivery in deliveries}) == 1
     for delivery in deliveries:
-        verify(delivery)
+        assert is_signed(delivery, secret_of(receiver.url))
 
 
 def test_a_receiver_that_is_away_does_not_hold_the_turn_up(server: Served) -> None:
@@ -183,7 +188,7 @@ def test_a_session_is_told_of_for_as_long_as_it_lives(server: Served, receiver: 
     session = api.run(session_id, "ask", {"type": "question"})
     record = session["interrupts"][0]
     delivery = receiver.next()
-    verify(delivery)
+    assert is_signed(delivery, secret_of(receiver.url))
     body = delivery.body
     assert (body["type"], body["data"]) == ("interrupt.created", record)
     assert body["timestamp"] == record["created_at"]
@@ -210,6 +215,21 @@ def test_a_server_tells_of_every_session(serve: Serve, receiver: Receiver) -> No
         told = [receiver.next().body for _ in range(2)]
         assert [body["type"] for body in told] == ["interrupt.created", "interrupt.resolved"]
         assert {body["data"]["interrupt_id"] for body in told} == {record["interrupt_id"]}
+
+
+def test_a_receiver_that_a_client_names_gets_nothing_that_verifies_at_the_operators(receiver: Receiver) -> None:
+    with Receiver() as operators:
+        environment = {"HITL_WEBHOOK_SECRET": ENCODED}
+        options = {"webhook_allow_private": True, "webhook": f"{operators.url},idle"}
+        with Served("playbook", environment=environment, **options) as server:
+            server.api.run(server.api.create(), "echo", 1, webhook={"url": receiver.url})
+            named, own = receiver.next(), operators.next()
+            assert is_signed(own, SECRET)
+            assert not is_signed(named, SECRET)
+            assert is_signed(named, secret_of(receiver.url))
+            # What goes to the operator's address is the operator's, whoever has named it.
+            server.api.run(server.api.create(), "echo", 2, webhook={"url": operators.url})
+            assert is_signed(operators.next(), SECRET)
 
 
 @pytest.mark.parametrize("webhook", ["", ",idle", "example.com", "http://127.0.0.1/", "https://example.com,creatd"])

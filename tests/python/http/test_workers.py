@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIED = "Worker process exited unexpectedly"
 SECRETS = {
-    "HITL_API_KEY": "key-5f0c",
+    "HITL_API_KEY": "key-5f0c41b2d3e9a7",
     "HITL_WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 }
 

@@ -214,7 +214,7 @@ class TestServers:
 
     def test_take_the_options_of_serve(self, hitl_server: HitlServer, tmp_path: Path) -> None:
         database = tmp_path / "hitl.db"
-        server = hitl_server(echo, api_key="s3cret", store=f"sqlite:{database}", max_sessions=1)
+        server = hitl_server(echo, api_key="a key for this test", store=f"sqlite:{database}", max_sessions=1)
         assert httpx2.get(f"{server.url}/sessions", trust_env=False).status_code == 401
         assert server.send("hi").content == "0: hi"
         assert server.client.health().raw["total_sessions"] == 1

@@ -69,10 +69,10 @@ def test_a_cookie_outlives_the_page_and_ends_with_sign_out(enter: Enter, make_ke
 def test_servers_on_one_machine_do_not_sign_each_other_out(enter: Enter, make_key: MakeKey) -> None:
     """Browsers give the cookies of a host to all its ports."""
     inbox = enter(make_key("ada", "read", "answer")["key"])
-    with Served("tests.python.ui.desk:desk", workers=1, api_key="the neighbour's") as neighbour:
+    with Served("tests.python.ui.desk:desk", workers=1, api_key="the neighbour's own key") as neighbour:
         other = inbox.page.context.new_page()
         other.goto(neighbour.url)
-        other.get_by_label("Key", exact=True).fill("the neighbour's")
+        other.get_by_label("Key", exact=True).fill("the neighbour's own key")
         other.get_by_role("button", name="Sign in").click()
         expect(other.locator(".connection.live")).to_be_attached()
         inbox.page.reload()

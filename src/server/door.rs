@@ -1,0 +1,111 @@
+//! Connections for which there is no place: a probe is answered, everybody else is told to come again.
+//!
+//! Nobody is left in the kernel's queue: whoever watches over the server could not tell one that is full from one that
+//! hangs, and would restart it. There are few places at the door, and nobody stays long: who was there first goes when
+//! somebody else comes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
+
+use super::app::App;
+use super::auth::Peer;
+use super::error::ServerError;
+use super::outflow::Outflow;
+use super::{front, unread};
+use crate::domain::Error;
+
+/// How many may be at the door.
+pub const PLACES: usize = 64;
+/// How long somebody may stay there.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the head of the one request may take.
+const HEAD_PATIENCE: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub struct Door {
+    app: Arc<App>,
+    protocol: http1::Builder,
+    probes: Router,
+    refusals: Router,
+    /// Who is there, in the order in which they came.
+    visitors: Mutex<VecDeque<AbortHandle>>,
+}
+
+impl Door {
+    /// The door of a server whose probes `router` answers.
+    pub fn new(app: &Arc<App>, router: Router) -> Self {
+        let mut protocol = http1::Builder::new();
+        protocol
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE.min(app.settings.head_timeout))
+            .max_header_size(app.settings.max_head)
+            .max_buf_size(app.settings.max_head.max(16 * 1024))
+            .keep_alive(false);
+        let refusals = Router::new()
+            .fallback(refuse)
+            .layer(middleware::from_fn_with_state(Arc::clone(app), unread::read_to_end))
+            .with_state(Arc::clone(app));
+        Self { app: Arc::clone(app), protocol, probes: router, refusals, visitors: Mutex::default() }
+    }
+
+    /// Reads one request and answers it: a probe as always, any other with `refusal`.
+    pub fn turn_away(&self, stream: TcpStream, peer: Peer, refusal: ServerError, tasks: &TaskTracker) {
+        let (probes, refusals) =
+            (TowerToHyperService::new(self.probes.clone()), TowerToHyperService::new(self.refusals.clone()));
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            if is_probe(&request) {
+                return probes.call(request);
+            }
+            request.extensions_mut().insert(refusal.clone());
+            refusals.call(request)
+        });
+        let stream = TokioIo::new(Outflow::new(stream, PATIENCE));
+        let connection = self.protocol.serve_connection(stream, service);
+        let stopping = self.app.stopping.clone();
+        let visit = tasks.spawn(async move {
+            tokio::select! {
+                // However it ends, it is over.
+                _ended = tokio::time::timeout(PATIENCE, connection) => {}
+                () = stopping.cancelled() => {}
+            }
+        });
+        let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        visitors.retain(|visitor| !visitor.is_finished());
+        if visitors.len() >= PLACES
+            && let Some(first) = visitors.pop_front()
+        {
+            first.abort();
+        }
+        visitors.push_back(visit.abort_handle());
+    }
+}
+
+/// What tells whoever restarts a server, or routes to it, how it is; neither needs a key.
+fn is_probe<B>(request: &hyper::Request<B>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD) && matches!(request.uri().path(), "/healthz" | "/readyz")
+}
+
+async fn refuse(State(app): State<Arc<App>>, mut request: Request) -> Response {
+    let nothing = || ServerError::from(Error::Internal("somebody was turned away for no reason".to_owned()));
+    let refusal = request.extensions_mut().remove::<ServerError>().unwrap_or_else(nothing);
+    let mut response = refusal.into_response();
+    front::secure(response.headers_mut());
+    app.telemetry.record(None, request.method(), response.status(), None);
+    response
+}

@@ -1,0 +1,236 @@
+//! More clients than there is room for, and those that take what they are sent too slowly, or not at all.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tower::ServiceExt;
+
+use super::connections::{Server, admitted, hanging, rest, within};
+use super::support::{Client, HOST};
+use crate::engine::settings::Settings;
+use crate::server::door;
+use crate::server::settings::HttpSettings;
+
+/// A connection that has its place: a request on it has been answered, and it stays open.
+async fn idle(server: &Server) -> TcpStream {
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"{\"status\":\"ok\"}") {
+        let mut bytes = [0; 1024];
+        let count = within(stream.read(&mut bytes)).await.unwrap();
+        assert_ne!(count, 0, "it was closed");
+        answer.extend_from_slice(&bytes[..count]);
+    }
+    stream
+}
+
+fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+}
+
+#[tokio::test]
+async fn beyond_the_last_place_probes_are_answered_and_everybody_else_is_told_to_come_again() {
+    let server = Server::start(HttpSettings { max_connections: 2, ..HttpSettings::default() }).await;
+    let taken = [idle(&server).await, idle(&server).await];
+    for probe in ["/healthz", "/readyz"] {
+        let answer = server.exchange(&get(probe)).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+    let refused = server.exchange(&get("/me")).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    for wanted in ["retry-after: 5", "connection: close", "nosniff", "\"code\":\"too_many_connections\""] {
+        assert!(refused.contains(wanted), "{wanted} is not in {refused}");
+    }
+    let body = "x".repeat(100_000);
+    let head = format!("POST /sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+    let refused = server.exchange((head + &body).as_bytes()).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "who still sends a body is told as well: {refused}");
+    drop(taken);
+    server.has_room().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_at_the_door_makes_room_for_who_does() {
+    let server = Server::start(HttpSettings { max_connections: 1, ..HttpSettings::default() }).await;
+    let taken = idle(&server).await;
+    let mut silent = Vec::new();
+    for _ in 0..door::PLACES * 2 {
+        silent.push(server.connect().await);
+    }
+    let answer = server.exchange(&get("/healthz")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    // The first are gone already, and the last are not kept for ever.
+    for stream in &mut silent {
+        assert_eq!(rest(stream).await, "");
+    }
+    drop(taken);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_address_cannot_have_all_connections() {
+    let settings = HttpSettings { max_connections_per_address: 2, ..HttpSettings::default() };
+    let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let mut server = Server::over(listener, settings).await;
+    server.address.set_ip([127, 0, 0, 1].into());
+    let taken = [idle(&server).await, idle(&server).await];
+    let refused = server.exchange(&get("/me")).await;
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+    assert!(refused.contains("\"code\":\"address_limited\"") && refused.contains("retry-after: 5"), "{refused}");
+    assert!(server.exchange(&get("/readyz")).await.starts_with("HTTP/1.1 200 OK"));
+    // The next address has its own.
+    let other = TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = other.connect(server.address).await.unwrap();
+    other.write_all(b"GET /me HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    assert!(rest(&mut other).await.starts_with("HTTP/1.1 200 OK"));
+    drop(taken);
+    server.has_room().await;
+    server.stop().await;
+}
+
+/// What a router answers, with the body left unread.
+async fn opened(client: &Client, path: &str) -> axum::response::Response {
+    let request = Request::builder().uri(path).header("host", HOST).body(Body::empty()).unwrap();
+    within(client.router().oneshot(request)).await.unwrap()
+}
+
+#[tokio::test]
+async fn one_client_cannot_wait_for_everything_at_once() {
+    let http = HttpSettings { max_requests_per_key: 4, ..HttpSettings::default() };
+    let client = Client::with(Settings::default(), http).await;
+    let session = client.told("hang").await;
+    let streams = [opened(&client, "/events").await, opened(&client, "/events").await];
+    let path = format!("{session}?wait=1");
+    let mut poll = Box::pin(client.get(&path));
+    assert!((&mut poll).now_or_never().is_none(), "it waits");
+    let refused = within(client.get(&path)).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (429, "too_many_waiting"));
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    let stream = opened(&client, "/events").await;
+    assert_eq!(stream.status(), StatusCode::TOO_MANY_REQUESTS);
+    drop(stream);
+    // It can still answer, and look.
+    assert_eq!(client.get(&session).await.status, StatusCode::OK);
+    assert_eq!(client.post(&format!("{session}/cancel"), json!(null)).await.status, StatusCode::OK);
+    assert_eq!(within(poll).await.status, StatusCode::OK);
+    drop(streams);
+    assert_eq!(opened(&client, "/events").await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn who_does_not_take_an_answer_is_still_at_it() {
+    let http = HttpSettings { max_requests_per_key: 2, ..HttpSettings::default() };
+    let client = Client::with(Settings::default(), http).await;
+    let untaken = [opened(&client, "/openapi.json").await, opened(&client, "/openapi.json").await];
+    let refused = client.get("/me").await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (429, "too_many_at_once"));
+    assert_eq!(client.get("/healthz").await.status, StatusCode::OK);
+    for answer in untaken {
+        assert!(!answer.into_body().collect().await.unwrap().to_bytes().is_empty());
+    }
+    assert_eq!(client.get("/me").await.status, StatusCode::OK);
+}
+
+/// A server with room for one, who is let go of quickly; and little room between the two, so that it is full soon.
+async fn impatient() -> Server {
+    let settings = HttpSettings {
+        max_connections: 1,
+        socket_buffer: 2048,
+        write_timeout: Duration::from_millis(50),
+        head_timeout: Duration::from_secs(3600),
+        event_keep_alive: Duration::from_millis(1),
+        ..HttpSettings::default()
+    };
+    let server = Server::start(settings).await;
+    server.has_room().await;
+    server
+}
+
+async fn narrow(server: &Server) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(server.address).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_takes_nothing_of_what_it_asked_for_loses_its_place() {
+    let server = impatient().await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let session = hanging(&server, &client).await;
+    let large = json!({"state": [{"role": "user", "content": "x".repeat(500_000)}]}).to_string();
+    let post = client.post(server.url("/sessions")).header("content-type", "application/json").body(large);
+    let remembering = admitted(post).await.headers()["location"].to_str().unwrap().to_owned();
+    let pipelined = get("/openapi.json").repeat(100);
+    let mut poll_behind = get("/openapi.json");
+    poll_behind.extend(get(&format!("{session}?wait=1")));
+    for asked in [get("/events"), get(&format!("{remembering}/messages")), pipelined, poll_behind] {
+        let _taken = loop {
+            let mut stream = narrow(&server).await;
+            drop(stream.write_all(&asked).await);
+            let mut first = [0; 12];
+            let read = within(stream.read_exact(&mut first)).await;
+            if read.is_ok() && &first == b"HTTP/1.1 200" {
+                break stream;
+            }
+        };
+        server.has_room().await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_has_said_all_it_is_going_to_say_holds_no_place_for_a_poll() {
+    let server = Server::start(HttpSettings { max_connections: 1, ..HttpSettings::default() }).await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let session = hanging(&server, &client).await;
+    server.has_room().await;
+    let mut poll = server.connect().await;
+    poll.write_all(&get(&format!("{session}?wait=1"))).await.unwrap();
+    poll.shutdown().await.unwrap();
+    rest(&mut poll).await;
+    server.has_room().await;
+    server.stop().await;
+}
+
+/// What the kernel keeps of what is on its way from one port of this machine to another; `None` where there is no connection.
+#[cfg(target_os = "linux")]
+fn kept(from: u16, to: u16) -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let (from, to) = (format!(":{from:04X}"), format!(":{to:04X}"));
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find_map(|words| {
+        let is_it = words[1].ends_with(&from) && words[2].ends_with(&to);
+        is_it.then(|| u64::from_str_radix(words[4].split(':').next().unwrap(), 16).unwrap())
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn little_is_kept_for_who_never_reads_and_nothing_when_it_is_let_go_of() {
+    let settings = HttpSettings { write_timeout: Duration::from_millis(500), ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    // By then it has said how its connections are to be.
+    server.has_room().await;
+    let mut stream = narrow(&server).await;
+    stream.write_all(&get("/openapi.json").repeat(200)).await.unwrap();
+    let (from, to) = (server.address.port(), stream.local_addr().unwrap().port());
+    let mut most = 0;
+    let let_go = async {
+        while let Some(now) = kept(from, to) {
+            most = most.max(now);
+            tokio::task::yield_now().await;
+        }
+    };
+    within(let_go).await;
+    assert!(most > 4096 && most <= 512 * 1024, "{most}");
+    server.stop().await;
+}

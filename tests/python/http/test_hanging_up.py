@@ -1,0 +1,81 @@
+"""What costs the server something belongs to the work, not to the connection: who hangs up starts no more of it."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.python.support.api import Api, ok
+from tests.python.support.served import Served
+
+ROWS = 60_000
+TIMES = 50
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a process's time at work is read in /proc")
+
+
+def seconds_at_work(server: Served) -> float:
+    words = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / 100
+
+
+def hang_up(api: Api, path: str) -> None:
+    """As somebody who does not wait: many requests at once, and then nobody is there."""
+    address = (api.http.base_url.host, api.http.base_url.port)
+    gone = []
+    for _ in range(TIMES):
+        connection = socket.create_connection(address, timeout=100)
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode())
+        gone.append(connection)
+    for connection in gone:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+
+def fill(database: Path) -> None:
+    """As many interrupts as after years, each a copy of the one there is."""
+    with sqlite3.connect(database) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(interrupts)") if row[1] not in ("seq", "id")]
+        listed = ", ".join(columns)
+        connection.execute(
+            f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {ROWS})"
+            f" INSERT INTO interrupts (id, {listed}) SELECT randomblob(16), {listed}"
+            " FROM numbers, (SELECT * FROM interrupts LIMIT 1)"
+        )
+    connection.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A database with many interrupts, all answered."""
+    database = tmp_path / "hitl.db"
+    with Served("playbook", store=f"sqlite:{database}") as server:
+        session_id, interrupt_id = server.api.ask({"type": "question", "text": "What is it that takes so long?" * 20})
+        ok(server.api.resume(session_id, interrupt_id, "this"))
+        server.api.wait(session_id)
+    fill(database)
+    return f"sqlite:{database}"
+
+
+@pytest.mark.slow
+def test_searches_that_nobody_waits_for_are_not_made(store: str) -> None:
+    with Served("playbook", store=store) as server:
+
+        def search() -> float:
+            began = seconds_at_work(server)
+            assert ok(server.api.get("/interrupts", q="nowhere")) == []
+            return seconds_at_work(server) - began
+
+        search()
+        one = search()
+        assert one > 0.05, "too little to tell"
+        before = seconds_at_work(server)
+        hang_up(server.api, "/interrupts?q=nowhere")
+        search()
+        # The one that was at work, this one, and as many again for good measure.
+        assert seconds_at_work(server) - before < 10 * one
