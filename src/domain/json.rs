@@ -17,8 +17,8 @@ use super::payload::MAX_READ_DEPTH;
 pub enum Refused {
     /// It is no JSON.
     Syntax(String),
-    /// It nests deeper than [`MAX_READ_DEPTH`].
-    TooDeep(Vec<Place>),
+    /// It nests deeper than that many levels.
+    TooDeep(Vec<Place>, usize),
     /// A member is there twice.
     Doubled(Vec<Place>),
     /// A number would be read as another one.
@@ -30,13 +30,13 @@ impl Refused {
     pub fn within(self, around: &[Place]) -> Error {
         let (kind, loc) = match &self {
             Self::Syntax(_) => ("invalid_json", &[][..]),
-            Self::TooDeep(loc) => ("too_deep", &loc[..]),
+            Self::TooDeep(loc, _) => ("too_deep", &loc[..]),
             Self::Doubled(loc) => ("duplicate_member", &loc[..]),
             Self::OutOfRange(loc, _) => ("number_out_of_range", &loc[..]),
         };
         let errors = vec![FieldError::new(loc.iter().cloned(), kind, self.why()).under(around)];
         match self {
-            Self::Syntax(_) | Self::TooDeep(_) => Error::InvalidRequest(errors),
+            Self::Syntax(_) | Self::TooDeep(..) => Error::InvalidRequest(errors),
             Self::Doubled(_) => Error::DuplicateMember(errors),
             Self::OutOfRange(..) => Error::NumberOutOfRange(errors),
         }
@@ -45,7 +45,7 @@ impl Refused {
     fn why(&self) -> String {
         match self {
             Self::Syntax(why) => why.clone(),
-            Self::TooDeep(_) => format!("nests deeper than {MAX_READ_DEPTH} levels"),
+            Self::TooDeep(_, most) => format!("nests deeper than {most} levels"),
             Self::Doubled(_) => "is there more than once".to_owned(),
             Self::OutOfRange(_, number) => format!(
                 "{} would be read as another number; send it as a string",
@@ -59,7 +59,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax(why) => f.write_str(why),
-            Self::TooDeep(_) => f.write_str(&self.why()),
+            Self::TooDeep(..) => f.write_str(&self.why()),
             Self::Doubled(loc) | Self::OutOfRange(loc, _) => {
                 FieldError::new(loc.iter().cloned(), "", self.why()).fmt(f)
             }
@@ -72,7 +72,15 @@ impl fmt::Display for Refused {
 /// # Errors
 /// See [`Refused`].
 pub fn read(text: &[u8]) -> Result<Value, Refused> {
-    walk(text, true)
+    read_within(text, MAX_READ_DEPTH)
+}
+
+/// Reads a text that may nest deeper than what anybody sends: up to `most` levels.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn read_within(text: &[u8], most: usize) -> Result<Value, Refused> {
+    walk(text, true, most)
 }
 
 /// Whether [`read`] would read a text, at less cost.
@@ -80,13 +88,13 @@ pub fn read(text: &[u8]) -> Result<Value, Refused> {
 /// # Errors
 /// See [`Refused`].
 pub fn check(text: &[u8]) -> Result<(), Refused> {
-    walk(text, false).map(drop)
+    walk(text, false, MAX_READ_DEPTH).map(drop)
 }
 
-fn walk(text: &[u8], keeps: bool) -> Result<Value, Refused> {
+fn walk(text: &[u8], keeps: bool, most: usize) -> Result<Value, Refused> {
     let found = RefCell::new(None);
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = Seed { keeps, depth: 0, found: &found }.deserialize(&mut reader).and_then(|value| {
+    let read = Seed { keeps, depth: 0, most, found: &found }.deserialize(&mut reader).and_then(|value| {
         reader.end()?;
         Ok(value)
     });
@@ -125,6 +133,8 @@ struct Seed<'a> {
     keeps: bool,
     /// How many objects and arrays are around.
     depth: usize,
+    /// How many there may be.
+    most: usize,
     /// What was refused, and where, from this place on inwards.
     found: &'a RefCell<Option<Refused>>,
 }
@@ -132,8 +142,8 @@ struct Seed<'a> {
 impl Seed<'_> {
     fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
         let depth = self.depth + 1;
-        if depth > MAX_READ_DEPTH {
-            return Err(self.refuse(Refused::TooDeep(Vec::new())));
+        if depth > self.most {
+            return Err(self.refuse(Refused::TooDeep(Vec::new(), self.most)));
         }
         Ok(Self { depth, ..*self })
     }
@@ -145,7 +155,7 @@ impl Seed<'_> {
 
     /// What was refused stands in `place`.
     fn under(&self, place: Place) {
-        if let Some(Refused::TooDeep(loc) | Refused::Doubled(loc)) = self.found.borrow_mut().as_mut() {
+        if let Some(Refused::TooDeep(loc, _) | Refused::Doubled(loc)) = self.found.borrow_mut().as_mut() {
             loc.insert(0, place);
         }
     }

@@ -4,6 +4,7 @@
 //! compact JSON with its members sorted. A row that is changed, left out, or put in between shows in its own hash or in
 //! that of the next. What was cut off at the end shows only against a head that was written down before.
 
+mod line;
 mod verify;
 
 use std::net::IpAddr;
