@@ -49,6 +49,18 @@ pub enum Action {
     Granted,
     /// That was taken back.
     GrantRevoked,
+    /// A session was removed with all it had, by somebody or after its time.
+    SessionDeleted,
+    /// A turn that had failed was taken up again.
+    Retried,
+    /// The state of a run was taken out.
+    RunExported,
+    /// A run was brought in from elsewhere.
+    RunImported,
+    /// The rules of the policy file hold from now on.
+    PolicyLoaded,
+    /// The policy file cannot be used; the rules from before hold.
+    PolicyRefused,
     /// An API key was made.
     KeyCreated,
     /// An API key was revoked.
@@ -59,7 +71,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::Asked,
         Self::Seen,
         Self::Claimed,
@@ -70,6 +82,12 @@ impl Action {
         Self::Cancelled,
         Self::Granted,
         Self::GrantRevoked,
+        Self::SessionDeleted,
+        Self::Retried,
+        Self::RunExported,
+        Self::RunImported,
+        Self::PolicyLoaded,
+        Self::PolicyRefused,
         Self::KeyCreated,
         Self::KeyRevoked,
         Self::SignedIn,
@@ -88,6 +106,12 @@ impl Action {
             Self::Cancelled => "cancelled",
             Self::Granted => "granted",
             Self::GrantRevoked => "grant_revoked",
+            Self::SessionDeleted => "session_deleted",
+            Self::Retried => "retried",
+            Self::RunExported => "run_exported",
+            Self::RunImported => "run_imported",
+            Self::PolicyLoaded => "policy_loaded",
+            Self::PolicyRefused => "policy_refused",
             Self::KeyCreated => "key_created",
             Self::KeyRevoked => "key_revoked",
             Self::SignedIn => "signed_in",

@@ -205,7 +205,7 @@ fn it_is_said_which_row_and_which_member() {
             format!("row {row} says two things: details.final_args.cents: is there more than once"),
         ),
         (edited, r#""actor":"bob","#, "", format!("row {row} is no row of an audit: it has no `actor`")),
-        (edited, ".", ".0000", "look at `at`".to_owned()),
+        (edited, r#"Z","details""#, r#"0Z","details""#, "look at `at`".to_owned()),
         (edited, r#""actor":"bob""#, r#""actor":"b\u006fb""#, "look at `actor`".to_owned()),
         (edited, r#""cents":50"#, r#""cents": 50"#, "look at `details`".to_owned()),
         (edited, r#""cents":50"#, r#""cents":5"#, format!("row {row} was changed: it does not fit its hash")),
