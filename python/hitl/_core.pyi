@@ -316,7 +316,7 @@ class AuditVerifier:
         """`head`: number and hash of a row that was the last one once."""
 
     def take_line(self, line: bytes) -> None:
-        """The next row, as the line of a file. Raises `ValueError` that says what is wrong with it, and with which one."""
+        """The next row, as the line of a file. Raises `ValueError` that says which is wrong, and why."""
 
     def take(self, row: str) -> str:
         """The next row, as the JSON of a server or a store: its line. Raises `ValueError` as `take_line` does."""

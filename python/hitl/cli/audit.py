@@ -148,8 +148,7 @@ def _line(row: object) -> str:
 def _write(stream: TextIO, rows: Iterable[str], spell: Callable[[str], str]) -> None:
     """The rows as lines; `spell` looks at each and says its line."""
     try:
-        for row in rows:
-            stream.write(f"{spell(row)}\n")
+        stream.writelines(f"{spell(row)}\n" for row in rows)
     except ValueError as flaw:
         raise Failure(
             f"the audit is not whole: {flaw}", "`hitl audit verify` looks at the same rows", exit_codes.RUNTIME

@@ -20,6 +20,7 @@ use super::digest::{canonical, hex};
 use super::event::Hold;
 use super::grant::Grant;
 use super::interrupt::{Interrupt, InterruptStatus};
+use super::schema::with_defaults;
 use super::{InterruptId, JsonObject, SessionId, Timestamp, answer, digest};
 
 /// What stands for the hash before the first row.
@@ -250,6 +251,7 @@ impl Deed {
             .with("type", interrupt.kind.as_str())
             .with("agent", interrupt.agent.as_deref())
             .with("rule", interrupt.rule.as_deref())
+            .with("rule_failed", interrupt.rule_failed.as_deref())
             .with("asked_at", json!(interrupt.created_at))
             .with("sent_by", interrupt.sent_by.as_deref())
             .with("approvers", named(&interrupt.approvers));
@@ -324,7 +326,10 @@ impl Deed {
         let Some(decision) = answer::decision(interrupt.into(), &value) else { return deed.with("value", value) };
         let args = match &decision {
             Decision::Approve { .. } => arguments(interrupt),
-            Decision::Edit { args } => Value::Object(args.clone()),
+            Decision::Edit { args } => {
+                let args = Value::Object(args.clone());
+                interrupt.args_schema.as_ref().map_or_else(|| args.clone(), |schema| with_defaults(&args, schema))
+            }
             Decision::Reject { .. } | Decision::Respond { .. } => Value::Null,
         };
         deed.with("decision", decision.kind().as_str()).with("value", value).with("final_args", args)

@@ -194,6 +194,15 @@ async fn the_rules_that_hold_are_told_of_with_the_digest_of_their_file() {
     assert_eq!(row(&until(4).await), loaded(json!({"from": digest(deny), "to": digest(deny), "rules": 1})));
 }
 
+#[test]
+fn every_action_is_in_the_documents() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/audit.md");
+    let table: String = std::fs::read_to_string(path).unwrap().lines().filter(|line| line.starts_with("| `")).collect();
+    for action in crate::domain::audit::Action::ALL {
+        assert!(table.contains(&format!("`{}`", action.as_str())), "{}", action.as_str());
+    }
+}
+
 #[tokio::test]
 async fn every_action_can_be_asked_for() {
     let client = Client::new().await;

@@ -171,9 +171,7 @@ def spell_the_time(line: str) -> str:
 
 
 def spell_the_id(line: str) -> str:
-    return re.sub(r'"session_id":"[^"]*"', lambda found: found[0].replace("session_id", "SESSION_ID").upper(), line).replace(
-        "SESSION_ID", "session_id"
-    )
+    return re.sub(r'("session_id":)("[^"]*")', lambda found: found[1] + found[2].upper(), line)
 
 
 def put_space_in(line: str) -> str:
