@@ -84,13 +84,16 @@ async fn each_way_in_against_each_route() {
     }
 }
 
+/// A request: its method, path and body.
+type Sent = (Method, String, Value);
+
 /// A way to decide over what is asked, or over what was decided.
 struct Way {
     name: &'static str,
     /// What the agent asks; the first of it is decided over.
     asks: &'static str,
     /// The requests that it takes, by the ids of what is asked and the path of the session.
-    requests: fn(&[String], &str) -> Vec<(Method, String, Value)>,
+    requests: fn(&[String], &str) -> Vec<Sent>,
     /// What the audit tells of it, beside what was there.
     told: &'static [&'static str],
 }
@@ -111,7 +114,7 @@ impl Way {
     }
 }
 
-fn answer(ids: &[String], value: Value) -> Vec<(Method, String, Value)> {
+fn answer(ids: &[String], value: Value) -> Vec<Sent> {
     vec![(Method::POST, format!("/interrupts/{}/resume", ids[0]), json!({"value": value}))]
 }
 
