@@ -264,8 +264,8 @@ impl Running {
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(StartError::Exposed(address.ip()));
             }
-            if let Some((path, rules)) = policy {
-                engine.follow_policy(path, rules);
+            if let Some((path, file)) = policy {
+                engine.follow_policy(path, file).await.map_err(engine::StartError::from)?;
             }
             supervisor.attach(&engine);
             let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));

@@ -319,8 +319,11 @@ class AuditVerifier:
     def __new__(cls, head: tuple[int, str] | None = None) -> AuditVerifier:
         """`head`: number and hash of a row that was the last one once."""
 
-    def take(self, row: str) -> None:
-        """The next row, as JSON. Raises `ValueError` that says what is wrong with it, and with which one."""
+    def take_line(self, line: bytes) -> None:
+        """The next row, as the line of a file. Raises `ValueError` that says which is wrong, and why."""
+
+    def take(self, row: str) -> str:
+        """The next row, as the JSON of a server or a store: its line. Raises `ValueError` as `take_line` does."""
 
     def finish(self) -> tuple[int, str]:
         """Number and hash of the last row. Raises `ValueError` where `head` tells that rows are missing."""

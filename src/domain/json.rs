@@ -19,8 +19,8 @@ use super::payload::MAX_READ_DEPTH;
 pub enum Refused {
     /// It is no JSON.
     Syntax(String),
-    /// It nests deeper than [`MAX_READ_DEPTH`].
-    TooDeep(Vec<Place>),
+    /// It nests deeper than that many levels.
+    TooDeep(Vec<Place>, usize),
     /// A member is there twice.
     Doubled(Vec<Place>),
     /// A number would be read as another one.
@@ -32,13 +32,13 @@ impl Refused {
     pub fn within(self, around: &[Place]) -> Error {
         let (kind, loc) = match &self {
             Self::Syntax(_) => ("invalid_json", &[][..]),
-            Self::TooDeep(loc) => ("too_deep", &loc[..]),
+            Self::TooDeep(loc, _) => ("too_deep", &loc[..]),
             Self::Doubled(loc) => ("duplicate_member", &loc[..]),
             Self::OutOfRange(loc, _) => ("number_out_of_range", &loc[..]),
         };
         let errors = vec![FieldError::new(loc.iter().cloned(), kind, self.why()).under(around)];
         match self {
-            Self::Syntax(_) | Self::TooDeep(_) => Error::InvalidRequest(errors),
+            Self::Syntax(_) | Self::TooDeep(..) => Error::InvalidRequest(errors),
             Self::Doubled(_) => Error::DuplicateMember(errors),
             Self::OutOfRange(..) => Error::NumberOutOfRange(errors),
         }
@@ -47,7 +47,7 @@ impl Refused {
     fn why(&self) -> String {
         match self {
             Self::Syntax(why) => why.clone(),
-            Self::TooDeep(_) => format!("nests deeper than {MAX_READ_DEPTH} levels"),
+            Self::TooDeep(_, most) => format!("nests deeper than {most} levels"),
             Self::Doubled(_) => "is there more than once".to_owned(),
             Self::OutOfRange(_, number) => format!(
                 "{} would be read as another number; send it as a string",
@@ -61,7 +61,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax(why) => f.write_str(why),
-            Self::TooDeep(_) => f.write_str(&self.why()),
+            Self::TooDeep(..) => f.write_str(&self.why()),
             Self::Doubled(loc) | Self::OutOfRange(loc, _) => {
                 FieldError::new(loc.iter().cloned(), "", self.why()).fmt(f)
             }
@@ -74,7 +74,15 @@ impl fmt::Display for Refused {
 /// # Errors
 /// See [`Refused`].
 pub fn read(text: &[u8]) -> Result<Value, Refused> {
-    walk(text, true, serde_json::Deserializer::from_slice(text))
+    read_within(text, MAX_READ_DEPTH)
+}
+
+/// Reads a text that may nest deeper than what anybody sends: up to `most` levels.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn read_within(text: &[u8], most: usize) -> Result<Value, Refused> {
+    walk(text, true, most, serde_json::Deserializer::from_slice(text))
 }
 
 /// Whether [`read`] would read a text, at less cost.
@@ -82,17 +90,18 @@ pub fn read(text: &[u8]) -> Result<Value, Refused> {
 /// # Errors
 /// See [`Refused`].
 pub fn check(text: &str) -> Result<(), Refused> {
-    walk(text.as_bytes(), false, serde_json::Deserializer::from_str(text)).map(drop)
+    walk(text.as_bytes(), false, MAX_READ_DEPTH, serde_json::Deserializer::from_str(text)).map(drop)
 }
 
 fn walk<'de>(
     text: &[u8],
     keeps: bool,
+    most: usize,
     mut reader: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
 ) -> Result<Value, Refused> {
     let found = RefCell::new(None);
     let has_floats = Cell::new(false);
-    let read = Seed { keeps, depth: 0, found: &found, has_floats: &has_floats };
+    let read = Seed { keeps, depth: 0, most, found: &found, has_floats: &has_floats };
     let read = read.deserialize(&mut reader).and_then(|value| {
         reader.end()?;
         Ok(value)
@@ -134,6 +143,8 @@ struct Seed<'a> {
     keeps: bool,
     /// How many objects and arrays are around.
     depth: usize,
+    /// How many there may be.
+    most: usize,
     /// What was refused, and where, from this place on inwards.
     found: &'a RefCell<Option<Refused>>,
     /// Whether a number was read that is no 64-bit integer.
@@ -143,8 +154,8 @@ struct Seed<'a> {
 impl Seed<'_> {
     fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
         let depth = self.depth + 1;
-        if depth > MAX_READ_DEPTH {
-            return Err(self.refuse(Refused::TooDeep(Vec::new())));
+        if depth > self.most {
+            return Err(self.refuse(Refused::TooDeep(Vec::new(), self.most)));
         }
         Ok(Self { depth, ..*self })
     }
@@ -156,7 +167,7 @@ impl Seed<'_> {
 
     /// What was refused stands in `place`.
     fn under(&self, place: Place) {
-        if let Some(Refused::TooDeep(loc) | Refused::Doubled(loc)) = self.found.borrow_mut().as_mut() {
+        if let Some(Refused::TooDeep(loc, _) | Refused::Doubled(loc)) = self.found.borrow_mut().as_mut() {
             loc.insert(0, place);
         }
     }

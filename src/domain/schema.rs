@@ -121,5 +121,49 @@ fn move_references(schema: &mut Value, place: &str) {
     }
 }
 
+/// `value` with what a schema of its own says of members that are not there: their `default`, also deeper inside. Where a
+/// schema leaves a choice (`anyOf`), nothing is filled in.
+pub fn with_defaults(value: &Value, schema: &Value) -> Value {
+    filled(value, schema, schema)
+}
+
+fn filled(value: &Value, schema: &Value, root: &Value) -> Value {
+    let schema = resolved(schema, root);
+    match value {
+        Value::Object(members) => {
+            let mut members = members.clone();
+            for (name, of_member) in schema["properties"].as_object().into_iter().flatten() {
+                let default = of_member.get("default").or_else(|| resolved(of_member, root).get("default"));
+                match (members.get_mut(name), default) {
+                    (Some(member), _) => *member = filled(member, of_member, root),
+                    (None, Some(default)) => {
+                        members.insert(name.clone(), default.clone());
+                    }
+                    (None, None) => {}
+                }
+            }
+            Value::Object(members)
+        }
+        Value::Array(items) => items.iter().map(|item| filled(item, &schema["items"], root)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// What a reference into the same document leads to; of references that lead nowhere, the last one.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let mut schema = schema;
+    for _ in 0..MOST_REFERENCES {
+        let referred = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
+        match referred {
+            Some(referred) => schema = referred,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// How many references are followed, one after the other.
+const MOST_REFERENCES: usize = 16;
+
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@ use super::{Engine, clock};
 use crate::domain::access::{Actor, Scope};
 use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::{Error, InterruptId};
-use crate::store::StoreExt;
+use crate::domain::{Error, InterruptId, Timestamp};
 use crate::store::query::{AuditQuery, Page};
+use crate::store::{StoreExt, Transaction};
 
 impl Engine {
     /// Rows of the audit, oldest first.
@@ -34,31 +34,37 @@ impl Engine {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let name = actor.name().filter(|_| actor.may(Scope::Answer)).map(str::to_owned);
-        let named = name.clone();
         let (interrupt, is_new) = self
             .store
             .query(move |reader| {
                 let interrupt = reader.interrupt(id)?.ok_or(unknown)?;
-                let is_new = match &named {
+                let is_new = match &name {
                     Some(name) if interrupt.is_pending() => !reader.has_seen(id, name)?,
                     _ => false,
                 };
                 Ok((interrupt, is_new))
             })
             .await?;
-        if let Some(name) = name.filter(|_| is_new) {
-            let address = actor.address;
-            let seen = self.store.transact(move |tx| {
-                // Two looks at once are one, and nobody sees what is settled by now.
-                let Some(asked) = tx.interrupt(id)?.filter(Interrupt::is_pending) else { return Ok(()) };
-                if !tx.has_seen(id, &name)? {
-                    let deed = Deed::new(Action::Seen).about(&asked).by(Some(&name), address);
-                    tx.append_audit(deed, clock::now())?;
-                }
-                Ok(())
+        if is_new {
+            let actor = actor.clone();
+            // Two looks at once are one.
+            let seen = self.store.transact(move |tx| match tx.interrupt(id)? {
+                Some(interrupt) => see(tx, &interrupt, &actor, clock::now()),
+                None => Ok(()),
             });
             seen.await?;
         }
         Ok(interrupt.as_of(clock::now()))
     }
+}
+
+/// Has the audit tell that `actor` is shown an interrupt, where that is the first time. Nobody sees what is settled, and
+/// nobody without a name or who may not answer is told of.
+pub(super) fn see(tx: &mut dyn Transaction, interrupt: &Interrupt, actor: &Actor, now: Timestamp) -> Result<(), Error> {
+    let Some(name) = actor.name().filter(|_| actor.may(Scope::Answer) && interrupt.is_pending()) else { return Ok(()) };
+    if !tx.has_seen(interrupt.interrupt_id, name)? {
+        let deed = Deed::new(Action::Seen).about(interrupt).by(Some(name), actor.address);
+        tx.append_audit(deed, now)?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::audit::see;
 use super::{Engine, clock, detached};
 use crate::domain::access::{Actor, Scope, check_standing};
 use crate::domain::audit::Deed;
@@ -44,20 +45,24 @@ impl Engine {
         .await
     }
 
-    /// Makes an interrupt nobody's: by whoever has it, or by an admin. Nothing happens where it is that already.
+    /// Makes an interrupt nobody's: by whoever has it and may answer it, or by an admin. Nothing happens where it is that
+    /// already.
     ///
     /// # Errors
-    /// [`Error::UnknownInterrupt`], [`Error::InterruptClaimed`], [`Error::AlreadyResolved`],
-    /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`].
+    /// Those of [`Engine::claim_interrupt`], except [`Error::InvalidRequest`].
     pub async fn release_interrupt(
         self: &Arc<Self>,
         id: &str,
         actor: Actor,
         said: Option<String>,
     ) -> Result<Interrupt, Error> {
+        let prevents = self.settings.prevent_self_approval;
         self.hold(id, actor, said, move |interrupt, actor, said, now| {
             // Without keys everybody has every scope, and nobody is an admin for that.
             let for_others = actor.name.is_some() && actor.may(Scope::Admin);
+            if !for_others {
+                check_standing(interrupt, actor, prevents)?;
+            }
             let released = interrupt.release(claimer(actor, said), for_others, now)?;
             Ok(released.map(|released| (released, Hold::Released)))
         })
@@ -84,19 +89,21 @@ impl Engine {
         .await
     }
 
-    /// Puts an interrupt off no longer. Nothing happens where it is not put off.
+    /// Puts an interrupt off no longer, for who may put it off. Nothing happens where it is not put off.
     ///
     /// # Errors
-    /// [`Error::UnknownInterrupt`], [`Error::AlreadyResolved`], [`Error::InterruptExpired`],
-    /// [`Error::InterruptCancelled`].
+    /// Those of [`Engine::snooze_interrupt`].
     pub async fn unsnooze_interrupt(self: &Arc<Self>, id: &str, actor: Actor) -> Result<Interrupt, Error> {
-        let wake = move |interrupt: &Interrupt, _: &Actor, _: Option<&str>, now| {
+        let prevents = self.settings.prevent_self_approval;
+        let wake = move |interrupt: &Interrupt, actor: &Actor, _: Option<&str>, now| {
+            check_standing(interrupt, actor, prevents)?;
             Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Hold::Unsnoozed)))
         };
         self.hold(id, actor, None, wake).await
     }
 
-    /// Changes an interrupt short of settling it; listeners are told, and the audit.
+    /// Changes an interrupt short of settling it; listeners are told, and the audit. Whoever did it is shown the whole
+    /// record, so that they have seen it, also where nothing changes.
     async fn hold(
         self: &Arc<Self>,
         id: &str,
@@ -113,6 +120,7 @@ impl Engine {
             let now = clock::now();
             let interrupt = tx.interrupt(id)?.ok_or(unknown)?;
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
+            see(tx, &interrupt, &actor, now)?;
             let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), owed)) };
             tx.update_interrupt(&held)?;
             let deed = Deed::held(&interrupt, &held, hold);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::Engine;
 use super::dispatch::Record;
-use super::policy_file::{PolicyError, PolicyStatus};
+use super::policy_file::{PolicyError, PolicyFile, PolicyStatus};
 use crate::domain::access::{Actor, UNKNOWN_OUTCOME};
 use crate::domain::error::NOWHERE;
 use crate::domain::interrupt::Interrupt;
@@ -35,29 +35,19 @@ impl Policies {
         Arc::clone(&self.server.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The file was read: its rules hold from now on.
-    pub fn loaded(&self, rules: Rules) {
-        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(PolicyStatus::of(&rules));
-        *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
-    }
-
-    /// The file was read again. Where that failed, the rules from before hold, and everybody can see why.
-    pub fn reload(&self, read: Result<Rules, PolicyError>) {
+    /// The file was read. Its rules hold from now on; where that failed, those from before do, and everybody can see why.
+    pub fn take(&self, read: Result<PolicyFile, PolicyError>) {
+        let mut status = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
-            Ok(rules) => {
-                if rules.is_as(&self.server()) && self.status().is_some_and(|status| status.error.is_none()) {
-                    return;
-                }
-                tracing::info!(rules = rules.len(), "the policy was read again");
-                self.loaded(rules);
+            Ok(file) => {
+                tracing::info!(rules = file.rules.len(), digest = file.digest, "the policy was read");
+                *status = Some(PolicyStatus::of(&file));
+                *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file.rules);
             }
             Err(error) => {
-                let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(status) = file.as_mut() else { return };
-                if status.error.as_ref() != Some(&error.why) {
-                    tracing::error!(path = %error.path.display(), error = error.why, "the policy file is broken; the rules from before hold");
-                    status.error = Some(error.why);
-                }
+                let Some(status) = status.as_mut() else { return };
+                tracing::error!(path = %error.path.display(), error = error.why, "the policy file is broken; the rules from before hold");
+                status.error = Some(error.why);
             }
         }
     }

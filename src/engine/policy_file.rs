@@ -4,9 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use sha2::{Digest, Sha256};
+
 use super::{Engine, clock};
-use crate::domain::Timestamp;
+use crate::domain::audit::{Action, Deed};
+use crate::domain::digest::hex;
 use crate::domain::policy::{Rules, file};
+use crate::domain::{Error, Timestamp};
+use crate::store::StoreExt;
 
 /// How often it is looked at. It is read each time: its text says whether it has changed, and it is small.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -21,11 +26,22 @@ pub struct PolicyError {
     pub why: String,
 }
 
+/// What a file says.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    /// Its rules.
+    pub rules: Rules,
+    /// The digest of its text: `sha256:` and what `sha256sum` says.
+    pub digest: String,
+}
+
 /// How the policy file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyStatus {
     /// How many rules hold.
     pub rules: usize,
+    /// Of the file that they are from.
+    pub digest: String,
     /// Since when.
     pub loaded_at: Timestamp,
     /// Why the file as it is now does not count; the rules are those from before.
@@ -45,10 +61,11 @@ impl Look {
         Self { changed_at, text: std::fs::read_to_string(path).map_err(|error| error.to_string()) }
     }
 
-    fn read(&self, path: &Path) -> Result<Rules, PolicyError> {
+    fn read(&self, path: &Path) -> Result<PolicyFile, PolicyError> {
         let refused = |why: String| PolicyError { path: path.to_owned(), why };
         let text = self.text.as_deref().map_err(|why| refused(why.to_owned()))?;
-        file::read(text).map_err(|error| refused(error.to_string()))
+        let rules = file::read(text).map_err(|error| refused(error.to_string()))?;
+        Ok(PolicyFile { rules, digest: format!("sha256:{}", hex(&Sha256::digest(text))) })
     }
 }
 
@@ -76,18 +93,23 @@ impl Settling {
 ///
 /// # Errors
 /// [`PolicyError`].
-pub fn load(path: &Path) -> Result<Rules, PolicyError> {
+pub fn load(path: &Path) -> Result<PolicyFile, PolicyError> {
     Look::at(path).read(path)
 }
 
 impl Engine {
-    /// Has the rules of the file at `path` hold, `rules` being what was read of it, and follows its changes until the
+    /// Has the rules of the file at `path` hold, `file` being what was read of it, and follows its changes until the
     /// engine stops.
-    pub fn follow_policy(self: &Arc<Self>, path: PathBuf, rules: Rules) {
-        self.policies.loaded(rules);
+    ///
+    /// # Errors
+    /// The store's: the audit tells which rules hold.
+    pub async fn follow_policy(self: &Arc<Self>, path: PathBuf, file: PolicyFile) -> Result<(), Error> {
+        self.take_policy(&Ok(file)).await?;
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let mut settling = Settling::default();
+            // What was read and is not in the audit yet.
+            let mut waiting = None;
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
@@ -100,11 +122,43 @@ impl Engine {
                 };
                 let read;
                 (settling, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-                if let Some(read) = read {
-                    engine.policies.reload(read);
+                let Some(read) = read.or(waiting.take()) else { continue };
+                if let Err(error) = engine.take_policy(&read).await {
+                    tracing::error!(%error, "the policy file was read, but cannot be told to the audit; trying again");
+                    waiting = Some(read);
                 }
             }
         });
+        Ok(())
+    }
+
+    /// Has what was read of the policy file hold, once the audit tells of it.
+    async fn take_policy(&self, read: &Result<PolicyFile, PolicyError>) -> Result<(), Error> {
+        let before = self.policies.status();
+        let deed = match read {
+            Ok(file) => {
+                let is_as_before =
+                    before.as_ref().is_some_and(|status| status.digest == file.digest && status.error.is_none());
+                let deed = Deed::new(Action::PolicyLoaded)
+                    .with("from", before.map(|status| status.digest))
+                    .with("to", file.digest.as_str())
+                    .with("rules", file.rules.len());
+                (!is_as_before).then_some(deed)
+            }
+            Err(error) => {
+                let is_as_before =
+                    before.as_ref().is_some_and(|status| status.error.as_deref() == Some(error.why.as_str()));
+                let deed = Deed::new(Action::PolicyRefused)
+                    .with("keeps", before.map(|status| status.digest))
+                    .with("error", error.why.as_str());
+                (!is_as_before).then_some(deed)
+            }
+        };
+        if let Some(deed) = deed {
+            self.store.transact(move |tx| tx.append_audit(deed, clock::now()).map(drop)).await?;
+            self.policies.take(read.clone());
+        }
+        Ok(())
     }
 
     /// How the policy file is; `None` where there is none.
@@ -115,8 +169,8 @@ impl Engine {
 
 impl PolicyStatus {
     /// That of rules that hold from now on.
-    pub fn of(rules: &Rules) -> Self {
-        Self { rules: rules.len(), loaded_at: clock::now(), error: None }
+    pub fn of(file: &PolicyFile) -> Self {
+        Self { rules: file.rules.len(), digest: file.digest.clone(), loaded_at: clock::now(), error: None }
     }
 }
 

@@ -8,6 +8,7 @@ use super::sessions::view;
 use super::view::SessionView;
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp};
@@ -26,11 +27,12 @@ impl Engine {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
-        let engine = Arc::clone(self);
+        let (engine, by) = (Arc::clone(self), actor.clone());
         let reopened = self.store.transact(move |tx| {
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             engine.check_agent(&session)?;
-            let (woken, owed) = engine.reopen(tx, &session, clock::now())?;
+            let owed = engine.owed_by(&by);
+            let (woken, owed) = engine.reopen(tx, &session, owed, clock::now())?;
             Ok((view(tx, id)?, woken, owed))
         });
         let engine = Arc::clone(self);
@@ -72,7 +74,7 @@ impl Engine {
                 let now = clock::now();
                 let reopen = |id| {
                     let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                    engine.reopen(tx, &session, now)
+                    engine.reopen(tx, &session, engine.owed(), now)
                 };
                 some.into_iter().map(reopen).collect::<Result<Vec<_>, _>>()
             });
@@ -83,16 +85,29 @@ impl Engine {
         Ok(())
     }
 
-    fn reopen(&self, tx: &mut dyn Transaction, session: &Session, now: Timestamp) -> Result<(Woken, Owed), Error> {
+    /// `owed` knows whose doing it is.
+    fn reopen(
+        &self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        mut owed: Owed,
+        now: Timestamp,
+    ) -> Result<(Woken, Owed), Error> {
         let turn = session.retry().ok_or(Error::NothingToRetry)?.turn;
         tx.reopen_turn(turn)?;
+        let failure = session.failure();
+        let deed = Deed::new(Action::Retried)
+            .session(session.id)
+            .with("agent", session.agent.as_str())
+            .with("error_code", failure.map(|failure| failure.code.as_str()))
+            .with("code", self.runtime()?.code);
+        owed.record(tx, deed, now)?;
         if session.failure().is_some_and(Failure::is_passing) {
             // A mark, by which the agent is told that it may try again, or go on beyond its limit.
             let runtime = self.runtime()?;
             let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
             tx.append_foreign(turn, &mark, now)?;
         }
-        let mut owed = self.owed();
         owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
         let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
         let woken = self.wake(tx, &row, &session.agent, now)?;

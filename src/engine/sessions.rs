@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
@@ -153,6 +154,9 @@ impl Engine {
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
                 owed.tell_of(tx, &session, &cancelled, now)?;
             }
+            let deed = Deed::new(Action::SessionDeleted).session(id);
+            let deed = deed.with("agent", session.agent.as_str()).with("status", session.status().as_str());
+            owed.record(tx, deed, now)?;
             tx.delete_session(id)?;
             Ok((session.turn(), owed))
         });

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Engine, clock};
 use crate::domain::Error;
+use crate::domain::audit::{Action, Deed};
 use crate::store::{StoreExt, Transaction};
 
 /// How long idempotency keys and events live.
@@ -44,7 +45,12 @@ impl Engine {
                 tx.sweep_replies(now.plus_seconds(-DAY))?;
                 tx.sweep_events(now.plus_seconds(-DAY))?;
                 tx.sweep_notices(now.plus_seconds(-7.0 * DAY))?;
-                if ttl > 0.0 { tx.sweep_sessions(now.plus_seconds(-ttl)) } else { Ok(Vec::new()) }
+                let swept = if ttl > 0.0 { tx.sweep_sessions(now.plus_seconds(-ttl))? } else { Vec::new() };
+                for session in &swept {
+                    let deed = Deed::new(Action::SessionDeleted).session(*session).with("ttl", ttl);
+                    tx.append_audit(deed, now)?;
+                }
+                Ok(swept)
             })
             .await?;
         for session in swept {

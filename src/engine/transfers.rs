@@ -14,9 +14,10 @@ use super::sessions::{check_room, view};
 use super::view::SessionView;
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
 use crate::domain::run_state::RunState;
-use crate::domain::{Error, SessionId, Timestamp};
+use crate::domain::{Error, SessionId, Timestamp, digest};
 use crate::store::{StoreExt, Transaction};
 
 /// What an import's transaction came to.
@@ -27,17 +28,27 @@ struct Imported {
 }
 
 impl Engine {
-    /// The state of a session's turn, signed where the server has a key.
+    /// The state of a session's turn for `actor`, signed where the server has a key.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToExport`].
-    pub async fn export_run(&self, id: SessionId) -> Result<Value, Error> {
-        let code = self.runtime()?.code;
-        let agent = self.settings.agent.clone();
-        let state = self.store.query(move |reader| export(reader, id, &agent, &code)).await?;
-        let state = state.ok_or(Error::NothingToExport)?;
-        // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
-        RunState { store: None, ..state }.write_signed(self.state_key())
+    pub async fn export_run(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<Value, Error> {
+        let engine = Arc::clone(self);
+        let exported = self.store.transact(move |tx| {
+            let (agent, code) = (&engine.settings.agent, engine.runtime()?.code);
+            let state = export(tx, id, agent, &code)?.ok_or(Error::NothingToExport)?;
+            let deed = Deed::new(Action::RunExported)
+                .session(id)
+                .with("agent", agent.as_str())
+                .with("turn_id", state.turn.to_string())
+                .with("entries", state.journal.len())
+                .with("signed", engine.state_key().is_some());
+            // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
+            let document = RunState { store: None, ..state }.write_signed(engine.state_key())?;
+            engine.owed_by(&actor).record(tx, deed.with("digest", digest::of(&document)), clock::now())?;
+            Ok(document)
+        });
+        exported.await
     }
 
     /// Takes in the state of a run for `actor`: a new session, under the id that it had.
@@ -52,11 +63,19 @@ impl Engine {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
+        let taken = digest::of(&document);
         let (state, is_ours) = RunState::read_signed(document, self.state_key())?;
         let state = if is_ours { state } else { state.disbelieved() };
         tracing::info!(session = %state.session, believed = is_ours, "a run is imported");
+        let deed = Deed::new(Action::RunImported)
+            .session(state.session)
+            .with("agent", state.agent.as_str())
+            .with("turn_id", state.turn.to_string())
+            .with("entries", state.journal.len())
+            .with("believed", is_ours)
+            .with("digest", taken);
         let engine = Arc::clone(self);
-        let imported = self.store.transact(move |tx| engine.write_import(tx, state, &actor));
+        let imported = self.store.transact(move |tx| engine.write_import(tx, state, deed, &actor));
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, owed } = imported.await?;
@@ -71,7 +90,13 @@ impl Engine {
         .await
     }
 
-    fn write_import(&self, tx: &mut dyn Transaction, state: RunState, actor: &Actor) -> Result<Imported, Error> {
+    fn write_import(
+        &self,
+        tx: &mut dyn Transaction,
+        state: RunState,
+        deed: Deed,
+        actor: &Actor,
+    ) -> Result<Imported, Error> {
         let now = clock::now();
         if tx.session(state.session)?.is_some() {
             return Err(Error::SessionExists);
@@ -84,6 +109,7 @@ impl Engine {
         for asked in state.pending() {
             owed.tell_interrupt(tx, &session, asked, now)?;
         }
+        owed.record(tx, deed, now)?;
         record_imported(tx, &owed, &state, now)?;
         owed.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;

@@ -1,11 +1,11 @@
 //! Whether an audit is whole, for the command line.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::domain::audit::{AuditRow, Head, Verifier};
+use crate::domain::audit::{Head, Verifier};
 
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -26,18 +26,28 @@ impl AuditVerifier {
         Self(Mutex::new(Verifier::new(head)))
     }
 
-    /// The next row, as JSON. Raises `ValueError` for what is no row, and where it does not fit: which one, and why.
-    fn take(&self, row: &str) -> PyResult<()> {
-        let row: AuditRow =
-            serde_json::from_str(row).map_err(|error| PyValueError::new_err(format!("no row of an audit: {error}")))?;
-        let mut verifier = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        verifier.take(&row).map_err(|flaw| PyValueError::new_err(flaw.to_string()))
+    /// The next row, as the line of a file, without its end. Raises `ValueError` where it is no row, or does not fit:
+    /// which one, and why.
+    fn take_line(&self, line: &[u8]) -> PyResult<()> {
+        self.lock().take_line(line).map_err(|flaw| PyValueError::new_err(flaw.to_string()))
+    }
+
+    /// The next row, as the JSON of a server or a store: its line, without its end. Raises `ValueError` as `take_line` does.
+    fn take(&self, row: &str) -> PyResult<String> {
+        let line = self.lock().take_text(row.as_bytes()).map_err(|flaw| PyValueError::new_err(flaw.to_string()))?;
+        String::from_utf8(line).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// Number and hash of the last row. Raises `ValueError` where rows are missing at the end, as far as `head` tells.
     fn finish(&self) -> PyResult<(u64, String)> {
-        let verifier = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let verifier = self.lock().clone();
         let Head { seq, hash } = verifier.finish().map_err(|flaw| PyValueError::new_err(flaw.to_string()))?;
         Ok((seq, hash))
+    }
+}
+
+impl AuditVerifier {
+    fn lock(&self) -> MutexGuard<'_, Verifier> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

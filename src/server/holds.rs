@@ -30,12 +30,12 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 problems!(ClaimProblems: UNKNOWN_INTERRUPT, SELF_APPROVAL, NOT_AN_APPROVER, REQUEST_TIMEOUT, ALREADY_RESOLVED,
     INTERRUPT_CLAIMED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
     INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(ReleaseProblems: UNKNOWN_INTERRUPT, ALREADY_RESOLVED, INTERRUPT_CLAIMED, INTERRUPT_CANCELLED,
-    INTERRUPT_EXPIRED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(ReleaseProblems: UNKNOWN_INTERRUPT, SELF_APPROVAL, NOT_AN_APPROVER, ALREADY_RESOLVED, INTERRUPT_CLAIMED,
+    INTERRUPT_CANCELLED, INTERRUPT_EXPIRED, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(SnoozeProblems: UNKNOWN_INTERRUPT, SELF_APPROVAL, NOT_AN_APPROVER, REQUEST_TIMEOUT,
     ALREADY_RESOLVED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
     INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(UnsnoozeProblems: UNKNOWN_INTERRUPT, ALREADY_RESOLVED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED,
+problems!(UnsnoozeProblems: UNKNOWN_INTERRUPT, SELF_APPROVAL, NOT_AN_APPROVER, ALREADY_RESOLVED, INTERRUPT_CANCELLED, INTERRUPT_EXPIRED,
     INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// How long a claim lasts where a request does not say.
@@ -72,7 +72,7 @@ async fn claim_interrupt(
 
 /// Release an interrupt
 ///
-/// By whoever has claimed it, or by a key with the scope `admin`. Nothing happens where nobody has.
+/// By whoever has claimed it and may answer it, or by a key with the scope `admin`. Nothing happens where nobody has.
 #[utoipa::path(delete, path = "/interrupts/{interrupt_id}/claim", tag = "interrupts", operation_id = "release_interrupt",
     params(
         ("interrupt_id" = String, Path, description = "The interrupt."),
@@ -123,7 +123,7 @@ async fn snooze_interrupt(
 
 /// Unsnooze an interrupt
 ///
-/// Nothing happens where nobody has snoozed it.
+/// By who may answer it. Nothing happens where nobody has snoozed it.
 #[utoipa::path(delete, path = "/interrupts/{interrupt_id}/snooze", tag = "interrupts",
     operation_id = "unsnooze_interrupt",
     params(("interrupt_id" = String, Path, description = "The interrupt.")),

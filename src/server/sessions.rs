@@ -253,8 +253,12 @@ async fn retry_turn(State(app): Shared, SessionPath(id): SessionPath, actor: Act
     params(("session_id" = SessionId, Path, description = "The session.")),
     responses((status = 200, description = "The state.", body = Object), ExportProblems)
 )]
-async fn get_run_state(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<Value>, ServerError> {
-    Ok(Json(app.engine.export_run(id).await?))
+async fn get_run_state(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    actor: Actor,
+) -> Result<Json<Value>, ServerError> {
+    Ok(Json(app.engine.export_run(id, actor).await?))
 }
 
 /// What a new session begins with, or, where it `may_import`, the state of a run.

@@ -19,6 +19,7 @@ export interface Interrupt {
   tool_call_id: string | null;
   agent: string | null;
   rule: string | null;
+  rule_failed?: string | null;
   args_digest: string | null;
   created_at: string;
   expires_at: string | null;

@@ -68,18 +68,23 @@ def verify(
 ) -> None:
     """Check that no row of the audit was changed, left out or put in: of a file, a store, or a server.
 
-    Exit code 1 names the first row that does not fit. That rows are missing at the end shows only with --head.
+    A file has to be spelled as `export` spells it, so that it says nothing that its hashes do not bind. Exit code 1
+    names the first row that does not fit. That rows are missing at the end shows only with --head.
     """
     from hitl._core import AuditVerifier
 
     if file is not None and store is not None:
         usage_error("a file and --store exclude each other", "name one of them")
     verifier = AuditVerifier(None if head is None else _parse_head(head))
-    source = _lines(file) if file is not None else _rows(store, url, api_key)
     try:
-        with source as rows:
-            for row in rows:
-                verifier.take(row)
+        if file is not None:
+            with _lines(file) as lines:
+                for line in lines:
+                    verifier.take_line(line)
+        else:
+            with _rows(store, url, api_key) as rows:
+                for row in rows:
+                    verifier.take(row)
         seq, digest = verifier.finish()
     except ValueError as flaw:
         raise Failure(
@@ -124,13 +129,14 @@ def _pages(fetch: Callable[[int | None], tuple[list[str], int | None]]) -> Itera
 
 
 @contextmanager
-def _lines(file: Path) -> Iterator[Iterable[str]]:
+def _lines(file: Path) -> Iterator[Iterable[bytes]]:
+    """The lines of a file as they are, without their ends."""
     if str(file) == "-":
-        yield (line for line in sys.stdin if line.strip())
+        yield (line.removesuffix(b"\n") for line in sys.stdin.buffer)
         return
     try:
-        with file.open(encoding="utf-8") as opened:
-            yield (line for line in opened if line.strip())
+        with file.open("rb") as opened:
+            yield (line.removesuffix(b"\n") for line in opened)
     except OSError as error:
         usage_error(f"cannot read {file}: {error}", "name what `hitl audit export --output FILE` wrote")
 
@@ -139,18 +145,17 @@ def _line(row: object) -> str:
     return json_module.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 
-def _write(stream: TextIO, rows: Iterable[str], look: Callable[[str], None]) -> None:
+def _write(stream: TextIO, rows: Iterable[str], spell: Callable[[str], str]) -> None:
+    """The rows as lines; `spell` looks at each and says its line."""
     try:
-        for row in rows:
-            look(row)
-            stream.write(f"{row}\n")
+        stream.writelines(f"{spell(row)}\n" for row in rows)
     except ValueError as flaw:
         raise Failure(
             f"the audit is not whole: {flaw}", "`hitl audit verify` looks at the same rows", exit_codes.RUNTIME
         ) from flaw
 
 
-def _write_file(path: Path, rows: Iterable[str], look: Callable[[str], None]) -> None:
+def _write_file(path: Path, rows: Iterable[str], spell: Callable[[str], str]) -> None:
     """All of it or nothing, and for nobody else to read."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -158,8 +163,8 @@ def _write_file(path: Path, rows: Iterable[str], look: Callable[[str], None]) ->
     except OSError as error:
         usage_error(f"cannot write {path}: {error}", "--output names a file in a directory that is there")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            _write(stream, rows, look)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            _write(stream, rows, spell)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)

@@ -4,6 +4,7 @@
 //! compact JSON with its members sorted. A row that is changed, left out, or put in between shows in its own hash or in
 //! that of the next. What was cut off at the end shows only against a head that was written down before.
 
+mod line;
 mod verify;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use super::digest::{canonical, hex};
 use super::event::Hold;
 use super::grant::Grant;
 use super::interrupt::{Interrupt, InterruptStatus};
+use super::schema::with_defaults;
 use super::{InterruptId, JsonObject, SessionId, Timestamp, answer, digest};
 
 /// What stands for the hash before the first row.
@@ -48,6 +50,18 @@ pub enum Action {
     Granted,
     /// That was taken back.
     GrantRevoked,
+    /// A session was removed with all it had, by somebody or after its time.
+    SessionDeleted,
+    /// A turn that had failed was taken up again.
+    Retried,
+    /// The state of a run was taken out.
+    RunExported,
+    /// A run was brought in from elsewhere.
+    RunImported,
+    /// The rules of the policy file hold from now on.
+    PolicyLoaded,
+    /// The policy file cannot be used; the rules from before hold.
+    PolicyRefused,
     /// An API key was made.
     KeyCreated,
     /// An API key was revoked.
@@ -58,7 +72,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::Asked,
         Self::Seen,
         Self::Claimed,
@@ -69,6 +83,12 @@ impl Action {
         Self::Cancelled,
         Self::Granted,
         Self::GrantRevoked,
+        Self::SessionDeleted,
+        Self::Retried,
+        Self::RunExported,
+        Self::RunImported,
+        Self::PolicyLoaded,
+        Self::PolicyRefused,
         Self::KeyCreated,
         Self::KeyRevoked,
         Self::SignedIn,
@@ -87,6 +107,12 @@ impl Action {
             Self::Cancelled => "cancelled",
             Self::Granted => "granted",
             Self::GrantRevoked => "grant_revoked",
+            Self::SessionDeleted => "session_deleted",
+            Self::Retried => "retried",
+            Self::RunExported => "run_exported",
+            Self::RunImported => "run_imported",
+            Self::PolicyLoaded => "policy_loaded",
+            Self::PolicyRefused => "policy_refused",
             Self::KeyCreated => "key_created",
             Self::KeyRevoked => "key_revoked",
             Self::SignedIn => "signed_in",
@@ -225,6 +251,7 @@ impl Deed {
             .with("type", interrupt.kind.as_str())
             .with("agent", interrupt.agent.as_deref())
             .with("rule", interrupt.rule.as_deref())
+            .with("rule_failed", interrupt.rule_failed.as_deref())
             .with("asked_at", json!(interrupt.created_at))
             .with("sent_by", interrupt.sent_by.as_deref())
             .with("approvers", named(&interrupt.approvers));
@@ -299,7 +326,10 @@ impl Deed {
         let Some(decision) = answer::decision(interrupt.into(), &value) else { return deed.with("value", value) };
         let args = match &decision {
             Decision::Approve { .. } => arguments(interrupt),
-            Decision::Edit { args } => Value::Object(args.clone()),
+            Decision::Edit { args } => {
+                let args = Value::Object(args.clone());
+                interrupt.args_schema.as_ref().map_or_else(|| args.clone(), |schema| with_defaults(&args, schema))
+            }
             Decision::Reject { .. } | Decision::Respond { .. } => Value::Null,
         };
         deed.with("decision", decision.kind().as_str()).with("value", value).with("final_args", args)

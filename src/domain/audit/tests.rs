@@ -125,6 +125,23 @@ fn a_decision_tells_original_and_final_arguments_and_both_times() {
 }
 
 #[test]
+fn the_final_arguments_of_an_edit_are_those_that_the_tool_fills_in_too() {
+    let schema = json!({"type": "object", "properties": {"path": {}, "force": {"default": false}}});
+    let asked = Interrupt { args_schema: Some(schema), ..approval() };
+    let details = decided(&asked, json!({"type": "edit", "args": {"path": "/b"}}));
+    assert_eq!(details["final_args"], json!({"path": "/b", "force": false}));
+    assert_eq!(details["value"], json!({"type": "edit", "args": {"path": "/b"}}), "as it was posted");
+}
+
+#[test]
+fn a_rule_that_could_not_tell_is_named() {
+    let asked = Interrupt { rule_failed: Some("rule \"odd\" could not tell: no limit".to_owned()), ..approval() };
+    for details in [Value::Object(Deed::of(&asked).details), decided(&asked, json!({"approved": true}))] {
+        assert_eq!(details["rule_failed"], "rule \"odd\" could not tell: no limit");
+    }
+}
+
+#[test]
 fn another_answer_is_told_with_the_digest_of_what_was_asked() {
     let question = asked("question", json!({"type": "question", "text": "x".repeat(5000)}));
     let details = decided(&question, json!([1]));

@@ -2,11 +2,18 @@
 
 use std::fmt;
 
-use super::{AuditRow, Head};
+use super::{AuditRow, Head, line};
 
 /// What is wrong with an audit, at the first row where something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flaw {
+    /// The line is no row, or is not spelled as rows are.
+    Misspelled {
+        /// The number of the row that comes here.
+        seq: u64,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The row is not what it was when its hash was made.
     Changed {
         /// Its number.
@@ -31,6 +38,7 @@ pub enum Flaw {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Misspelled { seq, why } => write!(f, "row {seq} {why}"),
             Self::Changed { seq } => write!(f, "row {seq} was changed: it does not fit its hash"),
             Self::Torn { seq, expected } if seq == expected => {
                 write!(f, "row {seq} does not follow the row before it: its prev is not that row's hash")
@@ -63,6 +71,29 @@ impl Verifier {
     pub fn new(head: Option<Head>) -> Self {
         let has_wanted = head.as_ref().is_some_and(|head| *head == Head::nothing());
         Self { end: Head::nothing(), wanted: head, has_wanted }
+    }
+
+    /// The next row, as the line of a file.
+    ///
+    /// # Errors
+    /// The flaw that shows in it.
+    pub fn take_line(&mut self, line: &[u8]) -> Result<(), Flaw> {
+        let row = line::read(line).map_err(|why| self.misspelled(why))?;
+        self.take(&row)
+    }
+
+    /// The next row, as a server or a store gave it: its line.
+    ///
+    /// # Errors
+    /// The flaw that shows in it.
+    pub fn take_text(&mut self, text: &[u8]) -> Result<Vec<u8>, Flaw> {
+        let row = line::read_loosely(text).map_err(|why| self.misspelled(why))?;
+        self.take(&row)?;
+        Ok(line::write(&row))
+    }
+
+    fn misspelled(&self, why: String) -> Flaw {
+        Flaw::Misspelled { seq: self.end.seq.saturating_add(1), why }
     }
 
     /// The next row.

@@ -100,7 +100,7 @@ fn nesting_is_bounded() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(read(nested(MAX_READ_DEPTH).as_bytes()).is_ok());
     for depth in [MAX_READ_DEPTH + 1, 127, 100_000] {
-        assert!(matches!(refused(&nested(depth)), Refused::TooDeep(_)), "{depth}");
+        assert!(matches!(refused(&nested(depth)), Refused::TooDeep(..)), "{depth}");
     }
 }
 

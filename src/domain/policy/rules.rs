@@ -132,11 +132,6 @@ impl Rules {
         self.0.len()
     }
 
-    /// Whether these are the same rules.
-    pub fn is_as(&self, others: &Self) -> bool {
-        self.0.iter().map(|ready| &ready.rule).eq(others.0.iter().map(|ready| &ready.rule))
-    }
-
     /// Whether asking them takes more than comparing names.
     pub fn have_expressions(&self) -> bool {
         self.0.iter().any(|ready| ready.when.is_some())

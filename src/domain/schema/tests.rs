@@ -169,3 +169,37 @@ fn what_is_wrong_is_told_up_to_a_bound() {
     assert_eq!(told.len(), crate::domain::errors::MOST + 1);
     assert_eq!(told.last(), Some(&FieldError::new(NOWHERE, "too_many_errors", "and 950 more")));
 }
+
+#[test]
+fn what_is_left_out_is_what_the_schema_says() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "amount": {"type": "integer"},
+            "to": {"type": "string", "default": "rent"},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null},
+            "address": {"$ref": "#/$defs/Address"},
+            "parcels": {"type": "array", "items": {"$ref": "#/$defs/Parcel"}},
+            "turns": {"$ref": "#/$defs/Turns"},
+        },
+        "$defs": {
+            "Address": {"properties": {"country": {"default": "NZ"}, "parcel": {"$ref": "#/$defs/Parcel"}}},
+            "Parcel": {"properties": {"weight": {"default": 1.5}}},
+            "Turns": {"$ref": "#/$defs/Turns"},
+        },
+    });
+    for (given, wanted) in [
+        (json!({"amount": 77}), json!({"amount": 77, "to": "rent", "note": null})),
+        (json!({"to": "ada", "note": "x"}), json!({"to": "ada", "note": "x"})),
+        (
+            json!({"address": {"parcel": {}}, "parcels": [{}, {"weight": 2}], "turns": {}, "to": null}),
+            json!({
+                "address": {"parcel": {"weight": 1.5}, "country": "NZ"}, "parcels": [{"weight": 1.5}, {"weight": 2}],
+                "turns": {}, "to": null, "note": null,
+            }),
+        ),
+    ] {
+        assert_eq!(with_defaults(&given, &schema), wanted, "{given}");
+    }
+    assert_eq!(with_defaults(&json!({"a": [1]}), &json!(true)), json!({"a": [1]}));
+}

@@ -35,7 +35,7 @@ pub async fn as_key(client: &Client, secret: &str, method: Method, path: &str, b
 }
 
 /// Method and path of each documented operation, with ids of nothing in the path.
-fn operations() -> Vec<(Method, String, String)> {
+pub fn operations() -> Vec<(Method, String, String)> {
     let document = document().unwrap();
     let paths = document["paths"].as_object().unwrap().clone();
     let mut operations = Vec::new();
@@ -55,7 +55,7 @@ fn operations() -> Vec<(Method, String, String)> {
 }
 
 /// What an operation has to ask for: said here once more, and by other means than in the table.
-fn wanted(method: &Method, path: &str) -> Option<&'static [Scope]> {
+pub fn wanted(method: &Method, path: &str) -> Option<&'static [Scope]> {
     let part = |text: &str| path.split('/').any(|part| part == text);
     if ["/healthz", "/readyz", "/sign-in"].contains(&path) {
         None

@@ -197,6 +197,54 @@ async fn a_rule_whose_approvers_mean_nobody_is_refused() {
 }
 
 #[tokio::test]
+async fn who_may_not_answer_is_shown_nothing_and_takes_nothing_back() {
+    let office = Office::new(true).await;
+    let (_, asked) = office.asking("ada", "pay~group:finance").await;
+    let path = format!("/interrupts/{}", asked[0]["interrupt_id"].as_str().unwrap());
+    let put_off = json!({"seconds": 60});
+    for what in ["claim", "snooze"] {
+        office.call("bob", Method::POST, &format!("{path}/{what}"), Some(&put_off)).await;
+        let refused = office.call("ada", Method::DELETE, &format!("{path}/{what}"), None).await;
+        assert_eq!((refused.status, refused.code().as_str()), (StatusCode::FORBIDDEN, "not_an_approver"), "{what}");
+        assert!(!refused.text.contains("tool_args"), "{}", refused.text);
+    }
+    let (_, own) = office.asking("ada", "delete_file").await;
+    let own = format!("/interrupts/{}", own[0]["interrupt_id"].as_str().unwrap());
+    for what in ["claim", "snooze"] {
+        let refused = office.call("ada", Method::DELETE, &format!("{own}/{what}"), None).await;
+        assert_eq!(refused.code(), "self_approval", "{what}");
+    }
+    let held = office.call("bob", Method::GET, &path, None).await.json();
+    assert_eq!((&held["claimed_by"], &held["snoozed_by"]), (&json!("bob"), &json!("bob")));
+    // An admin makes it free again for those who may.
+    let freed = office.call("root", Method::DELETE, &format!("{path}/claim"), None).await;
+    assert_eq!((freed.status, freed.json().get("claimed_by")), (StatusCode::OK, None));
+}
+
+#[tokio::test]
+async fn who_is_shown_a_request_has_seen_it_whichever_way() {
+    let office = Office::new(false).await;
+    let seen = json!(["seen"]);
+    for (method, what) in
+        [(Method::DELETE, "claim"), (Method::DELETE, "snooze"), (Method::POST, "claim"), (Method::POST, "snooze")]
+    {
+        let (_, asked) = office.asking("ada", "delete_file").await;
+        let id = asked[0]["interrupt_id"].as_str().unwrap();
+        let body = (method == Method::POST).then(|| json!({"seconds": 60}));
+        let shown = office.call("bob", method.clone(), &format!("/interrupts/{id}/{what}"), body.as_ref()).await;
+        assert_eq!(shown.json()["payload"]["tool_args"], json!({"path": "/tmp/x"}));
+        let told = office.call("root", Method::GET, &format!("/audit?interrupt_id={id}&actor=bob"), None).await.json();
+        let actions: Vec<&Value> = told.as_array().unwrap().iter().map(|row| &row["action"]).collect();
+        let wanted = match (method.as_str(), what) {
+            ("POST", "claim") => json!(["seen", "claimed"]),
+            ("POST", _) => json!(["seen", "snoozed"]),
+            _ => seen.clone(),
+        };
+        assert_eq!(json!(actions), wanted, "{method} {what}");
+    }
+}
+
+#[tokio::test]
 async fn nobody_holds_off_those_who_may_answer() {
     let office = Office::new(true).await;
     let (_, asked) = office.asking("ada", "delete_file pay~group:finance").await;
@@ -216,8 +264,10 @@ async fn nobody_holds_off_those_who_may_answer() {
             assert_eq!(held.status, StatusCode::OK, "{held:?}");
         }
     }
-    // To show it again keeps nobody from anything.
-    let shown = office.call("ada", Method::DELETE, &path(&asked[0], "snooze"), None).await;
+    // Nor is it shown again by who could not have put it off.
+    let refused = office.call("ada", Method::DELETE, &path(&asked[0], "snooze"), None).await;
+    assert_eq!(refused.code(), "self_approval");
+    let shown = office.call("bob", Method::DELETE, &path(&asked[0], "snooze"), None).await;
     assert!(shown.status == StatusCode::OK && shown.json().get("snoozed_until").is_none(), "{shown:?}");
 }
 

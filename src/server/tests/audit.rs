@@ -101,8 +101,116 @@ async fn it_outlives_its_session_and_tells_who_ended_it() {
     let (ada, bob) = (Some("ada"), Some("bob"));
     let id = session.trim_start_matches("/sessions/");
     let told = rows(&client, &format!("session_id={id}")).await;
-    assert_eq!(deeds(&told), [("asked", None), ("asked", None), ("cancelled", bob), ("cancelled", bob)]);
+    let wanted = [("asked", None), ("asked", None), ("cancelled", bob), ("cancelled", bob), ("session_deleted", bob)];
+    assert_eq!(deeds(&told), wanted);
+    assert_eq!(told[4]["details"], json!({"agent": "agent", "status": "interrupted"}));
     assert_eq!(deeds(&rows(&client, "action=cancelled&actor=ada").await), [("cancelled", ada)]);
+}
+
+#[tokio::test]
+async fn whoever_deletes_a_session_that_waits_for_nobody_is_told_of() {
+    let client = Client::with_keys().await;
+    let session = send(&client, "ada", Method::POST, "/sessions", None).await;
+    let id = session["session_id"].as_str().unwrap();
+    send(&client, "bob", Method::DELETE, &format!("/sessions/{id}"), None).await;
+    let told = rows(&client, "action=session_deleted").await;
+    assert_eq!(deeds(&told), [("session_deleted", Some("bob"))]);
+    assert_eq!(
+        (&told[0]["session_id"], &told[0]["details"]),
+        (&json!(id), &json!({"agent": "agent", "status": "idle"}))
+    );
+}
+
+#[tokio::test]
+async fn a_session_whose_time_is_over_is_deleted_by_nobody() {
+    let settings = crate::engine::settings::Settings { ttl: 0.001, ..Default::default() };
+    let client = Client::with(settings, Default::default()).await;
+    let session = client.session().await;
+    let told = loop {
+        let told = client.get("/audit").await.json();
+        if told[0].is_object() {
+            break told;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(deeds(told.as_array().unwrap()), [("session_deleted", None)]);
+    assert_eq!(told[0]["session_id"], session.trim_start_matches("/sessions/"));
+    assert_eq!(told[0]["details"], json!({"ttl": 0.001}));
+}
+
+#[tokio::test]
+async fn whoever_takes_a_run_out_is_told_of() {
+    let client = Client::with_keys().await;
+    let made = send(&client, "ada", Method::POST, "/sessions", None).await;
+    let session = format!("/sessions/{}", made["session_id"].as_str().unwrap());
+    let message = json!({"content": "ask delete"});
+    send(&client, "ada", Method::POST, &format!("{session}/messages"), Some(message)).await;
+    while get(&client, "ada", &format!("{session}?wait=1")).await["status"] != "interrupted" {}
+    let exported = get(&client, "bob", &format!("{session}/run-state")).await;
+    let told = rows(&client, "action=run_exported").await;
+    assert_eq!(deeds(&told), [("run_exported", Some("bob"))]);
+    let entries = exported["journal"].as_array().unwrap().len();
+    assert_eq!(
+        told[0]["details"],
+        json!({
+            "agent": "agent", "turn_id": exported["turn_id"], "entries": entries, "signed": false,
+            "digest": crate::domain::digest::of(&exported),
+        })
+    );
+}
+
+#[tokio::test]
+async fn the_rules_that_hold_are_told_of_with_the_digest_of_their_file() {
+    let client = Client::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("policy.toml");
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    let digest = |text: &str| {
+        use sha2::{Digest, Sha256};
+        format!("sha256:{}", crate::domain::digest::hex(&Sha256::digest(text)))
+    };
+    let (ask, deny) =
+        ("[[rule]]\nname = 'a'\neffect = 'ask'\ntool = '*'\n", "[[rule]]\nname = 'a'\neffect = 'deny'\ntool = '*'\n");
+    write(ask);
+    client.engine.follow_policy(path.clone(), crate::engine::policy_file::load(&path).unwrap()).await.unwrap();
+    let until = async |count: usize| loop {
+        let told = client.get("/audit").await.json();
+        if told.as_array().unwrap().len() == count {
+            return told[count - 1].clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let row =
+        |told: &Value| (told["action"].as_str().unwrap().to_owned(), told["actor"].clone(), told["details"].clone());
+    let loaded = |details| ("policy_loaded".to_owned(), Value::Null, details);
+    assert_eq!(row(&until(1).await), loaded(json!({"to": digest(ask), "rules": 1})));
+    write(deny);
+    assert_eq!(row(&until(2).await), loaded(json!({"from": digest(ask), "to": digest(deny), "rules": 1})));
+    write("");
+    let (action, _, details) = row(&until(3).await);
+    assert_eq!((action.as_str(), &details["keeps"]), ("policy_refused", &json!(digest(deny))));
+    assert!(details["error"].as_str().unwrap().contains("rules = \"none\""), "{details}");
+    write(deny);
+    assert_eq!(row(&until(4).await), loaded(json!({"from": digest(deny), "to": digest(deny), "rules": 1})));
+}
+
+#[test]
+fn every_action_is_in_the_documents() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/audit.md");
+    let table: String = std::fs::read_to_string(path).unwrap().lines().filter(|line| line.starts_with("| `")).collect();
+    for action in crate::domain::audit::Action::ALL {
+        assert!(table.contains(&format!("`{}`", action.as_str())), "{}", action.as_str());
+    }
+}
+
+#[tokio::test]
+async fn every_action_can_be_asked_for() {
+    let client = Client::new().await;
+    for action in crate::domain::audit::Action::ALL {
+        assert_eq!(client.get(&format!("/audit?action={}", action.as_str())).await.status, StatusCode::OK);
+    }
+    let refused = client.get("/audit?action=done").await.json().to_string();
+    assert!(crate::domain::audit::Action::ALL.iter().all(|action| refused.contains(action.as_str())), "{refused}");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod guards;
 mod holds;
 mod journal;
 mod lists;
+mod matrix;
 mod metrics;
 mod rates;
 mod retries;

@@ -6,8 +6,11 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::support::Client;
+use crate::domain::access::{Actor, NewKey, Scope};
+use crate::domain::audit::Action;
 use crate::engine::settings::Settings;
 use crate::server::settings::HttpSettings;
+use crate::store::query::AuditQuery;
 
 /// Every answer goes through a replay.
 async fn parking() -> Client {
@@ -32,6 +35,25 @@ async fn mismatched(client: &Client) -> (String, String) {
     assert_eq!(failed["error_code"], "replay_mismatch");
     assert_eq!(failed["error"], "ReplayMismatch: recorded: a, attempted: b");
     (session, id(1))
+}
+
+#[tokio::test]
+async fn the_audit_tells_who_retried_what_had_failed_how() {
+    let client = parking().await;
+    let (session, _) = mismatched(&client).await;
+    let new = NewKey { name: "bob".to_owned(), scopes: [Scope::Send].into_iter().collect(), groups: Vec::new() };
+    let (_, key) = client.engine.create_key(new, Actor::anyone()).await.unwrap();
+    let key = format!("Bearer {key}");
+    assert_eq!(
+        client.send(Method::POST, &format!("{session}/retry"), &[("authorization", &key)], None).await.status,
+        202
+    );
+    let query = AuditQuery { action: Some(Action::Retried), limit: 10, ..AuditQuery::default() };
+    let [row] = client.engine.audit(query).await.unwrap().items.try_into().unwrap();
+    assert_eq!(row.actor.as_deref(), Some("bob"));
+    assert_eq!(row.session_id.unwrap().to_string(), session["/sessions/".len()..]);
+    let details = json!({"agent": "agent", "error_code": "replay_mismatch", "code": "0123456789abcdef"});
+    assert_eq!(Value::Object(row.details), details);
 }
 
 #[tokio::test]

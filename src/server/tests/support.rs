@@ -26,7 +26,8 @@ use crate::store::memory::MemoryStore;
 pub const HOST: &str = "127.0.0.1:8000";
 
 /// Workers that act as the message says: `echo`, `fail`, `panic`, `hang`, `ask NAME...` (one interrupt each, then the
-/// answers as response; `NAME~APPROVER,...` for some to answer alone, `NAME?TYPE` for another type than `tool_approval`),
+/// answers as response; `NAME~APPROVER,...` for some to answer alone, `NAME?TYPE` for another type than `tool_approval`,
+/// `NAME!` for a call that may also be edited or answered in its place),
 /// `mismatch NAME...` (the same, but the replay fails once), `raw`, `delta`.
 pub struct Actors {
     engine: Weak<Engine>,
@@ -144,15 +145,20 @@ async fn ask(
     Some(values.join(","))
 }
 
-/// `NAME`, `NAME~APPROVER,...` or `NAME?TYPE`.
+/// `NAME`, `NAME~APPROVER,...`, `NAME?TYPE` or `NAME!`.
 fn asking((number, word): (usize, &str)) -> Record {
+    let (word, takes_all) = word.strip_suffix('!').map_or((word, false), |word| (word, true));
     let (word, kind) = word.split_once('?').unwrap_or((word, "tool_approval"));
     let (name, approvers) = word.split_once('~').unwrap_or((word, ""));
     let approvers: Vec<&str> = approvers.split(',').filter(|approver| !approver.is_empty()).collect();
-    let ask = json!({
+    let mut ask = json!({
         "type": kind, "tool_call_id": format!("call-{number}"), "agent": "assistant", "args_digest": "sha256:0",
         "approvers": approvers, "payload": {"type": kind, "tool_name": name, "tool_args": {"path": "/tmp/x"}},
     });
+    if takes_all {
+        ask["allowed_decisions"] = json!(["approve", "edit", "reject", "respond"]);
+        ask["args_schema"] = json!({"type": "object"});
+    }
     let step = StepIdentity {
         path: format!("0#{number}"),
         kind: "interrupt".to_owned(),

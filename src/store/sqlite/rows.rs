@@ -13,6 +13,7 @@ use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::event::{Event, Hold, What};
 use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::json as strict_json;
 use crate::domain::payload::MAX_STORED_DEPTH;
 use crate::domain::session::{Failure, Phase, Retry, Session, Status};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
@@ -73,14 +74,17 @@ impl<'a, 'r> Cells<'a, 'r> {
     }
 }
 
+/// How deep the audit nests: what it tells of is stored elsewhere too, and nests a little deeper here.
+const MAX_AUDITED_DEPTH: usize = MAX_STORED_DEPTH + 2;
+
 /// `value` as compact JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<String, Error> {
     json_within(value, MAX_STORED_DEPTH)
 }
 
-/// What the audit tells of something that is stored elsewhere too, and nests a little deeper here.
+/// Details of a row of the audit.
 pub(super) fn audited_json(value: &impl Serialize) -> Result<String, Error> {
-    json_within(value, MAX_STORED_DEPTH + 2)
+    json_within(value, MAX_AUDITED_DEPTH)
 }
 
 fn json_within(value: &impl Serialize, most: usize) -> Result<String, Error> {
@@ -299,7 +303,11 @@ pub(super) fn audit(cells: &mut Cells<'_, '_>) -> Result<(u64, AuditRow), Error>
         Some(text) => Some(text.parse().map_err(|error| cells.malformed(error))?),
         None => None,
     };
-    let details = cells.json()?;
+    // Whoever opens the file in another way reads the text, so that it has to say one thing only.
+    let details = cells.plain::<String>()?;
+    let details = strict_json::read_within(details.as_bytes(), MAX_AUDITED_DEPTH)
+        .map_err(|refused| cells.malformed(format!("of row {seq}: {refused}")))?;
+    let details = serde_json::from_value(details).map_err(|error| cells.malformed(format!("of row {seq}: {error}")))?;
     let (prev, hash) = (cells.plain()?, cells.plain()?);
     Ok((seq, AuditRow { seq, at, action, session_id, interrupt_id, actor, address, details, prev, hash }))
 }

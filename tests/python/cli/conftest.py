@@ -55,7 +55,7 @@ def hitl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def run_command(*arguments: str, stdin: str = "", **variables: str) -> Finished:
         with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
             for name in [name for name in os.environ if name.startswith("HITL_")]:
                 patch.delenv(name)
             for name, value in variables.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,6 +54,11 @@ def expected_hash(row: Json) -> str:
     return hashlib.sha256((row["prev"] + text).encode()).hexdigest()
 
 
+def line_of(row: Json) -> str:
+    """As docs/audit.md says it, too."""
+    return json.dumps(row, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
 def head_of(row: Json) -> str:
     return f"{row['seq']}:{row['hash']}"
 
@@ -69,12 +75,12 @@ def test_a_row_is_hashed_as_the_documents_say(audited: Audited) -> None:
 def test_a_server_and_its_file_export_the_same(audited: Audited, hitl: Run, tmp_path: Path) -> None:
     served = hitl("audit", "export", *audited.at)
     assert served.returncode == 0, served.stderr
-    assert [json.loads(line) for line in served.stdout.splitlines()] == audited.rows
+    assert served.stdout.splitlines() == [line_of(row) for row in audited.rows]
     assert head_of(audited.rows[-1]) in served.stderr
     file = tmp_path / "audit.jsonl"
     stored = hitl("audit", "export", "--store", f"sqlite:{audited.store}", "--output", str(file))
     assert (stored.returncode, stored.stdout) == (0, ""), stored.stderr
-    assert [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] == audited.rows
+    assert file.read_text(encoding="utf-8") == served.stdout
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
@@ -140,12 +146,83 @@ def test_what_is_spoilt_is_told(
 ) -> None:
     rows = json.loads(json.dumps(audited.rows))
     spoil(rows)
-    lines = "\n".join(json.dumps(row) for row in rows)
+    lines = "".join(f"{line_of(row)}\n" for row in rows)
     with_head = hitl("audit", "verify", "-", "--head", head_of(audited.rows[-1]), stdin=lines)
     assert with_head.returncode == exit_codes.RUNTIME
     assert says in with_head.stderr
     without = hitl("audit", "verify", "-", stdin=lines)
     assert without.returncode == (0 if takes_head else exit_codes.RUNTIME)
+
+
+def put_in(line: str) -> str:
+    return line.replace("{", '{"resolved_by":"eve",', 1)
+
+
+def double_a_detail(line: str) -> str:
+    return line.replace('"resolved_by":', '"resolved_by":"eve","resolved_by":')
+
+
+def double_a_deep_one(line: str) -> str:
+    return line.replace('"text":', '"text":"no","text":')
+
+
+def spell_the_time(line: str) -> str:
+    return re.sub(r'"at":"([^"]*)Z"', r'"at":"\1+00:00"', line)
+
+
+def spell_the_id(line: str) -> str:
+    return re.sub(r'("session_id":)("[^"]*")', lambda found: found[1] + found[2].upper(), line)
+
+
+def put_space_in(line: str) -> str:
+    return line.replace(":", ": ", 1)
+
+
+def turn_around(line: str) -> str:
+    return json.dumps(dict(reversed(json.loads(line).items())), ensure_ascii=False, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (put_in, "row 3 has a member that no row has: `resolved_by`"),
+        (double_a_detail, "row 3 says two things: details.resolved_by: is there more than once"),
+        (double_a_deep_one, "row 3 says two things: details.value.text: is there more than once"),
+        (spell_the_time, "row 3 is not spelled as `hitl audit export` spells rows: look at `at`, byte "),
+        (spell_the_id, "row 3 is not spelled as `hitl audit export` spells rows: look at `session_id`, byte "),
+        (put_space_in, "row 3 is not spelled as `hitl audit export` spells rows: look at `action`, byte "),
+        (turn_around, "row 3 is not spelled as `hitl audit export` spells rows: look at `action`, byte "),
+    ],
+)
+def test_what_no_hash_binds_is_told(audited: Audited, hitl: Run, spoil: Callable[[str], str], says: str) -> None:
+    lines = [line_of(row) for row in audited.rows]
+    spoilt = spoil(lines[2])
+    assert spoilt != lines[2]
+    lines[2] = spoilt
+    verified = hitl("audit", "verify", "-", "--head", head_of(audited.rows[-1]), stdin="\n".join(lines))
+    assert (verified.returncode, says in verified.stderr) == (exit_codes.RUNTIME, True), verified.stderr
+
+
+@pytest.mark.parametrize("name", ["release_0_1-served", "release_0_1-stored"])
+def test_what_an_earlier_release_wrote_is_whole(hitl: Run, name: str) -> None:
+    """Members stood in another order then, and numbers out of a server as Python writes them."""
+    file = Path(__file__).parent / "audits" / f"{name}.jsonl"
+    last = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])
+    verified = hitl("audit", "verify", str(file), "--head", head_of(last))
+    assert (verified.returncode, "26 rows, whole" in verified.stdout) == (0, True), verified.stderr
+
+
+def test_a_store_that_says_two_things_is_told(audited: Audited, hitl: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with sqlite3.connect(audited.store) as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+        target.execute("DROP TRIGGER audit_is_not_changed")
+        forged = """replace(details, '"resolved_by":', '"resolved_by":"eve","resolved_by":')"""
+        target.execute(f"UPDATE audit SET details = {forged} WHERE seq = 3")
+    copy.chmod(0o600)
+    verified = hitl("audit", "verify", "--store", f"sqlite:{copy}")
+    assert verified.returncode == exit_codes.RUNTIME
+    assert "of row 3: resolved_by: is there more than once" in verified.stderr
 
 
 def test_a_file_that_was_tampered_with_is_told(audited: Audited, hitl: Run, tmp_path: Path) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
+from rich.console import Console
+
+from hitl.cli.chat.rendering import approval_panel
+from hitl.client import Interrupt
 from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, leave, start_turn
 from tests.python.cli.terminal import DOWN, ENTER, UP
 
@@ -116,3 +122,24 @@ def test_keys_typed_before_the_question_do_not_answer_it(serve: Serve, terminal:
     chat.send(DOWN + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": False}]
+
+
+def test_a_rule_that_could_not_tell_stands_in_the_panel() -> None:
+    record = {
+        "interrupt_id": "i",
+        "session_id": "s",
+        "turn_id": "t",
+        "type": "tool_approval",
+        "status": "pending",
+        "payload": {"type": "tool_approval", "tool_name": "refund", "tool_args": {"cents": 5}},
+        "rule_failed": 'rule "large" could not tell: no \u202elimit',
+    }
+    console = Console(file=io.StringIO(), width=120)
+    console.print(approval_panel(Interrupt.from_json(record), ""))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert 'A rule could not tell about this call: rule "large" could not tell: no' in shown
+    assert "\u202e" not in shown
+    del record["rule_failed"]
+    console.print(approval_panel(Interrupt.from_json(record), ""))
+    assert console.file.getvalue().count("could not tell about") == 1

@@ -1,6 +1,7 @@
 // Several requests at once, if they are alike: the same tool of the same agent.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { RuleFailed } from "../failed";
 import { counted, title, toolArgs } from "../format";
 import { write } from "../json";
 import { Exact, Plain } from "../shown";
@@ -62,6 +63,7 @@ function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; recor
     <dialog ref={dialog} class="wide" onClose={onClose} aria-labelledby="bulk-title">
       <form onSubmit={decide}>
         <h2 id="bulk-title">{verb} {counted(records.length, "call")} of <code><Plain text={name} /></code>?</h2>
+        {records.map((record) => <RuleFailed key={record.interrupt_id} record={record} />)}
         <div class="scroll tall" tabIndex={0} role="group" aria-label="Arguments of each call">
           <table class="calls">
             <thead><tr>{columns.map((column) => <th scope="col"><Plain text={column} /></th>)}</tr></thead>

@@ -5,6 +5,7 @@ import { Problem } from "../api";
 import { Answer, AnswerAsJson } from "../answer";
 import { Changes } from "../answer/changes";
 import { useNow } from "../clock";
+import { RuleFailed } from "../failed";
 import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, shortId, title, toolArgs } from "../format";
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
@@ -87,6 +88,7 @@ function Head({ record }: { record: Interrupt }) {
         {record.sent_by != null && <span>The message was sent by <Plain text={record.sent_by} />. </span>}
         {record.approvers != null && record.approvers.length > 0 && <span>Only for <Plain text={listed(record.approvers)} /> to answer. </span>}
       </p>
+      <RuleFailed record={record} />
     </header>
   );
 }

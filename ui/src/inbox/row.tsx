@@ -49,6 +49,7 @@ export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps)
         <span class="facts">
           <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
           {record.agent !== null && <span><Plain text={record.agent} /></span>}
+          {record.status === "pending" && record.rule_failed != null && <span class="urgent">a rule could not tell</span>}
           {time !== null && <span class={time.urgent ? "urgent" : ""}>{time.text}</span>}
           {snoozed !== null && <span>snoozed, {left(snoozed, now).text}</span>}
           {record.status === "pending" && record.claimed_by && record.claimed_until && Date.parse(record.claimed_until) > now && <span>with <Plain text={record.claimed_by} /></span>}

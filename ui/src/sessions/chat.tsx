@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { Answer } from "../answer";
+import { RuleFailed } from "../failed";
 import { questions, saysMore, title, toolArgs } from "../format";
 import { conversation } from "../inbox/context";
 import { Settled } from "../inbox/detail";
@@ -93,6 +94,7 @@ function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
       <p class="facts"><span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>{record.agent !== null && <span><Plain text={record.agent} /></span>}</p>
       <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto"><Plain text={title(record)} /></h2>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
+      <RuleFailed record={record} />
       {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 ? <Members value={record.payload} without={["type"]} /> : null}
       {held !== undefined ? <p class="note">{held.label}. It is sent in a moment.</p> : now.status !== "pending" ? <Settled record={now} /> : <Answer record={now} keys={keys} />}
     </section>

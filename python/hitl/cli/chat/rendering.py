@@ -152,6 +152,9 @@ def approval_panel(interrupt: Interrupt, number: str) -> Panel:
     parts: list[RenderableType] = [Text(tool, style="bold"), arguments_table(interrupt.payload.get("tool_args"))]
     if interrupt.message:
         parts.insert(0, Text(plain(interrupt.message)))
+    if interrupt.rule_failed:
+        warning = f"A rule could not tell about this call: {one_line(interrupt.rule_failed)}"
+        parts.append(Text(warning, style="bold red"))
     if interrupt.agent:
         parts.append(Text(f"asked by {one_line(interrupt.agent)}", style="dim"))
     title = Text(f"Approve this tool call? {number}".rstrip(), style="bold yellow")
