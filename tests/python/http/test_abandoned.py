@@ -123,7 +123,7 @@ def test_after_suspended_ttl_a_turn_cannot_be_retried_and_its_message_s_webhook_
         server = start(webhook_allow_private=True)
         session_id = suspended(server.api, provider, webhook={"url": receiver.url})
         assert receiver.next().body["error"].startswith("ModelUnavailable")
-        server.kill()  # so that what is suspended is found by a server that did not suspend it
+        server.stop()  # what is suspended is found by a server that did not suspend it
         api = start(suspended_ttl=0.5, webhook_allow_private=True).api
         assert receiver.next().body["error"].startswith(told)
     given_up = api.session(session_id)
