@@ -17,6 +17,10 @@ use crate::engine::dispatch::Record;
 use crate::engine::held::Held;
 
 /// A frame of a worker.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly every frame is the large one, and a box would be one more for each"
+)]
 #[derive(Debug, PartialEq)]
 pub enum FromWorker {
     /// The first one.
