@@ -50,6 +50,7 @@ fn step(number: u64) -> Entry {
         name: "write_file".to_owned(),
         location: Some("agent.py:42".to_owned()),
         arguments: JsonObject::new(),
+        tool_call_id: None,
     };
     Entry::Step { step, result: StepResult::Value(json!({"text": "x".repeat(100)})) }
 }

@@ -65,6 +65,8 @@ pub struct Config {
     pub timeout: f64,
     /// See [`Settings::interrupt_ttl`].
     pub interrupt_ttl: f64,
+    /// See [`Settings::suspended_ttl`].
+    pub suspended_ttl: f64,
     /// See [`Settings::park_after`].
     pub park_after: f64,
     /// See [`SupervisorSettings::hold`].
@@ -387,6 +389,7 @@ fn engine_settings(config: &Config) -> Result<Settings, StartError> {
         timeout: config.timeout,
         interrupt_ttl: config.interrupt_ttl,
         ttl: config.ttl,
+        suspended_ttl: config.suspended_ttl,
         park_after: config.park_after,
         max_warm: config.max_warm,
         max_recoveries: config.max_recoveries,

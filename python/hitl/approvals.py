@@ -132,10 +132,11 @@ async def _step(
     arguments: Mapping[str, Any],
     *,
     once: bool = False,
+    tool_call_id: str | None = None,
 ) -> Any:
     if turn is None:
         return await body()
-    return await turn.run_step(kind, name, body, arguments=arguments, once=once)
+    return await turn.run_step(kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id)
 
 
 async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -384,7 +385,7 @@ async def _run(call: ReadyCall) -> Any:
         async with limit(tool.timeout, tool.name):
             return await invoke(turn, function)
 
-    return await _step(turn, "tool", tool.name, body, arguments.json, once=call.once)
+    return await _step(turn, "tool", tool.name, body, arguments.json, once=call.once, tool_call_id=call.tool_call_id)
 
 
 def _require_shown(tool: Tool[..., Any], arguments: Arguments) -> None:

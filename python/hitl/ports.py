@@ -14,6 +14,7 @@ class StepIdentity(TypedDict):
     name: str
     location: str | None
     arguments: dict[str, str]
+    tool_call_id: NotRequired[str]
 
 
 class ApprovalMembers(TypedDict):

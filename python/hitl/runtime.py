@@ -132,6 +132,8 @@ class Turn:
         self.usage = usage_of(journal or [])
         """What its models cost so far, nested agents and replies of earlier runs included."""
         self.limits = Limits(journal or [])
+        self.abandoned: dict[str, Any] | None = journal[0].get("abandoned") if journal else None
+        """What turns before it did that nobody took up again: see ``hitl.agents.abandoned``."""
 
     # -- where code runs ------------------------------------------------------------------------------------------
 
@@ -307,6 +309,7 @@ class Turn:
         arguments: Mapping[str, Any] | None = None,
         once: bool = False,
         past: Any = NOTHING,
+        tool_call_id: str | None = None,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -316,10 +319,12 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it.
+        on after it. ``tool_call_id`` says which call of a model's message it belongs to.
         """
         place = self._enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
+        if tool_call_id is not None:
+            step["tool_call_id"] = tool_call_id
         path = step["path"]
         claim = self.order.claim(step, once)[0]
         if past is not NOTHING and claim == "live" and not self.order.is_live:
@@ -502,6 +507,8 @@ class Turn:
             scope.asked = True
             scope = scope.outer
         step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
+        if tool_call_id is not None:
+            step["tool_call_id"] = tool_call_id
         request = self._request(
             type,
             payload,

@@ -95,6 +95,8 @@ class ServeOptions:
     """0 is no limit."""
     ttl: float = 0.0
     """After how long an idle or failed session is removed; 0 is never."""
+    suspended_ttl: float = 0.0
+    """How long a suspended turn can be retried; after that its session is an error like any other. 0 is for ever."""
     timeout: float = 0.0
     """How long a turn may work; a person's time is not counted. 0 is no limit."""
     interrupt_ttl: float = 0.0

@@ -47,7 +47,7 @@ impl DecisionKind {
 }
 
 /// Whose decision a rejection is: the model is told in other words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decider {
     /// A person's, or that of code that stands in for one.

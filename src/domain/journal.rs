@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::JsonObject;
+use super::abandoned::Abandoned;
 use super::id::InterruptId;
 use super::time::{Timestamp, as_millis};
 
@@ -26,6 +27,9 @@ pub struct StepIdentity {
     /// One digest per argument (32 hex); the arguments themselves are not stored.
     #[serde(default)]
     pub arguments: JsonObject,
+    /// Of what belongs to one call of a model's message: the call's id. Never compared; older journals do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
 }
 
 /// What a step came to, encoded by the worker's codec.
@@ -90,6 +94,9 @@ pub enum Entry {
         /// There were rules then: calls of tools that need no approval ask too, since a rule may say otherwise.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         policy: bool,
+        /// What turns before it did that nobody took up again: its models are told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        abandoned: Option<Box<Abandoned>>,
     },
     /// A worker with other code or another Python than the last one took the turn over, or the turn was taken up again
     /// from where nothing was wrong with it: a run from its state, a retry after its model was away. Or there were rules

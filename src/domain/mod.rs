@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, draws an id, opens a file or knows of tokio. Time and ids are arguments, so every
 //! rule can be tested as a function.
 
+pub mod abandoned;
 pub mod access;
 pub mod answer;
 pub mod audit;

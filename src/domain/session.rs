@@ -12,6 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::abandoned::Abandoned;
 use super::error::Error;
 use super::grant::Grant;
 use super::id::{GrantId, InterruptId, SessionId, TurnId};
@@ -90,6 +91,11 @@ impl Failure {
     /// The worker died under the turn.
     pub fn worker_exited() -> Self {
         Self::new("worker_exited", "Worker process exited unexpectedly")
+    }
+
+    /// The turn was suspended because of `why`, and nobody retried it for as long as `--suspended-ttl` says.
+    pub fn not_retried(why: &Self, seconds: f64) -> Self {
+        Self::new("turn_cancelled", format!("Turn cancelled: nobody retried it for {seconds} s after: {}", why.message))
     }
 
     /// The server stopped before the turn was given to a worker.
@@ -196,6 +202,8 @@ pub struct Session {
     pub grants: Vec<Grant>,
     /// Whom to tell of what happens to it.
     pub webhook: Option<Webhook>,
+    /// What turns did that nobody took up again, until one that was told of it ends: then the conversation has it.
+    pub abandoned: Option<Box<Abandoned>>,
 }
 
 /// What can happen to a session.
@@ -249,6 +257,13 @@ pub enum Event {
         /// Which turn.
         turn: TurnId,
     },
+    /// Nobody has taken the suspended turn up again for too long, and nobody can from now on.
+    TurnGivenUp {
+        /// Which turn.
+        turn: TurnId,
+        /// What the session's error says of it.
+        failure: Failure,
+    },
 }
 
 /// What the engine owes after a transition, in this order, once the new session is on disk.
@@ -260,8 +275,18 @@ pub enum Effect {
     AbandonTurn(TurnId),
     /// These interrupts lost their turn: they become `cancelled` in the same transaction.
     CancelInterrupts(Vec<InterruptId>),
-    /// The status that clients see is another one: tell pollers, event listeners and webhooks.
+    /// The status that clients see is another one, or its error is: tell pollers, event listeners and webhooks.
     Announce(Status),
+}
+
+impl Effect {
+    /// The suspended turn that ends by it.
+    pub fn abandoned(&self) -> Option<TurnId> {
+        match self {
+            Self::AbandonTurn(turn) => Some(*turn),
+            _ => None,
+        }
+    }
 }
 
 impl Session {
@@ -277,6 +302,7 @@ impl Session {
             rules: Vec::new(),
             grants: Vec::new(),
             webhook: None,
+            abandoned: None,
         }
     }
 
@@ -345,7 +371,7 @@ impl Session {
     /// # Errors
     /// [`Error::SessionBusy`] for a message while a turn is open; [`Error::TurnNotOpen`] for an event of a turn
     /// that is not the open one; [`Error::UnknownInterrupt`] for closing one that is not pending;
-    /// [`Error::NothingToRetry`] for taking up a turn that is not suspended.
+    /// [`Error::NothingToRetry`] for taking up, or giving up, a turn that is not suspended.
     pub fn transition(&self, event: Event, now: Timestamp) -> Result<(Self, Vec<Effect>), Error> {
         let before = self.status();
         let mut next = Self { updated_at: now, ..self.clone() };
@@ -376,6 +402,7 @@ impl Session {
                 self.require_open(turn)?;
                 cancel(self.pending(), &mut effects);
                 next.total_messages = total_messages;
+                next.abandoned = None;
                 next.phase = Phase::Idle { response: Some(response) };
             }
             Event::TurnFailed { turn, failure } => {
@@ -392,6 +419,13 @@ impl Session {
                 let retry = self.retry().filter(|retry| retry.turn == turn).ok_or(Error::NothingToRetry)?;
                 next.phase = open(turn, retry.pending.clone());
                 effects.push(Effect::StartTurn(turn));
+            }
+            Event::TurnGivenUp { turn, failure } => {
+                let retry = self.retry().filter(|retry| retry.turn == turn).ok_or(Error::NothingToRetry)?;
+                effects.push(Effect::AbandonTurn(turn));
+                cancel(&retry.pending, &mut effects);
+                next.phase = Phase::Error { failure, retry: None };
+                effects.push(Effect::Announce(Status::Error));
             }
         }
         if next.status() != before {

@@ -271,6 +271,7 @@ mod tests {
             name: "fetch".to_owned(),
             location: Some("agent.py:12".to_owned()),
             arguments: JsonObject::from_iter([("token".to_owned(), json!("0123"))]),
+            tool_call_id: None,
         };
         TimelineEntry::of(3, &Recorded { at: Timestamp::from_millis(0), entry: Entry::Step { step, result } })
     }

@@ -97,7 +97,7 @@ impl Engine {
         Ok(Claim::new(self, order, rules, Duration::from_millis(turn.worked_ms)))
     }
 
-    /// Writes and claims a new turn of `session` inside a transaction.
+    /// Writes and claims a new turn of `session` inside a transaction; `session` is what the turn's message made of it.
     pub(super) fn claim_new(
         &self,
         tx: &mut dyn Transaction,
@@ -108,7 +108,8 @@ impl Engine {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
         let (rules, policy) = self.rules_of(Some(session));
-        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy };
+        let abandoned = session.abandoned.clone();
+        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![Recorded { at: now, entry }])?;
         Ok(Claim::new(self, order, rules, Duration::ZERO))

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Engine;
+use super::view::SessionView;
 use crate::domain::{SessionId, TurnId};
 
 /// How many turns that are held `GET /health` names.
@@ -68,6 +69,17 @@ impl Engine {
         };
         tracing::info!(session = %standing.session, by, "{what}");
         self.live.hold(turn, epoch, held);
+    }
+
+    /// A session with what the replay of its turn waits for, which no store knows.
+    pub(super) fn with_waits(&self, mut view: SessionView) -> SessionView {
+        if let Some(turn) = view.session.turn() {
+            let waits_for = self.live.replay_waits_for(turn);
+            if !waits_for.is_empty() {
+                view.replay.get_or_insert_default().waits_for = waits_for;
+            }
+        }
+        view
     }
 
     /// How many turns are held, and the first of them.

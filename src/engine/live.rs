@@ -16,7 +16,7 @@ use super::Engine;
 use super::claims::STORE_PAUSE;
 use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
-use super::held::{Held, HeldTurn};
+use super::held::{Held, HeldTurn, Holder};
 use crate::domain::policy::Rules;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
@@ -346,6 +346,13 @@ impl LiveTurns {
             Some(HeldTurn { session_id: live.session, replay, at_work, by })
         });
         held.collect()
+    }
+
+    /// What the turn's replay waits for; nothing where there is no replay, or it waits for nothing.
+    pub fn replay_waits_for(&self, turn: TurnId) -> Vec<Holder> {
+        let turns = self.lock();
+        let held = turns.at_workers.get(&turn).and_then(|live| live.held.as_ref());
+        held.filter(|held| held.replay).map(|held| held.by.clone()).unwrap_or_default()
     }
 
     /// The worker of the turn at `epoch` stands where its journal ends.

@@ -53,7 +53,7 @@ impl Engine {
             let mut owed = engine.owed_by(&by);
             let row = Turn { sent_by, ..Turn::new(turn, id, message, webhook, now) };
             tx.insert_turn(&row)?;
-            owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+            let session = owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let claim = engine.claim_new(tx, &session, &row, now)?;
             keep_reply(tx, &scope, key, json!({}), now)?;
             faults::at(Point::EngineMessageWritten);

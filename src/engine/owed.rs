@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::bells::{Bells, Shown};
 use super::clock;
 use super::sessions::view_of;
+use crate::domain::abandoned::Abandoned;
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
 use crate::domain::event::{Event, EventName};
@@ -68,7 +69,10 @@ impl Owed {
         now: Timestamp,
     ) -> Result<Session, Error> {
         let turn = session.turn();
-        let (next, effects) = session.transition(event, now)?;
+        let (mut next, effects) = session.transition(event, now)?;
+        if let Some(abandoned) = effects.iter().find_map(Effect::abandoned) {
+            next.abandoned = left_by(tx, &next, abandoned)?;
+        }
         tx.update_session(&next)?;
         self.woken.push(next.id);
         for effect in effects {
@@ -84,7 +88,10 @@ impl Owed {
                         }
                     }
                 }
-                Effect::Announce(status) => self.tell_session(tx, &next, turn.or(next.turn()), status, now)?,
+                Effect::Announce(status) => {
+                    let turn = turn.or(next.turn()).or(session.retry().map(|retry| retry.turn));
+                    self.tell_session(tx, &next, turn, status, now)?;
+                }
             }
         }
         Ok(next)
@@ -186,6 +193,13 @@ impl Owed {
         }
         Ok(())
     }
+}
+
+/// What is known of turns that nobody takes up again, once `turn` of the session is one of them.
+fn left_by(tx: &dyn Transaction, session: &Session, turn: TurnId) -> Result<Option<Box<Abandoned>>, Error> {
+    let Some(row) = tx.turn(turn)? else { return Ok(session.abandoned.clone()) };
+    let journal = tx.journal(turn)?;
+    Ok(Abandoned::with(session.abandoned.as_deref(), &row.message, &journal).map(Box::new))
 }
 
 /// A notice that becomes pending: due where nothing of its lane is.

@@ -245,7 +245,7 @@ impl Engine {
         let mut owed = self.owed();
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
-        owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+        let session = owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
         Ok(Some((self.claim_new(tx, &session, &row, now)?, owed)))
     }
 
@@ -410,14 +410,24 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
     } else {
         Phase::Interrupted { turn: state.turn, pending }
     };
+    let abandoned = match state.journal.first().map(|first| &first.entry) {
+        Some(Entry::Start { abandoned, .. }) => abandoned.clone(),
+        _ => None,
+    };
     match tx.session(state.session)? {
         Some(session) => {
-            tx.update_session(&Session { phase, updated_at: now, grants: state.grants.clone(), ..session })?;
+            let grants = state.grants.clone();
+            tx.update_session(&Session { phase, updated_at: now, grants, abandoned, ..session })?;
         }
         None => {
             let (grants, rules) = (state.grants.clone(), state.rules.clone());
-            let session =
-                Session { phase, grants, rules, ..Session::new(state.session, agent, state.messages.len(), began) };
+            let session = Session {
+                phase,
+                grants,
+                rules,
+                abandoned,
+                ..Session::new(state.session, agent, state.messages.len(), began)
+            };
             tx.insert_session(&session, &state.messages)?;
         }
     }

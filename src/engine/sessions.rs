@@ -87,7 +87,8 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn session(&self, id: SessionId) -> Result<SessionView, Error> {
-        self.store.query(move |reader| view(reader, id)).await
+        let view = self.store.query(move |reader| view(reader, id)).await?;
+        Ok(self.with_waits(view))
     }
 
     /// One session, once it does not run: at once where it does not, else when something happens, at `timeout`, or
@@ -96,6 +97,10 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
     pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+        Ok(self.with_waits(self.settled(id, timeout).await?))
+    }
+
+    async fn settled(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
         let mut listener = self.bells.listen(id);
         let (mut view, mut event) = self.session_at(id).await?;
         let deadline = async {

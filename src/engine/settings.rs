@@ -23,6 +23,8 @@ pub struct Settings {
     pub interrupt_ttl: f64,
     /// After which time idle and error sessions are removed; 0 for never.
     pub ttl: f64,
+    /// After which time a suspended turn can be taken up again no more; 0 for never.
+    pub suspended_ttl: f64,
     /// After how long a paused turn is parked; 0 for at once.
     pub park_after: f64,
     /// How many paused turns stay in memory.
@@ -68,6 +70,7 @@ impl Default for Settings {
             timeout: 0.0,
             interrupt_ttl: 0.0,
             ttl: 0.0,
+            suspended_ttl: 0.0,
             park_after: 60.0,
             max_warm: 64,
             max_recoveries: 3,

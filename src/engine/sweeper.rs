@@ -1,4 +1,4 @@
-//! What is forgotten: sessions after `--ttl`, journals of ended turns after `--keep-journal`, replies and events after a
+//! What is forgotten: sessions after `--ttl`, suspended turns after `--suspended-ttl`, journals of ended turns after `--keep-journal`, replies and events after a
 //! day, notices that are delivered or given up after a week.
 
 use std::sync::Arc;
@@ -21,8 +21,9 @@ impl Engine {
     /// Sweeps now and then until the engine stops.
     pub(super) fn spawn_sweeper(self: &Arc<Self>) {
         let engine = Arc::clone(self);
-        let ttl = engine.settings.ttl;
-        let pause = if ttl > 0.0 { (ttl / 4.0).clamp(OFTEN, SELDOM) } else { SELDOM };
+        let ttls = [engine.settings.ttl, engine.settings.suspended_ttl];
+        let pause =
+            ttls.into_iter().filter(|ttl| *ttl > 0.0).fold(SELDOM, |pause, ttl| pause.min(ttl / 4.0)).max(OFTEN);
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -36,7 +37,7 @@ impl Engine {
         });
     }
 
-    pub(super) async fn sweep(&self) -> Result<(), Error> {
+    pub(super) async fn sweep(self: &Arc<Self>) -> Result<(), Error> {
         let ttl = self.settings.ttl;
         let swept = self
             .store
@@ -57,6 +58,7 @@ impl Engine {
             self.bells.ring(session, None);
             self.feed.close(session);
         }
+        self.give_up_suspended().await?;
         self.compact_journals().await
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::held::HeldTurn;
+use super::held::{HeldTurn, Holder};
 use crate::domain::audit::Head;
 use crate::domain::error::Place;
 use crate::domain::event::{EventView, NumberedEvent};
@@ -28,18 +28,20 @@ pub struct SessionView {
 }
 
 /// What is to be said about replays of a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReplayNotes {
     /// Where the turn first did something that is not in its journal; `None` for a purely journaled turn.
     pub impure_at: Option<String>,
     /// Where a replay differed harmlessly from what was recorded.
     pub warnings: Vec<String>,
+    /// What a replay that is under way waits for, where it does so for long.
+    pub waits_for: Vec<Holder>,
 }
 
 impl ReplayNotes {
     /// The notes of a turn, if there are any.
     pub fn of(turn: Turn) -> Option<Self> {
-        let notes = Self { impure_at: turn.impure_at, warnings: turn.warnings };
+        let notes = Self { impure_at: turn.impure_at, warnings: turn.warnings, waits_for: Vec::new() };
         (notes.impure_at.is_some() || !notes.warnings.is_empty()).then_some(notes)
     }
 }

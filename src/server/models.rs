@@ -14,6 +14,7 @@ use crate::domain::session::{Phase, Session, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp};
 use crate::engine::held::HeldTurn;
+use crate::engine::held::Holder;
 use crate::engine::policy_file::PolicyStatus;
 use crate::engine::view::{ReplayNotes, Resumed, SessionView};
 
@@ -118,11 +119,16 @@ pub struct ReplayResponse {
     pub impure_at: Option<String>,
     /// Where a replay differed harmlessly from what was recorded.
     pub warnings: Vec<String>,
+    /// What a replay that is under way has waited for over thirty seconds; left out where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub waits_for: Vec<Holder>,
 }
 
 impl From<ReplayNotes> for ReplayResponse {
     fn from(notes: ReplayNotes) -> Self {
-        Self { pure: notes.impure_at.is_none(), impure_at: notes.impure_at, warnings: notes.warnings }
+        let ReplayNotes { impure_at, warnings, waits_for } = notes;
+        Self { pure: impure_at.is_none(), impure_at, warnings, waits_for }
     }
 }
 

@@ -177,6 +177,9 @@ pub trait Reader: OutboxReader {
     /// Up to `limit` turns that were suspended under other code than `code`, oldest first.
     fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error>;
 
+    /// Up to `limit` turns that were suspended before `before`, those first that were suspended first.
+    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error>;
+
     /// What a request with this key was answered with; `scope` keeps the keys of one route and session apart.
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error>;
 

@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn start(python: &str) -> Entry {
-        Entry::Start { code: "a".to_owned(), python: python.to_owned(), policy: false }
+        Entry::Start { code: "a".to_owned(), python: python.to_owned(), policy: false, abandoned: None }
     }
 
     fn taken(python: &str) -> Entry {

@@ -216,7 +216,12 @@ impl TurnInbox for Inbox {
 
 /// The first entry of a journal.
 pub fn started(python: &str) -> Recorded {
-    recorded(Entry::Start { code: "0123456789abcdef".to_owned(), python: python.to_owned(), policy: false })
+    recorded(Entry::Start {
+        code: "0123456789abcdef".to_owned(),
+        python: python.to_owned(),
+        policy: false,
+        abandoned: None,
+    })
 }
 
 /// An entry of a journal.

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from hitl.agents.abandoned import tell_abandoned
 from hitl.agents.conversation import Conversation, guard_message
 from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
 from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
@@ -16,7 +17,7 @@ from hitl.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.retrying import Transient, check_retries
-from hitl.runtime import agent_name, current_turn
+from hitl.runtime import Turn, agent_name, current_turn
 from hitl.stopwatch import limit
 from hitl.tools import ApprovalPolicy, Tool, is_tool_name, tool
 
@@ -139,7 +140,7 @@ class ReActAgent:
 
         Raises what makes every turn fail: a missing extra, an annotation of a tool that names nothing.
         """
-        for agent in self._reachable():
+        for agent in self.reachable():
             check_names([*agent.tools, *handoff_tools(agent.handoffs)])
             for own in agent.tools:
                 _ = own.parameters
@@ -150,7 +151,8 @@ class ReActAgent:
                 prepare()
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-        """Answer one message: the final assistant message, and the state with this turn appended.
+        """Answer one message: the final assistant message, and the state with this turn appended. What turns before it
+        did that nobody took up again is told first, and becomes part of the state.
 
         Whoever had the conversation at the end of `state` goes on with it, where handoffs lead there from this agent.
 
@@ -161,12 +163,21 @@ class ReActAgent:
         token = agent_name.set(self.name or agent_name.get())
         try:
             async with limit(self.timeout, self.label):
-                history = list(state)
+                *before, message = self.messages_of(message)
+                history = [*state, *await tell_abandoned(turn, self, state), *before]
                 first = agent_in_charge(self, history)
-                history.append(await guard_message(turn, self.label, self._input_guardrails, message))
+                history.append(await self.guard_input(turn, message))
                 return await Conversation(turn, history, self.max_steps).answer(first), history
         finally:
             agent_name.reset(token)
+
+    def messages_of(self, message: ChatMessage) -> list[ChatMessage]:
+        """What a turn's message stands for in a conversation; the last one is the message itself."""
+        return [message]
+
+    async def guard_input(self, turn: Turn, message: ChatMessage) -> ChatMessage:
+        """A turn's message as the input guardrails leave it; what one raises fails the turn."""
+        return await guard_message(turn, self.label, self._input_guardrails, message)
 
     def parse(self, message: ChatMessage) -> Any:
         """The object of type `response_format` that a final message holds; `ValueError` when it holds none."""
@@ -223,7 +234,7 @@ class ReActAgent:
 
     # -- what it is made of ---------------------------------------------------------------------------------------
 
-    def _reachable(self) -> list[ReActAgent]:
+    def reachable(self) -> list[ReActAgent]:
         """This agent and all it may hand over to, in steps; each once."""
         found = [self]
         for agent in found:

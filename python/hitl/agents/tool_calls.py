@@ -150,7 +150,9 @@ class ToolBox:
                 step = self._turn.current_step
                 return True if text is None and step is not None and step.asked else text
 
-            said = await self._turn.run_step("hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given))
+            said = await self._turn.run_step(
+                "hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given), tool_call_id=call["id"]
+            )
             if isinstance(said, str):
                 return said, was_asked
             was_asked = was_asked or said is True

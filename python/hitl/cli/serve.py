@@ -88,6 +88,10 @@ def serve(
     ttl: Annotated[
         float, _option("--ttl", help="Remove an idle or failed session after this long; 0 is never.", panel=LIFETIMES)
     ] = 0.0,
+    suspended_ttl: Annotated[
+        float,
+        _option("--suspended-ttl", help="A suspended turn can be retried this long; 0 is for ever.", panel=LIFETIMES),
+    ] = 0.0,
     timeout: Annotated[
         float,
         _option(
@@ -197,6 +201,7 @@ def serve(
             allow_custom_ids=allow_custom_ids,
             max_sessions=max_sessions,
             ttl=ttl,
+            suspended_ttl=suspended_ttl,
             timeout=timeout,
             interrupt_ttl=interrupt_ttl,
             park_after=park_after,

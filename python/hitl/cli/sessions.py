@@ -239,6 +239,7 @@ def _print_session(session: Session, json: bool, url: str) -> None:
     if session.replay is not None:
         if session.replay.impure_at is not None:
             fields.append(("not journaled", f"I/O outside of steps, first at {one_line(session.replay.impure_at)}"))
+        fields.extend(("replay waits for", one_line(waits)) for waits in session.replay.waits_for)
         fields.extend(("warning", Text(plain(warning), style="yellow")) for warning in session.replay.warnings)
     fields.extend(
         ("interrupt", f"{one_line(interrupt.interrupt_id)}  {exact_json(interrupt.payload)}")

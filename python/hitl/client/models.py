@@ -173,15 +173,23 @@ class Replay:
     pure: whether everything that the turn did is in its journal.
     impure_at: `file.py:12`, where it first did something that is not, such as I/O outside of a step.
     warnings: where a replay differed harmlessly from what was recorded.
+    waits_for: what a replay that is under way has waited for over thirty seconds, such as `raw I/O at agent.py:31`.
     """
 
     pure: bool = True
     impure_at: str | None = None
     warnings: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Json) -> Replay:
-        return cls(data["pure"], data.get("impure_at"), tuple(data.get("warnings") or ()))
+        waits_for = tuple(_holder(each) for each in data.get("waits_for") or ())
+        return cls(data["pure"], data.get("impure_at"), tuple(data.get("warnings") or ()), waits_for)
+
+
+def _holder(data: Json) -> str:
+    what: str = data["what"]
+    return what if data.get("location") is None else f"{what} at {data['location']}"
 
 
 @dataclass(frozen=True, slots=True)

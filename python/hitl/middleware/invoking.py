@@ -137,10 +137,9 @@ class ToolCallAgent(ReActAgent):
 
         return await self._run(str(uuid.uuid4()), Store("memory"), message, context)
 
-    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    def messages_of(self, message: ChatMessage) -> list[ChatMessage]:
         """As of `ReActAgent`."""
-        *before, message = _its_messages(message)
-        return await super().run_turn(message, [*state, *before])
+        return _its_messages(message)
 
     # -- threads --------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ fn identity() -> StepIdentity {
         name: "pay".to_owned(),
         location: Some("agent.py:12".to_owned()),
         arguments: JsonObject::new(),
+        tool_call_id: None,
     }
 }
 
@@ -23,7 +24,7 @@ fn entries() -> Vec<(Entry, Value)> {
     let (code, python) = ("0123456789abcdef".to_owned(), "3.11".to_owned());
     vec![
         (
-            Entry::Start { code: code.clone(), python: python.clone(), policy: false },
+            Entry::Start { code: code.clone(), python: python.clone(), policy: false, abandoned: None },
             json!({"entry": "start", "code": "0123456789abcdef", "python": "3.11"}),
         ),
         (

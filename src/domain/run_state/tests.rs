@@ -37,12 +37,13 @@ fn asked(id: u128, expires_in: Option<f64>) -> (Recorded, Interrupt) {
         name: "tool_approval".to_owned(),
         location: None,
         arguments: serde_json::Map::new(),
+        tool_call_id: None,
     };
     (Recorded { at: now(), entry: Entry::Ask { step, interrupt_id: interrupt.interrupt_id } }, interrupt)
 }
 
 fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
-    let start = Entry::Start { code: "code".to_owned(), python: "3.11".to_owned(), policy: false };
+    let start = Entry::Start { code: "code".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None };
     let mut journal = vec![Recorded { at: now(), entry: start }];
     let mut interrupts = Vec::new();
     for (entry, interrupt) in asks {

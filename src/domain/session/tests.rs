@@ -52,6 +52,10 @@ fn reopened(of: u8) -> Event {
     Event::TurnReopened { turn: turn(of) }
 }
 
+fn given_up(of: u8) -> Event {
+    Event::TurnGivenUp { turn: turn(of), failure: Failure::not_retried(&Failure::worker_exited(), 60.0) }
+}
+
 #[test]
 fn a_message_starts_a_turn() {
     let (session, effects) = after([message(1)]);
@@ -140,13 +144,35 @@ fn a_message_abandons_the_suspended_turn() {
 }
 
 #[test]
+fn a_suspended_turn_that_is_given_up_ends_and_the_session_says_why() {
+    let (session, effects) = after([message(1), opened(1, 1), suspended(1), given_up(1)]);
+    let text = "Turn cancelled: nobody retried it for 60 s after: Worker process exited unexpectedly";
+    assert_eq!(session.phase, Phase::Error { failure: Failure::new("turn_cancelled", text), retry: None });
+    let (abandoned, cancelled) = (Effect::AbandonTurn(turn(1)), Effect::CancelInterrupts(vec![interrupt(1)]));
+    assert_eq!(effects, vec![abandoned, cancelled, Effect::Announce(Status::Error)]);
+}
+
+#[test]
+fn what_was_abandoned_is_kept_until_a_turn_ends() {
+    let abandoned = Some(Box::new(Abandoned { left_out: 1, ..Abandoned::default() }));
+    let next = |session: &Session, event| session.transition(event, at(2)).unwrap().0;
+    let told = next(&Session { abandoned: abandoned.clone(), ..session() }, message(1));
+    for event in [failed(1), suspended(1)] {
+        assert_eq!(next(&told, event).abandoned, abandoned);
+    }
+    assert_eq!(next(&told, ended(1)).abandoned, None);
+}
+
+#[test]
 fn only_a_suspended_turn_can_be_retried() {
     let idle = after([message(1), ended(1)]).0;
     let failed = after([message(1), failed(1)]).0;
     let running = after([message(1)]).0;
     let another = after([message(1), suspended(1), message(2), suspended(2)]).0;
-    for session in [idle, failed, running, another] {
+    let given_up_before = after([message(1), suspended(1), given_up(1)]).0;
+    for session in [idle, failed, running, another, given_up_before] {
         assert_eq!(session.transition(reopened(1), at(2)), Err(Error::NothingToRetry), "{session:?}");
+        assert_eq!(session.transition(given_up(1), at(2)), Err(Error::NothingToRetry), "{session:?}");
     }
 }
 
@@ -177,6 +203,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => turns().prop_map(failed),
         2 => turns().prop_map(suspended),
         2 => turns().prop_map(reopened),
+        1 => turns().prop_map(given_up),
     ]
 }
 
@@ -188,7 +215,8 @@ fn turn_of(event: &Event) -> TurnId {
         | Event::TurnEnded { turn, .. }
         | Event::TurnFailed { turn, .. }
         | Event::TurnSuspended { turn, .. }
-        | Event::TurnReopened { turn } => *turn,
+        | Event::TurnReopened { turn }
+        | Event::TurnGivenUp { turn, .. } => *turn,
     }
 }
 
@@ -250,7 +278,8 @@ proptest! {
                 prop_assert!(is_closed != cancelled.contains(gone));
             }
             let announced: Vec<&Effect> = effects.iter().filter(|it| matches!(it, Effect::Announce(_))).collect();
-            prop_assert_eq!(announced.len(), usize::from(session.status() != before.status()));
+            let is_told = session.status() != before.status() || matches!(event, Event::TurnGivenUp { .. });
+            prop_assert_eq!(announced.len(), usize::from(is_told));
             prop_assert_eq!(session.updated_at, at(now));
             prop_assert_eq!((session.id, session.created_at), (before.id, before.created_at));
         }

@@ -20,6 +20,7 @@ macro_rules! for_each_store {
 }
 use for_each_store;
 
+mod abandoned;
 mod commits;
 mod compaction;
 mod decisions;

@@ -325,6 +325,7 @@ fn identity(path: &str, kind: &str) -> StepIdentity {
         name: path.to_owned(),
         location: None,
         arguments: JsonObject::new(),
+        tool_call_id: None,
     }
 }
 

@@ -165,6 +165,7 @@ fn asking((number, word): (usize, &str)) -> Record {
         name: name.to_owned(),
         location: None,
         arguments: crate::domain::JsonObject::new(),
+        tool_call_id: None,
     };
     Record::Ask { step, ask: Box::new(serde_json::from_value(ask).unwrap()) }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::domain::abandoned::Abandoned;
 use crate::domain::access::{Key, Scope, SignIn};
 use crate::domain::decision::{self, DecisionKind};
 use crate::domain::event::Event;
@@ -17,6 +18,13 @@ use crate::store::memory::MemoryStore;
 use crate::store::record::Turn;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Reader, Store, StoreExt, Transaction};
+
+/// What a turn did that nobody took up again.
+pub fn abandoned() -> Abandoned {
+    let call = json!({"id": "call_1", "name": "pay", "arguments": "{}", "outcome": {"value": "paid"}});
+    let turns = json!([{"message": {"role": "user", "content": "pay"}, "replies": [{"calls": [call]}]}]);
+    serde_json::from_value(json!({"turns": turns, "left_out": 2})).unwrap()
+}
 
 /// A store, and the directory that goes when the test is over.
 pub(crate) struct Fixture {
@@ -149,6 +157,7 @@ pub(crate) fn step(name: &str, value: Value) -> Entry {
         name: name.to_owned(),
         location: Some("agent.py:12".to_owned()),
         arguments: JsonObject::new(),
+        tool_call_id: None,
     };
     Entry::Step { step, result: StepResult::Value(value) }
 }

@@ -212,6 +212,7 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         format!("{:?}", reader.due(at(100), 3)?),
         format!("{:?}", reader.retriable_turns("new", 3)?),
         format!("{:?}", reader.retriable_turns("", 2)?),
+        format!("{:?}", reader.suspended_turns(at(10), 3)?),
         format!("{:?}", reader.last_event()?),
         format!("{:?}", reader.events_after(0, None, 1000)?),
         format!("{:?}", reader.next_notice_at(&[])?),

@@ -21,6 +21,7 @@ super::for_each_store!(
     only_a_suspended_turn_is_reopened,
     a_suspended_turn_can_be_ended_for_good,
     turns_suspended_under_other_code_are_retriable,
+    turns_suspended_for_long_are_found_in_that_order,
     recoveries_are_counted,
     notes_are_kept_and_added_to,
     interrupts_and_timers_are_due_in_order_of_time,
@@ -191,6 +192,24 @@ async fn turns_suspended_under_other_code_are_retriable(it: Fixture) {
     assert_eq!(retriable("v4", 2).await, [turn_id(9), turn_id(8)]);
     it.write(|tx| tx.reopen_turn(turn_id(8))).await;
     assert_eq!(retriable("v1", 10).await, [turn_id(6), turn_id(5)]);
+}
+
+async fn turns_suspended_for_long_are_found_in_that_order(it: Fixture) {
+    it.write(|tx| {
+        for (number, suspended_at) in (1..).zip([30, 10, 20, 40]) {
+            tx.insert_session(&session(number), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+            tx.suspend_turn(turn_id(number), at(suspended_at), "v1")?;
+        }
+        Ok(())
+    })
+    .await;
+    let old = async |before, limit| it.read(move |reader| reader.suspended_turns(at(before), limit)).await;
+    assert_eq!(old(40, 10).await, [turn_id(2), turn_id(3), turn_id(1)]);
+    assert_eq!(old(100, 2).await, [turn_id(2), turn_id(3)]);
+    it.write(|tx| tx.reopen_turn(turn_id(2))).await;
+    it.write(|tx| tx.end_turn(turn_id(3), at(50))).await;
+    assert_eq!(old(100, 10).await, [turn_id(1), turn_id(4)]);
 }
 
 async fn recoveries_are_counted(it: Fixture) {

@@ -43,7 +43,8 @@ async fn a_session_reads_back_in_every_status(it: Fixture) {
 async fn a_session_that_can_be_retried_reads_back(it: Fixture) {
     for pending in [vec![], vec![interrupt_id(2), interrupt_id(1)]] {
         let retry = Some(Retry { turn: turn_id(1), pending });
-        let stored = Session { phase: Phase::Error { failure: Failure::timed_out(), retry }, ..session(1) };
+        let phase = Phase::Error { failure: Failure::timed_out(), retry };
+        let stored = Session { phase, abandoned: Some(Box::new(abandoned())), ..session(1) };
         let expected = stored.clone();
         it.write(move |transaction| {
             transaction.delete_session(session_id(1))?;

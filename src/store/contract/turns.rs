@@ -99,7 +99,14 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         other => panic!("{other:?}"),
     };
     let entries = vec![
-        Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), policy: false },
+        Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None },
+        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: true, abandoned: None },
+        Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: Some(Box::new(abandoned())),
+        },
         Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned(), policy: None },
         Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned(), policy: Some(true) },
         Entry::Intent { step: step_identity.clone() },
@@ -120,6 +127,7 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
             step: StepIdentity {
                 location: None,
                 arguments: object(json!({"to": "00".repeat(16), "amount": "11".repeat(16)})),
+                tool_call_id: Some("call_1".to_owned()),
                 ..step_identity
             },
             result: StepResult::Value(json!(null)),

@@ -300,6 +300,16 @@ impl Reader for State {
         Ok(retriable.map(|row| row.turn.id).take(limit).collect())
     }
 
+    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
+        let suspended = self.turns.values().filter(|row| row.turn.suspended_code.is_some());
+        let mut old: Vec<(Timestamp, TurnId)> = suspended
+            .filter_map(|row| Some((row.turn.ended_at?, row.turn.id)))
+            .filter(|(ended_at, _)| *ended_at < before)
+            .collect();
+        old.sort_by_key(|(ended_at, _)| *ended_at);
+        Ok(old.into_iter().map(|(_, id)| id).take(limit).collect())
+    }
+
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         Ok(self.replies.get(&(scope.to_owned(), key.to_owned())).cloned())
     }

@@ -474,6 +474,10 @@ impl Reader for MemoryTransaction<'_> {
         self.state.retriable_turns(code, limit)
     }
 
+    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
+        self.state.suspended_turns(before, limit)
+    }
+
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         self.state.reply(scope, key)
     }

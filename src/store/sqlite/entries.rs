@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::connection::Handle;
 use super::rows::{self, Cells};
 use super::sql;
+use crate::domain::abandoned::Abandoned;
 use crate::domain::journal::{Entry, PendingTimer, Recorded, StepIdentity};
 use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
 use crate::faults::{self, Point};
@@ -42,11 +43,14 @@ impl<'e> Columns<'e> {
     fn of(entry: &'e Entry) -> Result<Self, Error> {
         let none = Self::default();
         Ok(match entry {
-            Entry::Start { code, python, policy: false } => {
+            Entry::Start { code, python, policy: false, abandoned: None } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python))?), ..none }
             }
-            Entry::Start { code, python, policy } => {
+            Entry::Start { code, python, policy, abandoned: None } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python, policy))?), ..none }
+            }
+            Entry::Start { code, python, policy, abandoned } => {
+                Self { entry: "start", body: Some(rows::json(&(code, python, policy, abandoned))?), ..none }
             }
             Entry::Taken { code, python, policy: None } => {
                 Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none }
@@ -83,7 +87,7 @@ impl<'e> Columns<'e> {
 
 /// The body of a `start`: what stands at its end is left out where it says nothing.
 #[derive(Deserialize)]
-struct Start(String, String, #[serde(default)] bool);
+struct Start(String, String, #[serde(default)] bool, #[serde(default)] Option<Box<Abandoned>>);
 
 /// The body of a `taken`, in the same way.
 #[derive(Deserialize)]
@@ -94,7 +98,13 @@ impl Handle<'_> {
     pub(super) fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         let columns = Columns::of(entry)?;
         let step = columns.step;
-        let arguments = step.map(|step| &step.arguments).filter(|arguments| !arguments.is_empty());
+        let arguments = match step {
+            Some(StepIdentity { arguments, tool_call_id: Some(id), .. }) => Some(rows::json(&(id, arguments))?),
+            Some(StepIdentity { arguments, tool_call_id: None, .. }) if !arguments.is_empty() => {
+                Some(rows::json(arguments)?)
+            }
+            _ => None,
+        };
         let params = params![
             turn,
             now.millis(),
@@ -103,7 +113,7 @@ impl Handle<'_> {
             step.map(|step| step.kind.as_str()),
             step.map(|step| step.name.as_str()),
             step.and_then(|step| step.location.as_deref()),
-            rows::json_or_none(arguments)?,
+            arguments,
             columns.interrupt.as_ref().map(|id| id.0.as_bytes()),
             columns.body,
         ];
@@ -124,8 +134,8 @@ pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
     let mut place = Place::of(cells)?;
     let entry = match word.as_str() {
         "start" => {
-            let Start(code, python, policy) = cells.json()?;
-            Entry::Start { code, python, policy }
+            let Start(code, python, policy, abandoned) = cells.json()?;
+            Entry::Start { code, python, policy, abandoned }
         }
         "taken" => {
             let Taken(code, python, policy) = cells.json()?;
@@ -157,8 +167,16 @@ struct Place {
     kind: Option<String>,
     name: Option<String>,
     location: Option<String>,
-    arguments: JsonObject,
+    arguments: Arguments,
     interrupt: Option<InterruptId>,
+}
+
+/// The digests of a step's arguments, behind the id of the tool call that it belongs to, where it has one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Arguments {
+    Plain(JsonObject),
+    OfCall(String, JsonObject),
 }
 
 impl Place {
@@ -168,7 +186,7 @@ impl Place {
             kind: cells.plain()?,
             name: cells.plain()?,
             location: cells.plain()?,
-            arguments: cells.json_or_none()?.unwrap_or_default(),
+            arguments: cells.json_or_none()?.unwrap_or_else(|| Arguments::Plain(JsonObject::new())),
             interrupt: cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id))),
         })
     }
@@ -183,12 +201,18 @@ impl Place {
 
     fn step(&mut self, cells: &Cells<'_, '_>) -> Result<StepIdentity, Error> {
         let missing = || cells.malformed("the step is missing");
+        let (tool_call_id, arguments) =
+            match std::mem::replace(&mut self.arguments, Arguments::Plain(JsonObject::new())) {
+                Arguments::Plain(arguments) => (None, arguments),
+                Arguments::OfCall(id, arguments) => (Some(id), arguments),
+            };
         Ok(StepIdentity {
             path: self.path(cells)?,
             kind: self.kind.take().ok_or_else(missing)?,
             name: self.name.take().ok_or_else(missing)?,
             location: self.location.take(),
-            arguments: std::mem::take(&mut self.arguments),
+            arguments,
+            tool_call_id,
         })
     }
 }

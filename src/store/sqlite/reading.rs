@@ -187,6 +187,11 @@ impl Reader for Handle<'_> {
         self.all("turns", sql!("turns/retriable"), params, |cells| cells.uuid().map(TurnId))
     }
 
+    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
+        let params = params![before.millis(), rows::count(limit)];
+        self.all("turns", sql!("turns/suspended"), params, |cells| cells.uuid().map(TurnId))
+    }
+
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         self.one("replies", sql!("replies/select"), [scope, key], rows::reply)
     }

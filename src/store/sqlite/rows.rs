@@ -181,6 +181,7 @@ pub(super) fn session(cells: &mut Cells<'_, '_>) -> Result<(u64, Session), Error
         rules: cells.json_or_none()?.unwrap_or_default(),
         grants: cells.json_or_none()?.unwrap_or_default(),
         webhook: cells.json_or_none()?,
+        abandoned: cells.json_or_none()?,
     };
     Ok((seq, session))
 }

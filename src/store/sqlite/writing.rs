@@ -147,6 +147,7 @@ impl Handle<'_> {
                 rows::list_or_none(&session.rules)?,
                 rows::list_or_none(&session.grants)?,
                 rows::json_or_none(session.webhook.as_ref())?,
+                rows::json_or_none(session.abandoned.as_ref())?,
             ],
         )
     }

@@ -20,6 +20,10 @@ use crate::engine::held::Held;
 const LONGEST_WHY: usize = 200;
 
 /// A frame of a worker.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly every frame is the large one, and a box would be one more for each"
+)]
 #[derive(Debug, PartialEq)]
 pub enum FromWorker {
     /// The first one.

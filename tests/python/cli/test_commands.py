@@ -71,12 +71,13 @@ def test_waiting_for_a_turn_that_fails_exits_with_1(hitl: Run, server: FakeServe
     assert json.loads(sent.stdout)["error"] == "ValueError: no such luck"
 
 
+WAITS = [{"what": "raw I/O", "location": "agent.py:31"}]
 FAILED = {
     "session_id": "s",
     "status": "error",
     "error": "ReplayMismatch: the agent asks for something else",
     "error_code": "replay_mismatch",
-    "replay": {"pure": False, "impure_at": "agent.py:12", "warnings": ["a prompt differs"]},
+    "replay": {"pure": False, "impure_at": "agent.py:12", "warnings": ["a prompt differs"], "waits_for": WAITS},
 }
 
 
@@ -94,7 +95,8 @@ def test_a_session_shows_why_it_failed_and_how_to_go_on(terminal: Open, server: 
     server.override("GET", "/sessions/s", Answer(body=FAILED))
     window = terminal("sessions", "get", "s", HITL_URL=server.url)
     assert window.finish() == 0
-    for shown in ("replay_mismatch", f"hitl sessions retry s --url {server.url}", "agent.py:12", "a prompt differs"):
+    places = ("agent.py:12", "a prompt differs", "raw I/O at agent.py:31")
+    for shown in ("replay_mismatch", f"hitl sessions retry s --url {server.url}", *places):
         assert shown in window.seen
 
 

@@ -168,11 +168,14 @@ async def test_a_session_tells_whether_its_turn_can_be_retried(
 
 
 async def test_a_session_tells_what_there_is_to_say_about_replays(connect: Connect, server: FakeServer) -> None:
-    replay = {"pure": False, "impure_at": "agent.py:12", "warnings": ["a prompt differs"]}
+    waits_for = [{"what": "raw I/O", "location": "agent.py:31"}, {"what": "a thread", "location": None}]
+    told = {"pure": False, "impure_at": "agent.py:12", "warnings": ["a prompt differs"]}
+    replay = {**told, "waits_for": waits_for}
     server.override("GET", "/sessions/s", Answer(body={"session_id": "s", "status": "running", "replay": replay}))
     async with connect() as client:
         session = await client.get_session("s")
-    assert session.replay == Replay(pure=False, impure_at="agent.py:12", warnings=("a prompt differs",))
+    waits = ("raw I/O at agent.py:31", "a thread")
+    assert session.replay == Replay(False, "agent.py:12", warnings=("a prompt differs",), waits_for=waits)
 
 
 async def test_lists_come_in_pages(connect: Connect) -> None:

@@ -59,6 +59,13 @@ class Chunks:
 
 
 @dataclass
+class Silence:
+    """No answer: the connection is closed once it is `over`."""
+
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
 class Received:
     path: str
     headers: dict[str, str]
@@ -69,7 +76,7 @@ class ChatCompletionsServer:
     """Answers request after request from `replies`; keeps what it received."""
 
     def __init__(self) -> None:
-        self.replies: list[Reply | Failure | Chunks] = []
+        self.replies: list[Reply | Failure | Chunks | Silence] = []
         self.received: list[Received] = []
         self._lock = threading.Lock()
         server = self
@@ -94,14 +101,17 @@ class ChatCompletionsServer:
         with self._lock:
             self.received.append(Received(handler.path, headers, body))
             if handler.path != "/v1/chat/completions":
-                reply: Reply | Failure | Chunks = Failure(404, f"Unknown path {handler.path}")
+                reply: Reply | Failure | Chunks | Silence = Failure(404, f"Unknown path {handler.path}")
             elif headers.get("authorization") != f"Bearer {API_KEY}":
                 reply = Failure(401, "Incorrect API key provided")
             elif (wrong := wrong_history(body["messages"])) is not None:
                 reply = Failure(400, wrong)
             else:
                 reply = self.replies.pop(0)
-        if isinstance(reply, Failure):
+        if isinstance(reply, Silence):
+            reply.over.wait()
+            handler.close_connection = True
+        elif isinstance(reply, Failure):
             error = {"error": {"message": reply.message, "type": "server_error", "param": None, "code": None}}
             send(handler, reply.status, json.dumps(error).encode(), "application/json", reply.headers)
         elif body.get("stream"):

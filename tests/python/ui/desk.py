@@ -2,8 +2,9 @@
 
 A message that is a plan's name begins it; a message that is JSON is a plan itself: `[[{"name", "args"}, ...], ...]`,
 one list of tool calls for each reply of the model, and at its end what it says. A message that begins with `pause until
-PATH: ` is answered in two halves, the second once there is a file at PATH; one with `crash until PATH: ` takes the worker's
-process with it until then, and one with `fail: ` is an error that says the rest.
+PATH: ` is answered in two halves, the second once there is a file at PATH. Until then one with `crash until PATH: ` takes
+the worker's process with it, one with `away until PATH: ` finds the model away, and with `loop until PATH: ` it looks an
+order up again and again. One with `fail: ` is an error that says the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, tool
+from hitl import ChatMessage, ReActAgent, TransientError, ask_user_question, interrupt, tool
 from hitl.models.chat_client import ModelReply, ModelRequest
 
 Call = dict[str, Any]
@@ -25,6 +26,8 @@ Plan = list[list[Call]]
 
 PAUSE = re.compile(r"pause until (?P<path>[^:]+): ")
 CRASH = re.compile(r"crash until (?P<path>[^:]+): ")
+AWAY = re.compile(r"away until (?P<path>[^:]+): ")
+LOOP = re.compile(r"loop until (?P<path>[^:]+): ")
 FAIL = "fail: "
 
 
@@ -100,7 +103,11 @@ class DeskModel:
             raise RuntimeError(said.removeprefix(FAIL))
         if (crash := CRASH.match(said)) and not Path(crash["path"]).exists():
             os._exit(1)
+        if (away := AWAY.match(said)) and not Path(away["path"]).exists():
+            raise TransientError("the model is away", retry_after=0.001)
         plan: Plan = PLANS[said] if said in PLANS else json.loads(said) if said.startswith("[[") else []
+        if (loop := LOOP.match(said)) and not Path(loop["path"]).exists():
+            plan = [[call("find_order", number=1042)]] * len(request.messages)
         replied = sum(message.role == "assistant" for message in since)
         if replied < len(plan):
             calls = [

@@ -1,4 +1,4 @@
-"""A turn whose worker died is taken up again by a press of a button."""
+"""A suspended turn is taken up again by a press of a button, whatever suspended it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,28 @@ def test_what_went_wrong_is_said_and_retry_goes_on(inbox: Inbox, tmp_path: Path)
     inbox.click("Retry")
     expect(inbox.page.get_by_role("log")).to_contain_text("You said: crash until")
     expect(inbox.page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("says", "code", "reason", "last"),
+    [
+        ("away", "model_unavailable", "ModelUnavailable: model 'desk' was tried 3 times", "You said: away until"),
+        ("loop", "max_steps_exceeded", "asked its model 20 times without coming to an answer", "Cup, blue"),
+    ],
+)
+def test_what_passes_is_said_and_retry_goes_on_until_it_has_passed(
+    inbox: Inbox, tmp_path: Path, says: str, code: str, reason: str, last: str
+) -> None:
+    session_id = inbox.api.create()
+    gate = tmp_path / "go"
+    inbox.api.send(session_id, f"{says} until {gate}: hello")
+    assert inbox.api.wait(session_id)["error_code"] == code
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    alert, button = inbox.page.get_by_role("alert"), inbox.page.get_by_role("button", name="Retry")
+    expect(alert).to_contain_text(reason)
+    gate.touch()
+    button.click()
+    expect(inbox.page.get_by_role("log")).to_contain_text(last)
+    expect(inbox.page.get_by_role("status").filter(has_text="idle")).to_be_visible()
+    expect(alert).to_have_count(0)
+    expect(button).to_have_count(0)

@@ -14,7 +14,17 @@ def options(**given: Any) -> ServeOptions:
 
 
 @pytest.mark.parametrize(
-    "name", ["park_after", "shutdown_timeout", "timeout", "ttl", "interrupt_ttl", "keep_journal", "remind_after"]
+    "name",
+    [
+        "park_after",
+        "shutdown_timeout",
+        "timeout",
+        "ttl",
+        "suspended_ttl",
+        "interrupt_ttl",
+        "keep_journal",
+        "remind_after",
+    ],
 )
 @pytest.mark.parametrize("value", [-1, -1.0, float("nan"), float("inf"), 10**400, "5", True, None])
 def test_what_is_no_duration_is_refused(name: str, value: Any) -> None:

@@ -68,7 +68,12 @@ impl Written {
         tx.insert_turn(&self.turn)?;
         self.become_(tx, Phase::Running { turn })?;
         self.epoch = tx.claim_turn(turn)?;
-        let start = Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), policy: false };
+        let start = Entry::Start {
+            code: "0123456789abcdef".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: None,
+        };
         tx.append(turn, self.epoch, &start, at(0)).map(drop)
     }
 

@@ -1,0 +1,381 @@
+//! From a journal to what was done. Calls are found by the id that their entries carry; in a journal that was written
+//! before entries had it, by the tool's name, where that leaves no doubt.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{AbandonedCall, AbandonedReply, LONGEST, Outcome};
+use crate::domain::InterruptId;
+use crate::domain::JsonObject;
+use crate::domain::decision::{Decision, DecisionKind, TOOL_APPROVAL, Terms};
+use crate::domain::journal::{Entry, Recorded, StepIdentity, StepResult};
+use crate::domain::message::ToolCall;
+
+/// Where a step was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place<'j> {
+    /// The path of the step that it is inside of; empty for none.
+    scope: &'j str,
+    /// The task in that scope.
+    task: &'j str,
+}
+
+impl<'j> Place<'j> {
+    fn of(path: &'j str) -> Self {
+        let (scope, inner) = path.rsplit_once('/').unwrap_or(("", path));
+        Self { scope, task: inner.split(['#', '~']).next().unwrap_or(inner) }
+    }
+
+    /// Whether a task of `other` made this one, at whatever distance.
+    fn is_below(&self, other: Place<'_>) -> bool {
+        self.scope == other.scope && self.task.strip_prefix(other.task).is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// The numbers of the tasks, for their order.
+    fn order(&self) -> Vec<u64> {
+        self.task.split('.').map(|number| number.parse().unwrap_or(u64::MAX)).collect()
+    }
+}
+
+/// A model's message with tool calls.
+struct Reply<'j> {
+    place: Place<'j>,
+    index: usize,
+    content: Option<String>,
+    calls: Vec<ToolCall>,
+}
+
+/// What a journal tells of one call, or of one step inside of a call.
+struct Trace<'j> {
+    place: Place<'j>,
+    index: usize,
+    name: &'j str,
+    /// The call's id; none in older journals, and for a step.
+    id: Option<&'j str>,
+    is_step: bool,
+    /// The path of the tool's own step, once that has begun or is over.
+    path: Option<&'j str>,
+    has_begun: bool,
+    asked: Option<InterruptId>,
+    outcome: Option<Outcome>,
+    guardrails: usize,
+}
+
+/// What was settled of an interrupt.
+enum Settled<'j> {
+    Answered(&'j Value),
+    Expired,
+}
+
+/// What the models of a turn said and had done.
+pub(super) fn replies(journal: &[Recorded]) -> Vec<AbandonedReply> {
+    let read = Read::of(journal);
+    let outermost: Vec<&Reply<'_>> = read.replies.iter().filter(|reply| reply.place.scope.is_empty()).collect();
+    outermost.iter().map(|reply| read.told(reply)).collect()
+}
+
+struct Read<'j> {
+    replies: Vec<Reply<'j>>,
+    traces: Vec<Trace<'j>>,
+    settled: HashMap<InterruptId, Settled<'j>>,
+    /// Steps that are over.
+    over: Vec<&'j str>,
+    /// Steps that have steps of their own.
+    outer: Vec<&'j str>,
+}
+
+impl<'j> Read<'j> {
+    fn of(journal: &'j [Recorded]) -> Self {
+        let mut read = Self {
+            replies: Vec::new(),
+            traces: Vec::new(),
+            settled: HashMap::new(),
+            over: Vec::new(),
+            outer: Vec::new(),
+        };
+        for (index, recorded) in journal.iter().enumerate() {
+            match &recorded.entry {
+                Entry::Intent { step } => {
+                    read.note_outer(step);
+                    if let Some(trace) = read.trace(step, index) {
+                        trace.has_begun = true;
+                        trace.path = Some(&step.path);
+                    }
+                }
+                Entry::Ask { step, interrupt_id } => {
+                    read.note_outer(step);
+                    if step.name == TOOL_APPROVAL && step.tool_call_id.is_some() {
+                        let trace = read.trace_of_call(step, "", index);
+                        trace.asked = Some(*interrupt_id);
+                    }
+                }
+                Entry::Step { step, result } => {
+                    read.note_outer(step);
+                    read.over.push(&step.path);
+                    read.step(step, result, index);
+                }
+                Entry::Answer { interrupt_id, value } => {
+                    read.settled.insert(*interrupt_id, Settled::Answered(value));
+                }
+                Entry::Expire { interrupt_id } => {
+                    read.settled.insert(*interrupt_id, Settled::Expired);
+                }
+                _ => {}
+            }
+        }
+        read
+    }
+
+    /// Remembers which step this one is inside of, unless it only asks what came of that.
+    fn note_outer(&mut self, step: &'j StepIdentity) {
+        if let Some((outer, inner)) = step.path.rsplit_once('/')
+            && !inner.starts_with('?')
+        {
+            self.outer.push(outer);
+        }
+    }
+
+    fn step(&mut self, step: &'j StepIdentity, result: &'j StepResult, index: usize) {
+        match (step.kind.as_str(), result) {
+            ("model", StepResult::Value(value)) => {
+                let message = value.get("message");
+                let calls = message.and_then(|message| message.get("tool_calls")).and_then(Value::as_array);
+                let calls: Vec<ToolCall> =
+                    calls.into_iter().flatten().filter_map(|call| serde_json::from_value(call.clone()).ok()).collect();
+                if !calls.is_empty() {
+                    let content = message.and_then(|message| message.get("content")).and_then(Value::as_str);
+                    let content = content.map(str::to_owned);
+                    self.replies.push(Reply { place: Place::of(&step.path), index, content, calls });
+                }
+            }
+            // A hook that answers in the tool's place.
+            ("hook", StepResult::Value(text @ Value::String(_))) if step.tool_call_id.is_some() => {
+                self.trace_of_call(step, "", index).outcome = Some(Outcome::Value(text.clone()));
+            }
+            ("guardrail", result) => {
+                let place = Place::of(&step.path);
+                let of = |trace: &&mut Trace<'_>| {
+                    trace.place == place
+                        && trace.outcome.is_some()
+                        && step.name.starts_with(&format!("{}.", trace.name))
+                };
+                if let Some(trace) = self.traces.iter_mut().rev().find(of) {
+                    trace.guardrails += 1;
+                    if !matches!(result, StepResult::Value(Value::Null)) {
+                        trace.outcome = Some(outcome_of(result));
+                    }
+                }
+            }
+            ("tool" | "step", result) => {
+                if let Some(trace) = self.trace(step, index) {
+                    trace.path = Some(&step.path);
+                    trace.guardrails = 0;
+                    trace.outcome = Some(if trace.is_step { Outcome::Finished } else { outcome_of(result) });
+                    if let (true, StepResult::Error(_)) = (trace.is_step, result) {
+                        trace.outcome = Some(Outcome::Failed("the step failed".to_owned()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Where a tool call, or a step inside of one, is noted. Other steps of the turn are the agent's own business.
+    fn trace(&mut self, step: &'j StepIdentity, index: usize) -> Option<&mut Trace<'j>> {
+        match step.kind.as_str() {
+            "tool" => Some(self.trace_of_call(step, &step.name, index)),
+            "step" if step.path.contains('/') => {
+                let trace = self.find(index, Place::of(&step.path), &step.name, None, &step.path);
+                trace.is_step = true;
+                Some(trace)
+            }
+            _ => None,
+        }
+    }
+
+    /// `name`: empty where the step is not the tool's own.
+    fn trace_of_call(&mut self, step: &'j StepIdentity, name: &'j str, index: usize) -> &mut Trace<'j> {
+        let trace = self.find(index, Place::of(&step.path), name, step.tool_call_id.as_deref(), &step.path);
+        if trace.name.is_empty() {
+            trace.name = name;
+        }
+        trace
+    }
+
+    fn find(
+        &mut self,
+        index: usize,
+        place: Place<'j>,
+        name: &'j str,
+        id: Option<&'j str>,
+        path: &'j str,
+    ) -> &mut Trace<'j> {
+        let is_it = |trace: &Trace<'_>| match id {
+            Some(id) => trace.place == place && trace.id == Some(id),
+            None => trace.path == Some(path),
+        };
+        let at = self.traces.iter().position(is_it).unwrap_or_else(|| {
+            self.traces.push(Trace {
+                place,
+                index,
+                name,
+                id,
+                is_step: false,
+                path: id.is_none().then_some(path),
+                has_begun: false,
+                asked: None,
+                outcome: None,
+                guardrails: 0,
+            });
+            self.traces.len() - 1
+        });
+        &mut self.traces[at]
+    }
+
+    /// A message of a model, with what came of its calls.
+    fn told(&self, reply: &Reply<'j>) -> AbandonedReply {
+        let end = self.end_of(reply);
+        let belongs =
+            |trace: &&Trace<'_>| (reply.index..end).contains(&trace.index) && trace.place.is_below(reply.place);
+        let traces: Vec<&Trace<'_>> = self.traces.iter().filter(belongs).collect();
+        let mut told = AbandonedReply {
+            content: reply.content.clone(),
+            calls: reply.calls.iter().map(|call| self.called(call, &reply.calls, &traces)).collect(),
+            within: self.within(reply, end),
+        };
+        told.shorten(LONGEST);
+        told
+    }
+
+    /// Up to where the journal is about this message: the next one of the same conversation.
+    fn end_of(&self, reply: &Reply<'_>) -> usize {
+        let next = self.replies.iter().find(|next| next.index > reply.index && next.place == reply.place);
+        next.map_or(usize::MAX, |next| next.index)
+    }
+
+    fn called(&self, call: &ToolCall, calls: &[ToolCall], traces: &[&Trace<'_>]) -> AbandonedCall {
+        let name = call.function.name.as_str();
+        let mut by_id = traces.iter().filter(|trace| trace.id == Some(call.id.as_str()));
+        let found = match (by_id.next(), by_id.next()) {
+            (Some(trace), None) => Ok(Some(*trace)),
+            (Some(_), Some(_)) => Err(()),
+            (None, _) => by_name(call, calls, traces),
+        };
+        let (outcome, edited, guardrails) = match found {
+            Ok(Some(trace)) => self.came_of(trace),
+            Ok(None) => (Outcome::Unfinished, None, 0),
+            Err(()) => (Outcome::Unknown, None, 0),
+        };
+        let (id, arguments) = (Some(call.id.clone()), Some(call.function.arguments.clone()));
+        AbandonedCall { id, name: name.to_owned(), arguments, edited, outcome, guardrails }
+    }
+
+    /// What came of the call or step of a trace, what was made of its arguments, and how many guardrails saw the result.
+    fn came_of(&self, trace: &Trace<'_>) -> (Outcome, Option<JsonObject>, usize) {
+        let settled = trace.asked.map(|asked| self.settled.get(&asked));
+        let decided = match settled {
+            Some(Some(Settled::Answered(value))) => {
+                let terms = Terms { allowed: &DecisionKind::ALL, tool_name: None, args_schema: None };
+                Decision::recorded(value, terms).ok()
+            }
+            _ => None,
+        };
+        let edited = match &decided {
+            Some(Decision::Edit { args }) => Some(args.clone()),
+            _ => None,
+        };
+        if let Some(outcome) = &trace.outcome {
+            return (outcome.clone(), edited, trace.guardrails);
+        }
+        let is_in_flight = trace.has_begun && !trace.path.is_some_and(|path| self.outer.contains(&path));
+        let outcome = match (is_in_flight, decided, settled) {
+            (true, ..) => Outcome::Unknown,
+            (_, Some(Decision::Reject { reason, message, by, .. }), _) => Outcome::Rejected { reason, message, by },
+            (_, Some(Decision::Respond { message }), _) => Outcome::Responded(message),
+            (_, _, Some(Some(Settled::Expired))) => Outcome::Expired,
+            (_, _, Some(None)) => Outcome::Undecided,
+            _ => Outcome::Unfinished,
+        };
+        (outcome, edited, 0)
+    }
+
+    /// What is known of the calls and steps inside of those calls of the message that came to no end.
+    fn within(&self, reply: &Reply<'_>, end: usize) -> Vec<AbandonedCall> {
+        let is_open = |scope: &str| {
+            let mut outer = Some(scope);
+            while let Some(path) = outer {
+                if self.over.contains(&path) {
+                    return false;
+                }
+                outer = path.rsplit_once('/').map(|(outer, _)| outer);
+            }
+            true
+        };
+        let is_within = |trace: &&Trace<'_>| {
+            let root = trace.place.scope.split('/').next().unwrap_or_default();
+            (reply.index..end).contains(&trace.index)
+                && !trace.place.scope.is_empty()
+                && Place::of(root).is_below(reply.place)
+                && is_open(trace.place.scope)
+        };
+        let told = |trace: &Trace<'_>| {
+            let (outcome, edited, guardrails) = self.came_of(trace);
+            let call = self.call_of(trace);
+            let name = call.map_or(trace.name, |call| call.function.name.as_str()).to_owned();
+            let arguments = call.map(|call| call.function.arguments.clone());
+            let id = trace.id.map(str::to_owned);
+            AbandonedCall { id, name, arguments, edited, outcome, guardrails }
+        };
+        let known = self.traces.iter().filter(is_within).map(told);
+        known.filter(|call| call.outcome != Outcome::Unfinished && !call.name.is_empty()).collect()
+    }
+
+    /// The call that a model inside of a call made, by its id.
+    fn call_of(&self, trace: &Trace<'_>) -> Option<&ToolCall> {
+        let id = trace.id?;
+        let asked = self.replies.iter().rev().find(|reply| {
+            reply.index < trace.index
+                && trace.place.is_below(reply.place)
+                && reply.calls.iter().any(|call| call.id == id)
+        });
+        asked?.calls.iter().find(|call| call.id == id)
+    }
+}
+
+/// In a journal without ids: the steps of the tool are those of its calls in order where there are as many; else nobody
+/// can tell which of the calls has run.
+fn by_name<'t, 'j>(call: &ToolCall, calls: &[ToolCall], traces: &[&'t Trace<'j>]) -> Result<Option<&'t Trace<'j>>, ()> {
+    let name = call.function.name.as_str();
+    let mut unnamed: Vec<&Trace<'_>> =
+        traces.iter().copied().filter(|trace| trace.id.is_none() && trace.name == name).collect();
+    if unnamed.is_empty() {
+        return Ok(None);
+    }
+    let alike: Vec<&ToolCall> = calls.iter().filter(|call| call.function.name == name).collect();
+    if alike.len() != unnamed.len() {
+        return Err(());
+    }
+    unnamed.sort_by_key(|trace| trace.place.order());
+    let position = alike.iter().position(|other| std::ptr::eq(*other, call)).ok_or(())?;
+    unnamed.get(position).copied().map(Some).ok_or(())
+}
+
+fn outcome_of(result: &StepResult) -> Outcome {
+    match result {
+        StepResult::Value(value) => Outcome::Value(value.clone()),
+        StepResult::Error(error) => Outcome::Failed(raised(error)),
+    }
+}
+
+/// As a model is told of it: our own errors speak for themselves, others with their class.
+fn raised(error: &Value) -> String {
+    let member = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+    let is_ours = member("module").split('.').next() == Some("hitl");
+    match (member("type"), member("message")) {
+        ("", _) => "an error".to_owned(),
+        (kind, "") => kind.to_owned(),
+        (_, message) if is_ours => message.to_owned(),
+        (kind, message) => format!("{kind}: {message}"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Suspended turns that nobody took up again for `--suspended-ttl`: nobody can from then on. What they did is kept with
+//! their sessions, for the next turn.
+
+use std::sync::Arc;
+
+use super::{Engine, clock};
+use crate::domain::session::{self, Failure};
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::store::{StoreExt, Transaction};
+
+/// How many are looked for at once.
+const AT_ONCE: usize = 100;
+
+impl Engine {
+    /// Gives up what is due, each in a transaction of its own: a journal may be long, and others get their turn.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn give_up_suspended(self: &Arc<Self>) -> Result<(), Error> {
+        let ttl = self.settings.suspended_ttl;
+        while ttl > 0.0 && !self.is_stopping() {
+            let before = clock::now().plus_seconds(-ttl);
+            let due = self.store.query(move |reader| reader.suspended_turns(before, AT_ONCE)).await?;
+            for turn in &due {
+                self.give_up(*turn, before).await?;
+            }
+            if due.len() < AT_ONCE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<(), Error> {
+        let ttl = self.settings.suspended_ttl;
+        let mut owed = self.owed();
+        let given_up = self.store.transact(move |tx: &mut dyn Transaction| {
+            let row = tx.turn(turn)?.filter(|row| row.suspended_code.is_some());
+            let Some(row) = row.filter(|row| row.ended_at.is_some_and(|ended_at| ended_at < before)) else {
+                return Ok(None);
+            };
+            let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
+            let Some(why) = session.failure() else { return Ok(None) };
+            let failure = Failure::not_retried(why, ttl);
+            owed.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, clock::now())?;
+            Ok(Some((session.id, owed)))
+        });
+        if let Some((session, owed)) = given_up.await? {
+            tracing::warn!(%session, "a suspended turn is given up: nobody retried it for --suspended-ttl");
+            self.settle(owed);
+        }
+        Ok(())
+    }
+}
