@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::transfers::note_left;
 use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
@@ -153,6 +154,7 @@ impl Engine {
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
                 owed.tell_of(tx, &session, &cancelled, now)?;
             }
+            note_left(tx, &session)?;
             tx.delete_session(id)?;
             Ok((session.turn(), owed))
         });

@@ -51,6 +51,7 @@ fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
     RunState {
         library: "0.1.0".to_owned(),
         agent: "agent".to_owned(),
+        agent_name: None,
         code: "code".to_owned(),
         store: None,
         session: SessionId(Uuid::from_u128(1)),
