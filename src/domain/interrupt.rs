@@ -323,10 +323,14 @@ impl Interrupt {
         Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
     }
 
-    /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about.
+    /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about. What lets
+    /// something run and does not say what may be about every tool.
     pub fn is_about_the_tool_of(&self, ask: &Ask) -> bool {
-        let tool = ask.payload.get("tool_name").and_then(Value::as_str);
-        self.scope().is_some_and(|scope| Some(scope.tool) == tool && scope.agent == ask.agent.as_deref())
+        let is_about = match self.payload.get("tool_name") {
+            Some(tool) => Some(tool) == ask.payload.get("tool_name"),
+            None => self.lets_run,
+        };
+        is_about && (self.lets_run || self.scope().is_some()) && self.agent == ask.agent
     }
 
     /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one.

@@ -15,6 +15,7 @@ from hitl.agents.tool_calls import check_names
 from hitl.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.permits import permit
 from hitl.retrying import Transient, check_retries
 from hitl.runtime import agent_name, current_turn
 from hitl.stopwatch import limit
@@ -163,7 +164,9 @@ class ReActAgent:
             async with limit(self.timeout, self.label):
                 history = list(state)
                 first = agent_in_charge(self, history)
-                history.append(await guard_message(turn, self.label, self._input_guardrails, message))
+                with permit():
+                    message = await guard_message(turn, self.label, self._input_guardrails, message)
+                history.append(message)
                 return await Conversation(turn, history, self.max_steps).answer(first), history
         finally:
             agent_name.reset(token)
