@@ -201,8 +201,7 @@ impl Writing<'_> {
         let ask = Ask { approvers: self.approvers(&ask)?, ..ask };
         let prevents = self.engine.settings.prevent_self_approval;
         let turn = self.turn;
-        let counts =
-            |grant: &&Grant| grant.is_for_turn(turn) && grant_counts(grant, sent_by.as_deref(), prevents);
+        let counts = |grant: &&Grant| grant.is_for_turn(turn) && grant_counts(grant, sent_by.as_deref(), prevents);
         let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
         match policy::decide(&ask, &ruling, &grants) {
             Verdict::Person { rule, approvers, ignored, failed } => {

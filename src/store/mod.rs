@@ -5,9 +5,9 @@
 //! closures at once (group commit), never half of one. No implementation may assume that one process owns the
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
+pub mod carried;
 #[cfg(test)]
 pub(crate) mod contract;
-pub mod carried;
 pub mod memory;
 pub mod open;
 pub mod outbox;

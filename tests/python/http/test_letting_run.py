@@ -39,10 +39,6 @@ class Office:
         file = self.folder / "done"
         return file.read_text().splitlines() if file.exists() else []
 
-    def kinds(self, session: str) -> list[tuple[str, str | None]]:
-        entries = ok(self.ada.get(f"/sessions/{session}/journal"))
-        return [(entry["entry"], entry.get("name")) for entry in entries]
-
 
 @pytest.fixture
 def office(tmp_path: Path) -> Iterator[Office]:
