@@ -51,6 +51,9 @@ NOTHING = object()
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
 """Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
 
+agent_place: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_place", default=None)
+"""Where that agent is, when another one has its name too: see ``hitl.agents.namesakes``."""
+
 
 class NoOutcome(Exception):
     """Raised by the body of a step, for ``error``: it came to nothing that may be recorded."""
@@ -144,6 +147,7 @@ class Turn:
         context = contextvars.copy_context()
         context.run(place_var.set, Place(self))
         context.run(agent_name.set, None)
+        context.run(agent_place.set, None)
         return context
 
     def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:

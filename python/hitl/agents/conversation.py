@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.handoffs import handoff_tools
+from hitl.agents.namesakes import place_of
 from hitl.agents.seams import AgentRun, AgentRuntime, ToolCallRequest, current_run_var
 from hitl.agents.tool_calls import Answered, ToolBox, changed_call, own_ids
 from hitl.approvals import guard_output
@@ -17,7 +18,7 @@ from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
 from hitl.permits import Permit, permit, permitted
-from hitl.runtime import Turn, agent_name
+from hitl.runtime import Turn, agent_name, agent_place
 
 if TYPE_CHECKING:
     from hitl.agents.react import ReActAgent
@@ -42,11 +43,13 @@ class _Desk:
     def at_work(self) -> Iterator[None]:
         """What is asked in this block is asked by this agent."""
         name = agent_name.set(self.agent.name or agent_name.get())
+        place = agent_place.set(place_of(self.agent))
         run = current_run_var.set(self.run)
         try:
             yield
         finally:
             current_run_var.reset(run)
+            agent_place.reset(place)
             agent_name.reset(name)
 
 

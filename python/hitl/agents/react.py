@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hitl.agents.conversation import Conversation, guard_message
 from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
 from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
+from hitl.agents.namesakes import INNER_AGENT, told_apart
 from hitl.agents.seams import Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
 from hitl.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
@@ -161,13 +162,14 @@ class ReActAgent:
         turn = current_turn("run_turn()")
         token = agent_name.set(self.name or agent_name.get())
         try:
-            async with limit(self.timeout, self.label):
-                history = list(state)
-                first = agent_in_charge(self, history)
-                with permit():
-                    message = await guard_message(turn, self.label, self._input_guardrails, message)
-                history.append(message)
-                return await Conversation(turn, history, self.max_steps).answer(first), history
+            with told_apart(self):
+                async with limit(self.timeout, self.label):
+                    history = list(state)
+                    first = agent_in_charge(self, history)
+                    with permit():
+                        message = await guard_message(turn, self.label, self._input_guardrails, message)
+                    history.append(message)
+                    return await Conversation(turn, history, self.max_steps).answer(first), history
         finally:
             agent_name.reset(token)
 
@@ -205,6 +207,7 @@ class ReActAgent:
                 agent_name.reset(token)
             return response.content or ""
 
+        setattr(run, INNER_AGENT, self)
         # Never `once`: its steps are, each for itself, and a crash must let the finished ones stand.
         return tool(
             run,

@@ -1,4 +1,4 @@
-"""Whoever asks for something does not allow it, whichever way the question comes: of a hook, of middleware, of a policy."""
+"""Whoever asks for something does not allow it, whichever code puts the question: a hook, middleware, a policy."""
 
 from __future__ import annotations
 

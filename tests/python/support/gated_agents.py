@@ -1,4 +1,4 @@
-"""Agents whose tool is let run by an answer that is no decision: of a hook, of middleware, of a guardrail, of a policy."""
+"""Agents whose tool is let run by an answer that is no decision: of a hook, middleware, a guardrail, a policy."""
 
 from __future__ import annotations
 
