@@ -79,6 +79,6 @@ async def test_the_question_says_whether_it_lets_something_run_and_who_may_answe
 
 async def test_approvers_that_nobody_can_be_are_a_tool_error() -> None:
     line = Line("approval_required", approvers=["Nobody!"])
-    planner = Planner(SCRIPT[:1] + [DONE], line.spec)
+    planner = Planner([*SCRIPT[:1], DONE], line.spec)
     assert isinstance(await planner.run("go"), PlannerFinish)
     assert "approvers" in planner.client.requests[-1]["messages"][-1]["content"]
