@@ -20,6 +20,7 @@ from hitl.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.asking import Question, ask, bind_call_id, rejection, release_call_id
 from hitl.decisions import ApprovalRequest, Decision
 from hitl.guardrails import OutputGuardrail
+from hitl.permits import permit, permitted
 from hitl.places import place_var
 from hitl.runtime import Turn, agent_name, call_blocking, current_turn
 from hitl.stopwatch import limit
@@ -58,7 +59,11 @@ class ReadyCall:
     async def result(self) -> Any:
         """Run the tool, once, or take the response; then the output guardrails."""
         value = self.response if self.responded else await _run(self)
-        return await guard_output(self.turn, self.tool.name, self.tool.output_guardrails, value)
+        guarded = await guard_output(self.turn, self.tool.name, self.tool.output_guardrails, value)
+        if self.turn is not None and getattr(value, "asks_to_run", False) is True:
+            # The call has stopped before what it was to do; the next one does it, since a person lets it.
+            self.turn.let_through.add(self.tool.name)
+        return guarded
 
 
 async def prepare_call(
@@ -68,11 +73,13 @@ async def prepare_call(
     *,
     tool_call_id: str | None = None,
     was_asked: bool = False,
+    was_let: bool = False,
 ) -> ReadyCall:
     """Everything that comes before a call, persons included.
 
     `was_asked`: a hook has shown `given` to a person and let the call pass. That is an approval as any other: the call
-    is `once`, and nothing may change what was shown.
+    is `once`, and nothing may change what was shown. `was_let`: other code that stands before the call has asked a
+    person, so the call is `once`; what was shown is that code's affair.
 
     Raises `InvalidArguments`, `ToolRejected`, `InterruptExpired`, `ApprovalMismatch`, and what guardrails raise.
     Outside a run (no `turn`) nothing is journaled, and a tool that needs approval is a `RuntimeError`.
@@ -80,15 +87,18 @@ async def prepare_call(
     if turn is None and tool.requires_approval is not False:
         raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
     shown = tool.check(given)
-    arguments = await _guard_input(turn, tool, shown)
+    with permit() as gate:
+        arguments = await _guard_input(turn, tool, shown)
     if turn is None:
         return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
     if was_asked and arguments.json != shown.json:
         raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
     if was_asked or tool.requires_approval is not False or turn.has_rules_for(tool.name, arguments.json):
         _require_shown(tool, arguments)
-    once = was_asked if tool.once is None else tool.once
-    required = await _needs_approval(turn, tool, arguments, tool_call_id)
+    with gate.again():
+        required = await _needs_approval(turn, tool, arguments, tool_call_id)
+    was_let = was_let or gate.asked or tool.name in turn.let_through
+    once = was_asked or was_let if tool.once is None else tool.once
     if not required and not turn.has_rules_for(tool.name, arguments.json):
         return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
     ready = await _decide(turn, tool, arguments, tool_call_id, required)
@@ -216,8 +226,9 @@ async def _ask_until_clear(
     turn: Turn, tool: Tool[..., Any], arguments: Arguments, tool_call_id: str | None, required: bool
 ) -> ReadyCall:
     """Ask until what was approved is what would run."""
-    description = await _describe(turn, tool, arguments, tool_call_id)
-    proposed = await _propose(turn, tool, arguments, tool_call_id, description) if required else None
+    with permit():
+        description = await _describe(turn, tool, arguments, tool_call_id)
+        proposed = await _propose(turn, tool, arguments, tool_call_id, description) if required else None
     message, note = description, None
     schema = tool.edit_schema if "edit" in tool.allowed_decisions else None
     # Without a schema to check it against, nobody can be offered an edit.
@@ -246,7 +257,8 @@ async def _ask_until_clear(
         except InvalidArguments as error:
             raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
         _require_shown(tool, given)
-        arguments = await _recheck(turn, tool, given, tool_call_id, description)
+        with permit():
+            arguments = await _recheck(turn, tool, given, tool_call_id, description)
         if arguments is not given:
             _require_shown(tool, arguments)
         by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
@@ -385,7 +397,10 @@ async def _run(call: ReadyCall) -> Any:
         async with limit(tool.timeout, tool.name):
             return await invoke(turn, function)
 
-    return await _step(turn, "tool", tool.name, body, arguments.json, once=call.once, tool_call_id=call.tool_call_id)
+    with permitted():
+        return await _step(
+            turn, "tool", tool.name, body, arguments.json, once=call.once, tool_call_id=call.tool_call_id
+        )
 
 
 def _require_shown(tool: Tool[..., Any], arguments: Arguments) -> None:

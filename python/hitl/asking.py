@@ -16,7 +16,7 @@ from hitl.decisions import DECISIONS, DecisionKind
 from hitl.errors import HitlError, InvalidAnswer, ToolRejected
 from hitl.places import place_var
 from hitl.ports import ApprovalMembers
-from hitl.runtime import Turn
+from hitl.runtime import Turn, agent_place
 
 logger = logging.getLogger("hitl.approvals")
 
@@ -114,7 +114,7 @@ async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
         "required": question.required,
         "proposed": question.proposed,
         "args_schema": question.args_schema if "edit" in allowed else None,
-        "tool_source": question.source,
+        "tool_source": _source(question),
     }
     if question.approvers:
         members["approvers"] = list(question.approvers)
@@ -140,6 +140,14 @@ async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
             raise _NotAllowed(text, other) from error
         raise InvalidAnswer(text) from error
     return _accepted(turn, question, decision)
+
+
+def _source(question: Question) -> str | None:
+    """Where the tool is from; of an agent that shares its name, which of them."""
+    place = agent_place.get()
+    if place is None:
+        return question.source
+    return f"agent:{place}" if question.source is None else f"{question.source} agent:{place}"
 
 
 def _accepted(turn: Turn, question: Question, decision: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from datetime import timedelta
 from types import FrameType
 from typing import Any, Final
@@ -17,6 +17,7 @@ from hitl import _core
 from hitl.errors import InterruptExpired, InvalidAnswer
 from hitl.reasking import Reader
 from hitl.runtime import Turn, current_turn, location_of
+from hitl.tool_options import read_approvers
 
 UNKNOWN_TYPE: Final = "unknown"
 """The type of an interrupt whose payload has none."""
@@ -45,6 +46,7 @@ class _Interrupt:
         expires_in: float | timedelta | None = None,
         on_expire: Any = RAISE,
         metadata: dict[str, Any] | None = None,
+        approvers: Iterable[str] | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Ask a person and return the answer: any JSON value, falsy ones included.
 
@@ -58,13 +60,15 @@ class _Interrupt:
           given, else InterruptExpired is raised.
         - ``key``: names the question independently of its position in the code.
         - ``metadata``: a dict of JSON values, kept with the interrupt and not shown as part of the question.
+        - ``approvers``: who alone may answer on a server: names of keys, and ``group:<name>``.
 
         Raises RuntimeError outside a hitl run, TypeError or ValueError for what cannot be asked. If the awaiting task
         is cancelled, the question is withdrawn.
         """
         turn = current_turn("interrupt()")
         frame = sys._getframe(1)
-        return _ask(turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, frame)
+        who = read_approvers(approvers)
+        return _ask(turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, who, frame)
 
     def sync(
         self,
@@ -77,13 +81,17 @@ class _Interrupt:
         expires_in: float | timedelta | None = None,
         on_expire: Any = RAISE,
         metadata: dict[str, Any] | None = None,
+        approvers: Iterable[str] | None = None,
     ) -> Any:
         """The same from a sync agent or a sync tool; blocks the calling thread, RuntimeError on an event loop's."""
         turn = current_turn("interrupt()")
         frame = sys._getframe(1)
+        who = read_approvers(approvers)
         return turn.run_sync(
             "interrupt",
-            lambda: _ask(turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, frame),
+            lambda: _ask(
+                turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, who, frame
+            ),
         )
 
 
@@ -100,6 +108,7 @@ async def _ask(
     expires_in: float | timedelta | None,
     on_expire: Any,
     metadata: dict[str, Any] | None,
+    approvers: tuple[str, ...],
     frame: FrameType,
 ) -> Any:
     for name, text in (("type", type), ("key", key), ("message", message)):
@@ -118,6 +127,7 @@ async def _ask(
             metadata=_checked_metadata(metadata),
             key=key,
             location=location_of(frame),
+            approvers=approvers,
             read=read,
         )
     except InterruptExpired:

@@ -46,6 +46,7 @@ class InterruptRequest(TypedDict):
     args_schema: NotRequired[dict[str, Any] | None]
     tool_source: NotRequired[str | None]
     approvers: NotRequired[list[str]]
+    lets_run: NotRequired[bool]
 
 
 class PendingTimer(TypedDict):

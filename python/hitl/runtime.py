@@ -25,6 +25,7 @@ from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
 from hitl.holding import DEFAULT_HOLD
 from hitl.limits import Limits
 from hitl.order import Order
+from hitl.permits import asked_inside, current_permit
 from hitl.places import Place, StepScope, place_var
 from hitl.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
 from hitl.reasking import Reader, TypedQuestions
@@ -49,6 +50,9 @@ NOTHING = object()
 
 agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
 """Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
+
+agent_place: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_place", default=None)
+"""Where that agent is, when another one has its name too: see ``hitl.agents.namesakes``."""
 
 
 class NoOutcome(Exception):
@@ -119,10 +123,13 @@ class Turn:
         self._run_bodies = run_bodies
         self._parked = False
         self._rule_changes = RuleChanges(journal or [])
+        self._asked_inside = asked_inside(journal or [])
         self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
         """What a tool call's id stands for, once approval was asked for: see ``hitl.asking``."""
+        self.let_through: set[str] = set()
+        """Tools whose calls have stopped to ask whether they may run, and were answered."""
         self._keys: dict[str, int] = {}
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
@@ -142,6 +149,7 @@ class Turn:
         context = contextvars.copy_context()
         context.run(place_var.set, Place(self))
         context.run(agent_name.set, None)
+        context.run(agent_place.set, None)
         return context
 
     def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
@@ -332,6 +340,7 @@ class Turn:
             return result
         number = place.next_number()
         future = self.order.expect(path, number)
+        stands_before = current_permit()
         scope: StepScope | None = None
         try:
             if claim != "recorded":  # else it needs neither a body nor what belongs to one
@@ -355,6 +364,8 @@ class Turn:
             if scope is not None and scope.task is not None:
                 scope.task.cancel()
             raise
+        if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
+            stands_before.asked = True
         opened: T = self._opened(outcome, scope)
         return opened
 
@@ -494,6 +505,7 @@ class Turn:
         key: str | None = None,
         location: str | None = None,
         approval: ApprovalMembers | None = None,
+        approvers: tuple[str, ...] = (),
         read: Reader | None = None,
     ) -> Any:
         """Open an interrupt and wait for its answer, a JSON value; or what ``read`` makes of the first that it takes.
@@ -521,6 +533,10 @@ class Turn:
             has_default=has_default,
             metadata=metadata,
         )
+        if approval is None and (stands_before := current_permit()) is not None:
+            stands_before.asked = request["lets_run"] = True
+        if approvers:
+            request["approvers"] = list(approvers)
         if approval is not None:
             request.update(approval)  # type: ignore[typeddict-item]  # its members are all members of a request
         if agent is not None:

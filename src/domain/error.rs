@@ -267,6 +267,20 @@ pub enum Error {
         /// Who wrote it.
         library: Option<String>,
     },
+    /// A run state of another agent than the one served.
+    #[error("The run state is of agent {of}, and this server serves {served}")]
+    RunStateOtherAgent {
+        /// Whose it is.
+        of: String,
+        /// Who is served.
+        served: String,
+    },
+    /// A run state whose turn went on here already.
+    #[error("The turn of this run state went on in this store already, and its session is gone")]
+    RunStateUsed,
+    /// A run state with ids that are taken.
+    #[error("The turn of this run state, or an interrupt of it, is another session's here")]
+    RunStateKnown,
     /// Something that is no run state.
     #[error("Not a run state: {0}")]
     RunStateInvalid(String),
@@ -332,6 +346,9 @@ impl Error {
             Self::ImportDisabled => "import_disabled",
             Self::NothingToExport => "nothing_to_export",
             Self::RunStateNewer { .. } => "run_state_newer",
+            Self::RunStateOtherAgent { .. } => "run_state_other_agent",
+            Self::RunStateUsed => "run_state_used",
+            Self::RunStateKnown => "run_state_known",
             Self::RunStateInvalid(_) => "run_state_invalid",
             Self::StaleEpoch => "stale_epoch",
             Self::TurnNotOpen => "turn_not_open",

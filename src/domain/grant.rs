@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::JsonObject;
 use super::decision::{Decider, Decision, TOOL_APPROVAL};
-use super::id::GrantId;
+use super::id::{GrantId, TurnId};
 use super::time::Timestamp;
 
 /// A decision that was made with `always`.
@@ -40,6 +40,10 @@ pub struct Grant {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub approvers: Vec<String>,
+    /// The turn that it ends with, where the tool's own code made it; left out where a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub turn_id: Option<TurnId>,
 }
 
 /// What can be decided for the rest of a session.
@@ -106,7 +110,25 @@ impl Grant {
             created_at: now,
             created_by: by.map(str::to_owned),
             approvers: approvers.to_vec(),
+            turn_id: None,
         })
+    }
+
+    /// The same, made by code: it ends with the turn. What a worker says of its tools is not for later turns, which
+    /// other workers run.
+    #[must_use]
+    pub fn ends_with(self, turn: TurnId) -> Self {
+        Self { turn_id: Some(turn), ..self }
+    }
+
+    /// Whether it is for the calls of a turn.
+    pub fn is_for_turn(&self, turn: TurnId) -> bool {
+        self.turn_id.is_none_or(|of| of == turn)
+    }
+
+    /// Whether it takes the place of an earlier one. What code says takes nothing from what a person decided.
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        earlier.scope() == self.scope() && (self.turn_id.is_none() || earlier.turn_id.is_some())
     }
 
     /// Whether it may decide what `approvers` alone may: those who could make it were the same ones.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::access;
 use super::answer;
-use super::decision::{Decision, DecisionKind};
+use super::decision::{Decision, DecisionKind, TOOL_APPROVAL};
 use super::error::Error;
 use super::grant::Scope;
 use super::id::{InterruptId, SessionId, TurnId};
@@ -111,6 +111,11 @@ pub struct Interrupt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub rule_failed: Option<String>,
+    /// Whether the answer may let something run although its type does not say so: a hook asks about a tool call, or
+    /// middleware does. Left out otherwise, and for a `tool_approval` and an `unknown_outcome`, which always may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub lets_run: bool,
     /// Whom the tool itself names, where `approvers` are those of a rule: they answer for a call that no rule is for.
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
@@ -183,6 +188,9 @@ pub struct Ask {
     /// See [`Interrupt::approvers`]; those of the tool.
     #[serde(default)]
     pub approvers: Vec<String>,
+    /// See [`Interrupt::lets_run`].
+    #[serde(default)]
+    pub lets_run: bool,
     /// For a tool approval: whether somebody has to decide. Where not, it only asks what the rules say.
     #[serde(default = "yes")]
     pub required: bool,
@@ -193,6 +201,11 @@ pub struct Ask {
 
 fn yes() -> bool {
     true
+}
+
+/// Whether an answer to a question of this type may always let something run, whatever whoever asks says of it.
+fn is_approval(kind: &str) -> bool {
+    kind == TOOL_APPROVAL || kind == access::UNKNOWN_OUTCOME
 }
 
 impl Ask {
@@ -253,6 +266,7 @@ impl Interrupt {
             None => None,
         };
         let response_schema = answer::response_schema(&ask);
+        let lets_run = ask.lets_run && !is_approval(&ask.kind);
         Ok(Self {
             interrupt_id: opening.id,
             session_id: opening.session,
@@ -282,8 +296,14 @@ impl Interrupt {
             sent_by: None,
             approvers: ask.approvers,
             rule_failed: None,
+            lets_run,
             tool_approvers: Vec::new(),
         })
+    }
+
+    /// Whether an answer may let something run: whoever asks for something is then not the one who allows it.
+    pub fn may_let_run(&self) -> bool {
+        self.lets_run || is_approval(&self.kind)
     }
 
     /// The same, settled without anybody being asked: decided by `rule`, behind which stands `by`.
@@ -303,10 +323,14 @@ impl Interrupt {
         Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
     }
 
-    /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about.
+    /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about. What lets
+    /// something run and does not say what may be about every tool.
     pub fn is_about_the_tool_of(&self, ask: &Ask) -> bool {
-        let tool = ask.payload.get("tool_name").and_then(Value::as_str);
-        self.scope().is_some_and(|scope| Some(scope.tool) == tool && scope.agent == ask.agent.as_deref())
+        let is_about = match self.payload.get("tool_name") {
+            Some(tool) => Some(tool) == ask.payload.get("tool_name"),
+            None => self.lets_run,
+        };
+        is_about && (self.lets_run || self.scope().is_some()) && self.agent == ask.agent
     }
 
     /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one.

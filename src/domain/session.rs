@@ -309,7 +309,7 @@ impl Session {
     /// The same with a decision for the rest of it, in the place of an earlier one for the same calls.
     pub fn granted(&self, grant: Grant, now: Timestamp) -> Self {
         let mut next = Self { updated_at: now, ..self.clone() };
-        next.grants.retain(|earlier| earlier.scope() != grant.scope());
+        next.grants.retain(|earlier| !grant.replaces(earlier));
         next.grants.push(grant);
         next
     }
@@ -386,6 +386,8 @@ impl Session {
                     cancel(&abandoned.pending, &mut effects);
                 }
                 next.phase = Phase::Running { turn };
+                // What code granted ended with the turn before.
+                next.grants.retain(|grant| grant.is_for_turn(turn));
                 effects.push(Effect::StartTurn(turn));
             }
             Event::InterruptOpened { turn, interrupt } => {

@@ -200,7 +200,8 @@ impl Writing<'_> {
         let sent_by = self.sent_by()?;
         let ask = Ask { approvers: self.approvers(&ask)?, ..ask };
         let prevents = self.engine.settings.prevent_self_approval;
-        let counts = |grant: &&Grant| grant_counts(grant, sent_by.as_deref(), prevents);
+        let turn = self.turn;
+        let counts = |grant: &&Grant| grant.is_for_turn(turn) && grant_counts(grant, sent_by.as_deref(), prevents);
         let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
         match policy::decide(&ask, &ruling, &grants) {
             Verdict::Person { rule, approvers, ignored, failed } => {
@@ -296,7 +297,7 @@ impl Writing<'_> {
                 &interrupt.approvers,
                 self.now,
             );
-            if let Some(grant) = grant {
+            if let Some(grant) = grant.map(|grant| grant.ends_with(self.turn)) {
                 self.written.owed.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
                 self.session = self.session.granted(grant, self.now);
                 self.tx.update_session(&self.session)?;

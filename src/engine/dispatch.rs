@@ -68,6 +68,8 @@ impl Delivery {
 /// What runs in workers that are started now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
+    /// What the agent calls itself; `None` where nobody has said so.
+    pub agent: Option<String>,
     /// The agent's code.
     pub code: CodeVersion,
     /// The minor version of Python, such as `3.11`.

@@ -332,6 +332,7 @@ fn read_state(
     let state = RunState {
         library: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent.to_owned(),
+        agent_name: None,
         code: code.to_owned(),
         store: Some(reader.store_id()?),
         session: session.id,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::transfers::note_left;
 use super::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
@@ -162,6 +163,7 @@ impl Engine {
             let deed = Deed::new(Action::SessionDeleted).session(id);
             let deed = deed.with("agent", session.agent.as_str()).with("status", session.status().as_str());
             owed.record(tx, deed, now)?;
+            note_left(tx, &session)?;
             tx.delete_session(id)?;
             Ok((session.turn(), owed))
         });

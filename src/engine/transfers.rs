@@ -16,8 +16,10 @@ use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
-use crate::domain::run_state::RunState;
+use crate::domain::run_state::{RunState, Stand};
+use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, digest};
+use crate::store::carried::Carried;
 use crate::store::{StoreExt, Transaction};
 
 /// What an import's transaction came to.
@@ -35,16 +37,20 @@ impl Engine {
     pub async fn export_run(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<Value, Error> {
         let engine = Arc::clone(self);
         let exported = self.store.transact(move |tx| {
-            let (agent, code) = (&engine.settings.agent, engine.runtime()?.code);
-            let state = export(tx, id, agent, &code)?.ok_or(Error::NothingToExport)?;
+            let (agent, runtime) = (&engine.settings.agent, engine.runtime()?);
+            let state = export(tx, id, agent, &runtime.code)?.ok_or(Error::NothingToExport)?;
+            let is_signed = engine.state_key().is_some();
+            if is_signed {
+                tx.note_carried(state.turn, &Carried { left_at: None })?;
+            }
             let deed = Deed::new(Action::RunExported)
                 .session(id)
                 .with("agent", agent.as_str())
                 .with("turn_id", state.turn.to_string())
                 .with("entries", state.journal.len())
-                .with("signed", engine.state_key().is_some());
+                .with("signed", is_signed);
             // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
-            let document = RunState { store: None, ..state }.write_signed(engine.state_key())?;
+            let document = RunState { store: None, agent_name: runtime.agent, ..state }.write_signed(engine.state_key())?;
             engine.owed_by(&actor).record(tx, deed.with("digest", digest::of(&document)), clock::now())?;
             Ok(document)
         });
@@ -54,8 +60,8 @@ impl Engine {
     /// Takes in the state of a run for `actor`: a new session, under the id that it had.
     ///
     /// # Errors
-    /// [`Error::ImportDisabled`], [`Error::RunStateNewer`], [`Error::RunStateInvalid`], [`Error::SessionExists`],
-    /// [`Error::TooManySessions`], [`Error::ShuttingDown`].
+    /// [`Error::ImportDisabled`], [`Error::RunStateNewer`], [`Error::RunStateInvalid`], [`Error::RunStateOtherAgent`],
+    /// [`Error::RunStateUsed`], [`Error::RunStateKnown`], [`Error::SessionExists`], [`Error::TooManySessions`], [`Error::ShuttingDown`].
     pub async fn import_run(self: &Arc<Self>, document: Value, actor: Actor) -> Result<SessionView, Error> {
         if !self.settings.allow_import {
             return Err(Error::ImportDisabled);
@@ -65,6 +71,7 @@ impl Engine {
         }
         let taken = digest::of(&document);
         let (state, is_ours) = RunState::read_signed(document, self.state_key())?;
+        self.check_is_served(&state)?;
         let state = if is_ours { state } else { state.disbelieved() };
         tracing::info!(session = %state.session, believed = is_ours, "a run is imported");
         let deed = Deed::new(Action::RunImported)
@@ -75,7 +82,7 @@ impl Engine {
             .with("believed", is_ours)
             .with("digest", taken);
         let engine = Arc::clone(self);
-        let imported = self.store.transact(move |tx| engine.write_import(tx, state, deed, &actor));
+        let imported = self.store.transact(move |tx| engine.write_import(tx, state, is_ours, deed, &actor));
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, owed } = imported.await?;
@@ -90,16 +97,30 @@ impl Engine {
         .await
     }
 
+    /// What was approved was approved for one agent.
+    fn check_is_served(&self, state: &RunState) -> Result<(), Error> {
+        let (served, name) = (&self.settings.agent, self.runtime()?.agent);
+        if state.is_of(served, name.as_deref()) {
+            return Ok(());
+        }
+        Err(Error::RunStateOtherAgent { of: state.agent.clone(), served: served.clone() })
+    }
+
     fn write_import(
         &self,
         tx: &mut dyn Transaction,
         state: RunState,
+        is_ours: bool,
         deed: Deed,
         actor: &Actor,
     ) -> Result<Imported, Error> {
         let now = clock::now();
         if tx.session(state.session)?.is_some() {
             return Err(Error::SessionExists);
+        }
+        let known = check_is_new(tx, &state)?;
+        if is_ours || known {
+            tx.note_carried(state.turn, &Carried { left_at: None })?;
         }
         check_room(tx, self.settings.max_sessions)?;
         insert(tx, &state, &self.settings.agent, now)?;
@@ -127,4 +148,36 @@ impl Engine {
     fn state_key(&self) -> Option<&[u8]> {
         self.settings.state_key.as_deref().map(str::as_bytes)
     }
+}
+
+/// Whether the turn of `state`, whose session is not here, was carried about before.
+///
+/// # Errors
+/// [`Error::RunStateKnown`] where its ids are another session's, [`Error::RunStateUsed`] where the turn went on here from
+/// where the state stands, or to its end: what is approved in the state would run again.
+fn check_is_new(tx: &dyn Transaction, state: &RunState) -> Result<bool, Error> {
+    if tx.turn(state.turn)?.is_some() {
+        return Err(Error::RunStateKnown);
+    }
+    for interrupt in &state.interrupts {
+        if tx.interrupt(interrupt.interrupt_id)?.is_some() {
+            return Err(Error::RunStateKnown);
+        }
+    }
+    match tx.carried(state.turn)? {
+        None => Ok(false),
+        Some(Carried { left_at: Some(stand) }) if state.goes_on_from(&stand)? => Ok(true),
+        Some(_) => Err(Error::RunStateUsed),
+    }
+}
+
+/// Notes where the open or suspended turn of a session stands that is about to be deleted, if it was carried about: a
+/// state of it goes on from there, and from nowhere before.
+pub(super) fn note_left(tx: &mut dyn Transaction, session: &Session) -> Result<(), Error> {
+    let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { return Ok(()) };
+    if tx.carried(turn)?.is_some() {
+        let stand = Stand::of(&tx.journal(turn)?)?;
+        tx.note_carried(turn, &Carried { left_at: Some(stand) })?;
+    }
+    Ok(())
 }

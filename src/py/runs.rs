@@ -118,7 +118,7 @@ impl RunDesk {
         let stop = CancellationToken::new();
         let run = Run {
             agent,
-            runtime: Runtime { code, python, replay },
+            runtime: Runtime { agent: None, code, python, replay },
             store: Arc::clone(&store.store),
             begin,
             stop: stop.clone(),

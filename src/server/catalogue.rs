@@ -140,6 +140,15 @@ causes! {
     OTHER_AGENT CONFLICT "other_agent", "Session of another agent",
         "Session belongs to agent <agent>, which this server does not run",
         "Send it to the server that serves this agent.";
+    RUN_STATE_OTHER_AGENT CONFLICT "run_state_other_agent", "Run state of another agent",
+        "The run state is of agent <agent>, and this server serves <agent>",
+        "Import it where that agent is served. What was approved counts for that agent alone.";
+    RUN_STATE_USED CONFLICT "run_state_used", "Run state used before",
+        "The turn of this run state went on in this store already, and its session is gone",
+        "Nothing was run. Import the state of where the run stands now; a signed state counts once in a store.";
+    RUN_STATE_KNOWN CONFLICT "run_state_known", "Ids of a run state are taken",
+        "The turn of this run state, or an interrupt of it, is another session's here",
+        "Nothing was run. Send the state as it was given, with the session id that it had.";
     NOTHING_PENDING CONFLICT "nothing_pending", "The run asks nothing",
         "Nothing is pending: the run asks nothing",
         "Raised by `RunState` in Python: decide only while `state.interrupts` lists something.";
@@ -294,6 +303,9 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::ImportDisabled => &IMPORT_DISABLED,
         Error::NothingToExport => &NOTHING_TO_EXPORT,
         Error::RunStateNewer { .. } => &RUN_STATE_NEWER,
+        Error::RunStateOtherAgent { .. } => &RUN_STATE_OTHER_AGENT,
+        Error::RunStateUsed => &RUN_STATE_USED,
+        Error::RunStateKnown => &RUN_STATE_KNOWN,
         Error::RunStateInvalid(_) => &RUN_STATE_INVALID,
         Error::StaleEpoch => &STALE_EPOCH,
         Error::TurnNotOpen => &TURN_NOT_OPEN,

@@ -5,6 +5,7 @@
 //! closures at once (group commit), never half of one. No implementation may assume that one process owns the
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
+pub mod carried;
 #[cfg(test)]
 pub(crate) mod contract;
 pub mod memory;
@@ -29,6 +30,7 @@ use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
+use carried::{CarriedReader, CarriedWriter};
 use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{Due, PendingCount, StoredReply, Turn};
@@ -121,7 +123,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 }
 
 /// What can be read.
-pub trait Reader: OutboxReader {
+pub trait Reader: OutboxReader + CarriedReader {
     /// Which store this is: the same for as long as what it holds is there, and another one for every other store.
     fn store_id(&self) -> Result<StoreId, Error>;
 
@@ -206,7 +208,7 @@ pub trait Reader: OutboxReader {
 }
 
 /// What can be written. Reads see what the transaction has written so far.
-pub trait Transaction: Reader + OutboxWriter {
+pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// Adds a session with its messages.
     ///
     /// # Errors

@@ -67,6 +67,9 @@ pub enum FromZygote {
         reason: Option<String>,
         /// The version of Python.
         python: String,
+        /// What the agent calls itself.
+        #[serde(default)]
+        name: Option<String>,
         /// The version of the agent's code.
         code: String,
         /// Whether the agent can be continued from its journal.

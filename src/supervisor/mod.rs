@@ -131,7 +131,7 @@ impl Supervisor {
         let (lives, exit) = watch::channel(None);
         let (worker, mut reader) = Worker::over(0, true, Channel::new(stream), Body::InProcess(lives), exit);
         let hello = worker.greet(&mut reader).await?;
-        supervisor.known.learn(&hello.python, hello.code, hello.replay);
+        supervisor.known.learn(&hello.python, hello.agent, hello.code, hello.replay);
         supervisor.pool.claim_starts();
         supervisor.pool.begun(&worker);
         supervisor.pool.ready(&worker);
@@ -271,7 +271,7 @@ impl Supervisor {
                     self.pool.begun(&worker);
                     match worker.greet(&mut reader).await {
                         Ok(hello) => {
-                            self.known.learn(&hello.python, hello.code, hello.replay);
+                            self.known.learn(&hello.python, hello.agent, hello.code, hello.replay);
                             Ok((worker, reader))
                         }
                         Err(error) => {

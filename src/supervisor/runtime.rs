@@ -16,12 +16,12 @@ pub struct KnownRuntime(Mutex<Runtime>);
 impl KnownRuntime {
     /// Nothing is known yet.
     pub fn new() -> Self {
-        Self(Mutex::new(Runtime { code: String::new(), python: String::new(), replay: true }))
+        Self(Mutex::new(Runtime { agent: None, code: String::new(), python: String::new(), replay: true }))
     }
 
     /// Something has said what it runs; `python` is its full version.
-    pub fn learn(&self, python: &str, code: String, replay: bool) {
-        let learned = Runtime { code, python: minor(python), replay };
+    pub fn learn(&self, python: &str, agent: Option<String>, code: String, replay: bool) {
+        let learned = Runtime { agent, code, python: minor(python), replay };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learned;
     }
 

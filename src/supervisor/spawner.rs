@@ -146,12 +146,12 @@ impl Spawner {
         let (process, output) = Process::start(command).await.map_err(spawn_error)?;
         self.pump(output).map_err(spawn_error)?;
         match ours.next().await.map_err(|error| StartError::Protocol(error.to_string()))? {
-            Some(FromZygote::Ready { fork: true, python, code, replay, .. }) => {
-                self.known.learn(&python, code, replay);
+            Some(FromZygote::Ready { fork: true, python, name, code, replay, .. }) => {
+                self.known.learn(&python, name, code, replay);
                 Ok(Some(Zygote { control: ours.serve(&self.runtime), process }))
             }
-            Some(FromZygote::Ready { fork: false, reason, python, code, replay }) => {
-                self.known.learn(&python, code, replay);
+            Some(FromZygote::Ready { fork: false, reason, python, name, code, replay }) => {
+                self.known.learn(&python, name, code, replay);
                 let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
                 tracing::warn!(reason, "workers cannot be forked and are started one by one, which takes longer");
                 let _ = self.unforkable.set(reason);

@@ -30,6 +30,7 @@ export interface Interrupt {
   tool_source?: string;
   sent_by?: string | null;
   approvers?: string[] | null;
+  lets_run?: boolean;
   claimed_by?: string | null;
   claimed_until?: string | null;
   snoozed_by?: string | null;

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hitl.agents.handoffs import handoff_tools
+from hitl.agents.namesakes import place_of
 from hitl.agents.seams import AgentRun, AgentRuntime, ToolCallRequest, current_run_var
 from hitl.agents.tool_calls import Answered, ToolBox, changed_call, own_ids
 from hitl.approvals import guard_output
@@ -16,7 +17,8 @@ from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
-from hitl.runtime import Turn, agent_name
+from hitl.permits import Permit, permit, permitted
+from hitl.runtime import Turn, agent_name, agent_place
 
 if TYPE_CHECKING:
     from hitl.agents.react import ReActAgent
@@ -41,11 +43,13 @@ class _Desk:
     def at_work(self) -> Iterator[None]:
         """What is asked in this block is asked by this agent."""
         name = agent_name.set(self.agent.name or agent_name.get())
+        place = agent_place.set(place_of(self.agent))
         run = current_run_var.set(self.run)
         try:
             yield
         finally:
             current_run_var.reset(run)
+            agent_place.reset(place)
             agent_name.reset(name)
 
 
@@ -73,7 +77,8 @@ class Conversation:
                     desk = self._desks[id(now)] = await self._make_desk(now, connections)
                 with desk.at_work():
                     if is_new:
-                        await desk.agent.middleware.before_agent(desk.run)
+                        with permit():
+                            await desk.agent.middleware.before_agent(desk.run)
                     now = await self._work(desk)
             for desk in reversed(self._desks.values()):
                 with desk.at_work():
@@ -89,12 +94,13 @@ class Conversation:
                 await self._turn.passes("max_steps", MaxStepsExceeded(text))
                 self._granted += self._most_requests
             self._requests += 1
-            await desk.agent.middleware.before_model(desk.run)
-            reply, doomed = await self._ask_model(desk)
-            self._history.append(reply)
-            await desk.agent.middleware.after_model(desk.run)
+            with permit() as gate:
+                await desk.agent.middleware.before_model(desk.run)
+                reply, doomed = await self._ask_model(desk)
+                self._history.append(reply)
+                await desk.agent.middleware.after_model(desk.run)
             if reply.tool_calls:
-                answered = await self._call_tools(desk, reply, doomed)
+                answered = await self._call_tools(desk, reply, doomed, gate)
                 self._history += [each.message for each in answered]
                 for each in answered:
                     if each.handoff is not None:
@@ -144,32 +150,37 @@ class Conversation:
         message, shared = own_ids(reply.message)
         return message, doomed | shared
 
-    async def _call_tools(self, desk: _Desk, reply: ChatMessage, doomed: Mapping[str, str]) -> list[Answered]:
-        """Run all calls of a reply at once; results in the order of the calls."""
+    async def _call_tools(
+        self, desk: _Desk, reply: ChatMessage, doomed: Mapping[str, str], gate: Permit
+    ) -> list[Answered]:
+        """Run all calls of a reply at once; results in the order of the calls. `gate`: what stood before them all."""
         calls = reply.tool_calls or []
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._call_tool(desk, call, calls, doomed)) for call in calls]
+                tasks = [group.create_task(self._call_tool(desk, call, calls, doomed, gate)) for call in calls]
         except BaseExceptionGroup as several:
             # What gets here is no tool error but the end of the turn, and the first one says why.
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _call_tool(
-        self, desk: _Desk, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]
+        self, desk: _Desk, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str], gate: Permit
     ) -> Answered:
         """One call, with the middleware that stands around it. A call that cannot be read is answered at once."""
         middleware = desk.agent.middleware
         asked = desk.box.request_of(call, doomed, desk.run) if middleware.wraps_tool_calls else None
         if asked is None:
-            return await desk.box.answer(call, calls, doomed)
+            return await desk.box.answer(call, calls, doomed, gate.asked)
         answered: list[Answered] = []
 
         async def answer(request: ToolCallRequest) -> ChatMessage:
-            answered.append(await desk.box.answer(changed_call(call, asked, request), calls, doomed))
+            was_let = gate.asked or around.asked
+            with permitted():
+                answered.append(await desk.box.answer(changed_call(call, asked, request), calls, doomed, was_let))
             return answered[-1].message
 
-        message = await middleware.around_tool_call(answer)(asked)
+        with permit() as around:
+            message = await middleware.around_tool_call(answer)(asked)
         if message.role != "tool" or message.tool_call_id != call["id"]:
             raise TypeError(f"wrap_tool_call must return a tool message with the id of the call, {call['id']!r}")
         handoff = next((each.handoff for each in answered if each.message is message), None)

@@ -11,11 +11,13 @@ from hitl.agents.abandoned import tell_abandoned
 from hitl.agents.conversation import Conversation, guard_message
 from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
 from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
+from hitl.agents.namesakes import INNER_AGENT, told_apart
 from hitl.agents.seams import Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
 from hitl.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.permits import permit
 from hitl.retrying import Transient, check_retries
 from hitl.runtime import Turn, agent_name, current_turn
 from hitl.stopwatch import limit
@@ -162,12 +164,13 @@ class ReActAgent:
         turn = current_turn("run_turn()")
         token = agent_name.set(self.name or agent_name.get())
         try:
-            async with limit(self.timeout, self.label):
-                *before, message = self.messages_of(message)
-                history = [*state, *await tell_abandoned(turn, self, state), *before]
-                first = agent_in_charge(self, history)
-                history.append(await self.guard_input(turn, message))
-                return await Conversation(turn, history, self.max_steps).answer(first), history
+            with told_apart(self):
+                async with limit(self.timeout, self.label):
+                    *before, message = self.messages_of(message)
+                    history = [*state, *await tell_abandoned(turn, self, state), *before]
+                    first = agent_in_charge(self, history)
+                    history.append(await self.guard_input(turn, message))
+                    return await Conversation(turn, history, self.max_steps).answer(first), history
         finally:
             agent_name.reset(token)
 
@@ -177,7 +180,8 @@ class ReActAgent:
 
     async def guard_input(self, turn: Turn, message: ChatMessage) -> ChatMessage:
         """A turn's message as the input guardrails leave it; what one raises fails the turn."""
-        return await guard_message(turn, self.label, self._input_guardrails, message)
+        with permit():
+            return await guard_message(turn, self.label, self._input_guardrails, message)
 
     def parse(self, message: ChatMessage) -> Any:
         """The object of type `response_format` that a final message holds; `ValueError` when it holds none."""
@@ -213,6 +217,7 @@ class ReActAgent:
                 agent_name.reset(token)
             return response.content or ""
 
+        setattr(run, INNER_AGENT, self)
         # Never `once`: its steps are, each for itself, and a crash must let the finished ones stand.
         return tool(
             run,

@@ -16,6 +16,7 @@ from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage, ToolCall
+from hitl.permits import permit
 from hitl.places import place_var
 from hitl.runtime import Turn, agent_name
 from hitl.tool_results import content_of
@@ -65,10 +66,12 @@ class ToolBox:
         shown = {"name": name, "args": args, "id": call["id"], "type": "tool_call"}
         return ToolCallRequest(shown, self._tools.get(name), run.state, run.runtime)
 
-    async def answer(self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]) -> Answered:
+    async def answer(
+        self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str], was_let: bool = False
+    ) -> Answered:
         """Run one of a message's calls; whatever a model or a tool can do wrong is an error message to the model.
 
-        `doomed`: see `own_ids`.
+        `doomed`: see `own_ids`. `was_let`: see `prepare_call`.
         """
         name = call["function"]["name"]
         handoff = None
@@ -77,7 +80,9 @@ class ToolBox:
             tool, given = self._read(call, calls, doomed)
             content, was_asked = await self._show_to_hooks(call, given)
             if content is None:
-                ready = await prepare_call(self._turn, tool, given, tool_call_id=call["id"], was_asked=was_asked)
+                ready = await prepare_call(
+                    self._turn, tool, given, tool_call_id=call["id"], was_asked=was_asked, was_let=was_let
+                )
                 content = content_of(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
@@ -150,9 +155,10 @@ class ToolBox:
                 step = self._turn.current_step
                 return True if text is None and step is not None and step.asked else text
 
-            said = await self._turn.run_step(
-                "hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given), tool_call_id=call["id"]
-            )
+            with permit():
+                said = await self._turn.run_step(
+                    "hook", f"{name}.{guardrail_name(hook)}", look, arguments=dict(given), tool_call_id=call["id"]
+                )
             if isinstance(said, str):
                 return said, was_asked
             was_asked = was_asked or said is True

@@ -40,6 +40,7 @@ class Interrupt:
     sent_by: the name of the key that sent the message; None where nobody was asked for one.
     approvers: who alone may answer, names of keys and `group:<name>`; empty where whoever may answer at all may.
     rule_failed: which rules could not tell about the call, and why; None where each could.
+    lets_run: the answer may let something run although the type does not say so: a hook or middleware asks.
     """
 
     interrupt_id: str
@@ -68,6 +69,7 @@ class Interrupt:
     sent_by: str | None = None
     approvers: tuple[str, ...] = ()
     rule_failed: str | None = None
+    lets_run: bool = False
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -100,6 +102,7 @@ class Interrupt:
             sent_by=data.get("sent_by"),
             approvers=tuple(data.get("approvers", ())),
             rule_failed=data.get("rule_failed"),
+            lets_run=data.get("lets_run", False),
             raw=data,
         )
 
@@ -249,6 +252,7 @@ class Grant:
     created_by: who decided, where authentication told.
     approvers: who alone could decide; empty where whoever may answer at all could. It does not hold for a call that
         others alone may decide.
+    turn_id: the turn that it ends with, where the tool's own code made it; None where a person did.
     """
 
     grant_id: str
@@ -261,6 +265,7 @@ class Grant:
     created_by: str | None
     tool_source: str | None
     approvers: tuple[str, ...]
+    turn_id: str | None
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
@@ -276,6 +281,7 @@ class Grant:
             created_by=data.get("created_by"),
             tool_source=data.get("tool_source"),
             approvers=tuple(data.get("approvers", ())),
+            turn_id=data.get("turn_id"),
             raw=data,
         )
 

@@ -11,12 +11,13 @@ import asyncio
 import copy
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from hitl.errors import HitlError
 from hitl.interrupts import interrupt as hitl_interrupt
+from hitl.tool_options import read_approvers
 
 T = TypeVar("T")
 
@@ -85,6 +86,7 @@ class Questions:
         self._key = key
         self._answers: dict[str, Any] = {}
         self._open: dict[str, Interrupt] = {}
+        self._approvers: dict[str, tuple[str, ...]] = {}
         self._owners: dict[str, int | None] = {}
         self._asker: int | None = None
         self._failure: ValueError | None = None
@@ -102,7 +104,7 @@ class Questions:
         """Whether it is a question of these callbacks, and not one that somebody made up."""
         return self._open.get(error.interrupt.name) is error.interrupt
 
-    def ask(self, name: Any, reason: Any, response: Any) -> Any:
+    def ask(self, name: Any, reason: Any, response: Any, approvers: Iterable[str] | None) -> Any:
         """The answer, or `InterruptException`."""
         if not isinstance(name, str) or not name:
             raise TypeError(f"interrupt() needs a name, a non-empty str, got {name!r}")
@@ -113,13 +115,15 @@ class Questions:
             return copy.deepcopy(self._answers[name])
         if response is not None:
             return response
+        who = read_approvers(approvers)
         key = uuid.uuid5(_IDS, f"{self._key}/{name}")
         asked = Interrupt(f"v1:{self._source}:{self._tool_use['toolUseId']}:{key}", name, reason)
         if self._source == "tool_call" and not _runs_on_a_loop():
             # A thread can wait where it stands, so that its steps before the question are not asked for again.
-            self._answers[name] = hitl_interrupt.sync(self._payload(asked), message=_line(asked))
+            self._answers[name] = hitl_interrupt.sync(self._payload(asked), message=_line(asked), approvers=who)
             return copy.deepcopy(self._answers[name])
         self._open[name] = asked
+        self._approvers[name] = who
         raise InterruptException(asked)
 
     async def answered(self, run: Callable[[], Awaitable[T]]) -> T:
@@ -133,7 +137,10 @@ class Questions:
                 return result
             asked = self._open
             answers = await asyncio.gather(
-                *(hitl_interrupt(self._payload(each), message=_line(each)) for each in asked.values())
+                *(
+                    hitl_interrupt(self._payload(each), message=_line(each), approvers=self._approvers[name])
+                    for name, each in asked.items()
+                )
             )
             self._answers.update(zip(asked, answers, strict=True))
 
@@ -167,13 +174,16 @@ class Interruptible:
     agent: Any
     _questions: Questions
 
-    def interrupt(self, name: str, reason: Any = None, response: Any = None) -> Any:
+    def interrupt(
+        self, name: str, reason: Any = None, response: Any = None, *, approvers: Iterable[str] | None = None
+    ) -> Any:
         """Ask a person; returns the answer once it is there.
 
         Args:
             name: What to call the question; no other callback of the event may call one so.
             reason: What the person is shown, any JSON value.
             response: The answer, where it is known beforehand; None is none.
+            approvers: Who alone may answer on a server: names of keys, and `group:<name>`.
 
         Raises:
             InterruptException: A person is needed. Let it pass: the callback is called again with the answer. A tool
@@ -183,7 +193,7 @@ class Interruptible:
         """
         if getattr(self, "agent", None) is None:
             raise RuntimeError("agent instance attribute not set")
-        return self._questions.ask(name, reason, response)
+        return self._questions.ask(name, reason, response, approvers)
 
 
 def read_responses(contents: list[Any]) -> dict[str, Any]:

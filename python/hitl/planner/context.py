@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from hitl import _core
 from hitl.errors import HitlError, Parked
+from hitl.permits import permit
 from hitl.planner.catalog import NodeSpec
+from hitl.tool_options import read_approvers
 from hitl.tool_schema import ModelParameters
 from hitl.tools import RunContext, Tool
 
 PauseReason = Literal["approval_required", "await_input", "external_event", "constraints_conflict"]
 
 INTERRUPT_TYPE: Final = "planner_pause"
+
+_APPROVING: Final = "approval_required"
 
 _NOTE: Final = (
     "The tool stopped at this pause and did nothing after it. Decide by user_input what to do; call the tool again if "
@@ -45,6 +50,12 @@ class Pause:
     tool: str
     reason: str
     payload: dict[str, Any]
+    approvers: tuple[str, ...] = ()
+
+    @property
+    def asks_to_run(self) -> bool:
+        """Whether the answer lets the tool run, where the model calls it again."""
+        return self.reason == _APPROVING
 
 
 class ToolContext:
@@ -61,17 +72,25 @@ class ToolContext:
         """What `run` or `resume` was given as `tool_context`; what tools change in it is kept over pauses."""
         return self._tool_context
 
-    async def pause(self, reason: PauseReason, payload: Mapping[str, Any] | None = None) -> Any:
+    async def pause(
+        self,
+        reason: PauseReason,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        approvers: Iterable[str] | None = None,
+    ) -> Any:
         """End this call of the tool and ask a person. Never returns: the model goes on, with the answer.
 
         Args:
             reason: One of `approval_required`, `await_input`, `external_event`, `constraints_conflict`.
             payload: What the person is shown: a dict of JSON values, at most 16,384 bytes.
+            approvers: Who alone may answer where a server asks: names of keys, and `group:<name>`.
 
+        The answer to `approval_required` is an approval: what the tool does when the model calls it again is done once.
         Where it cannot pause (an unknown reason, no JSON, `pause_enabled=False`), the call ends with a tool error.
         """
         if self._stopped_with is None:
-            self._stopped_with = self._pause(reason, payload)
+            self._stopped_with = self._pause(reason, payload, approvers)
         raise _Stopped
 
     def outcome(self) -> Pause | None:
@@ -80,14 +99,15 @@ class ToolContext:
             raise self._stopped_with
         return self._stopped_with
 
-    def _pause(self, reason: Any, payload: Any) -> Pause | Exception:
+    def _pause(self, reason: Any, payload: Any, approvers: Any) -> Pause | Exception:
         if not self._pause_enabled:
             return PauseDisabled(f"{self._tool} cannot pause: this planner has pause_enabled=False")
         if reason not in get_args(PauseReason):
             return ValueError(f"a pause's reason is one of {', '.join(get_args(PauseReason))}; got {reason!r}")
         try:
-            return Pause(self._tool, reason, plain_object(payload, "the payload of a pause"))
-        except TypeError as error:
+            shown = plain_object(payload, "the payload of a pause")
+            return Pause(self._tool, reason, shown, read_approvers(approvers))
+        except (TypeError, ValueError) as error:
             return error
 
 
@@ -142,6 +162,8 @@ async def pause(result: Any) -> str | None:
     if not isinstance(result, Pause):
         return None
     shown = {"reason": result.reason, "payload": result.payload}
-    answer = await interrupt({"type": INTERRUPT_TYPE, "tool_name": result.tool, **shown})
+    asked = {"type": INTERRUPT_TYPE, "tool_name": result.tool, **shown}
+    with permit() if result.asks_to_run else nullcontext():
+        answer = await interrupt(asked, approvers=result.approvers)
     told = {"paused": result.reason, "payload": result.payload, "user_input": answer["user_input"], "note": _NOTE}
     return json.dumps(told, ensure_ascii=False)

@@ -64,6 +64,7 @@ class Worker:
                     "pid": os.getpid(),
                     "python": ".".join(map(str, sys.version_info[:3])),
                     "library": hitl.__version__,
+                    "agent": self._agent.name,
                     "code": self._code,
                     "replay": self._agent.options.replay,
                 }

@@ -204,6 +204,7 @@ def main(arguments: list[str]) -> int:
         "pid": os.getpid(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "agent": spec,
+        "name": agent.name,
         "code": code,
         "replay": agent.options.replay,
     }

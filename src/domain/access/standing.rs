@@ -3,7 +3,6 @@
 use super::key::is_name;
 use super::{Actor, Scope};
 use crate::domain::Error;
-use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::policy::ON_APPROVAL;
@@ -24,8 +23,7 @@ pub fn check_standing(asked: &Interrupt, actor: &Actor, prevent_self_approval: b
     if !is_approver(actor, &asked.approvers) {
         return Err(Error::NotAnApprover { approvers: asked.approvers.clone(), rule: None });
     }
-    let lets_run = asked.kind == TOOL_APPROVAL || asked.kind == UNKNOWN_OUTCOME;
-    if !prevent_self_approval || !lets_run {
+    if !prevent_self_approval || !asked.may_let_run() {
         return Ok(());
     }
     match asked.sent_by.as_deref() {

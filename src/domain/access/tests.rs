@@ -81,6 +81,16 @@ fn whoever_sent_the_message_cannot_let_its_tools_run() {
             assert_eq!(check_standing(&own, &ada, false), Ok(()));
             assert_eq!(check_standing(&asked(kind, Some("bob"), &[]), &ada, true), Ok(()));
         }
+        // What somebody who asks says of it makes it stricter, never laxer.
+        for (kind, says, refused) in [
+            ("hook", true, true),
+            ("hook", false, false),
+            ("tool_approval", false, true),
+            ("unknown_outcome", false, true),
+        ] {
+            let own = Interrupt { lets_run: says, ..asked(kind, Some("ada"), &[]) };
+            assert_eq!(check_standing(&own, &ada, true).is_err(), refused, "{kind} {says}");
+        }
         // A question of the agent is for whoever talks with it.
         assert_eq!(check_standing(&asked("user_input", Some("ada"), &[]), &ada, true), Ok(()));
     }

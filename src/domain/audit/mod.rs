@@ -262,8 +262,20 @@ impl Deed {
                 .with("digest", interrupt.args_digest.as_deref())
                 .with("args", arguments(interrupt)),
             // What was shown may be large, and is the interrupt's: its digest binds it.
-            None => deed.with("digest", digest::of(&Value::Object(interrupt.payload.clone()))),
+            None => {
+                let digest = digest::of(&Value::Object(interrupt.payload.clone()));
+                deed.letting_run(interrupt).with("digest", digest)
+            }
         }
+    }
+
+    /// What an answer may let run that is no tool approval, as far as it says so.
+    fn letting_run(self, interrupt: &Interrupt) -> Self {
+        if !interrupt.lets_run {
+            return self;
+        }
+        let tool = interrupt.payload.get("tool_name").cloned().unwrap_or_default();
+        self.with("lets_run", true).with("tool", tool).with("args", arguments(interrupt))
     }
 
     /// What has become of an interrupt, as its status says.
@@ -311,6 +323,7 @@ impl Deed {
             .with("reason", grant.reason.as_deref())
             .with("created_by", grant.created_by.as_deref())
             .with("approvers", named(&grant.approvers))
+            .with("turn_id", json!(grant.turn_id))
     }
 
     /// A person is asked.

@@ -74,6 +74,7 @@ fn grant(number: u128, tool: &str, decision: GrantedDecision) -> Grant {
         created_at: Timestamp::from_millis(0),
         created_by: Some("alice".to_owned()),
         approvers: Vec::new(),
+        turn_id: None,
     }
 }
 

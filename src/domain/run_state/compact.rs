@@ -46,6 +46,8 @@ pub struct CompactInterrupt {
     approvers: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rule_failed: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    lets_run: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_approvers: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,6 +88,7 @@ impl CompactInterrupt {
             sent_by: _,
             approvers,
             rule_failed,
+            lets_run,
             tool_approvers,
         } = interrupt.clone();
         let built_in = answer::built_in_schema(interrupt);
@@ -108,6 +111,7 @@ impl CompactInterrupt {
             resolved_by,
             approvers,
             rule_failed,
+            lets_run,
             tool_approvers,
             metadata,
         }
@@ -157,6 +161,7 @@ impl CompactInterrupt {
             sent_by: None,
             approvers: self.approvers,
             rule_failed: self.rule_failed,
+            lets_run: self.lets_run,
             tool_approvers: self.tool_approvers,
         };
         if interrupt.response_schema.is_none() {

@@ -5,11 +5,13 @@
 
 mod compact;
 mod signature;
+mod stand;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::compact::CompactInterrupt;
+pub use self::stand::Stand;
 use super::decision::TOOL_APPROVAL;
 use super::grant::Grant;
 use super::id::GrantId;
@@ -27,8 +29,10 @@ pub const VERSION: u64 = 1;
 pub struct RunState {
     /// The release of hitl that wrote it.
     pub library: String,
-    /// The name of the agent that was run.
+    /// The name of the agent that was run: what its sessions call it, `MODULE:ATTR` where a server imported it.
     pub agent: String,
+    /// What the agent calls itself, where that is known besides.
+    pub agent_name: Option<String>,
     /// The version of the agent's code.
     pub code: CodeVersion,
     /// The store that its turn lives in, where somebody keeps one: not its address, which may be a secret.
@@ -59,6 +63,8 @@ struct Document {
     version: u64,
     library: String,
     agent: String,
+    #[serde(default)]
+    agent_name: Option<String>,
     code: CodeVersion,
     #[serde(default)]
     store: Option<StoreId>,
@@ -84,6 +90,8 @@ struct Written<'a> {
     version: u64,
     library: &'a str,
     agent: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
     code: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<StoreId>,
@@ -167,6 +175,7 @@ impl RunState {
             version: _,
             library,
             agent,
+            agent_name,
             code,
             store,
             session_id: session,
@@ -186,6 +195,7 @@ impl RunState {
         Ok(Self {
             library,
             agent,
+            agent_name,
             code,
             store,
             session,
@@ -209,6 +219,7 @@ impl RunState {
             version: VERSION,
             library: &self.library,
             agent: &self.agent,
+            agent_name: self.agent_name.as_deref(),
             code: &self.code,
             store: self.store,
             session_id: self.session,
@@ -276,7 +287,7 @@ impl RunState {
                 Grant::new(new_grant(), resolved.scope(), &decision, by, &resolved.approvers, now)
             });
             if let Some(grant) = granted {
-                self.grants.retain(|earlier| earlier.scope() != grant.scope());
+                self.grants.retain(|earlier| !grant.replaces(earlier));
                 self.grants.push(grant);
             }
             self.interrupts[place] = resolved;

@@ -54,6 +54,7 @@ fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
     RunState {
         library: "0.1.0".to_owned(),
         agent: "agent".to_owned(),
+        agent_name: None,
         code: "code".to_owned(),
         store: None,
         session: SessionId(Uuid::from_u128(1)),
@@ -206,4 +207,54 @@ fn a_context_stands_in_it_once() {
     assert!(
         matches!(&whole.last().unwrap().entry, Entry::Pause { context: Some(context), .. } if context["owner"] == 2)
     );
+}
+
+#[test]
+fn what_an_interrupt_lets_run_is_known_elsewhere_too() {
+    let mut before = two();
+    before.interrupts[0].lets_run = true;
+    before.interrupts[0].kind = "hook_interrupt".to_owned();
+    before.interrupts[0].response_schema = None;
+    let read = RunState::read(&before.write().unwrap()).unwrap();
+    assert_eq!(read.interrupts.iter().map(|asked| asked.lets_run).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_state_is_of_the_agent_that_is_imported_from_there_or_calls_itself_so() {
+    let cases = [
+        // (agent of the state, its name), (served, its name)
+        (("shop:agent", None), ("shop:agent", None), true),
+        (("shop:agent", Some("clerk")), ("bank:agent", Some("clerk")), false),
+        (("clerk", None), ("shop:agent", Some("clerk")), true),
+        (("clerk", None), ("shop:agent", Some("boss")), false),
+        (("clerk", None), ("shop:agent", None), false),
+        (("clerk", None), ("clerk", None), true),
+        (("clerk", None), ("boss", None), false),
+        (("shop:agent", Some("clerk")), ("clerk", None), true),
+        // Of an older release: nobody knows what it calls itself.
+        (("shop:agent", None), ("clerk", None), false),
+    ];
+    for ((agent, agent_name), (served, name), is_of) in cases {
+        let state = RunState { agent: agent.to_owned(), agent_name: agent_name.map(str::to_owned), ..two() };
+        assert_eq!(state.is_of(served, name), is_of, "{agent} {agent_name:?} {served} {name:?}");
+    }
+}
+
+#[test]
+fn a_state_goes_on_from_where_its_turn_stood() {
+    let mut later = two();
+    let stand = Stand::of(&later.journal).unwrap();
+    assert_eq!(later.goes_on_from(&stand), Ok(true));
+    later.answer(vec![(id(10), json!({"type": "approve"}))], None, now(), grant).unwrap();
+    assert_eq!(later.goes_on_from(&stand), Ok(true));
+    assert_eq!(two().goes_on_from(&Stand::of(&later.journal).unwrap()), Ok(false));
+    let mut other = two();
+    other.answer(vec![(id(10), json!({"type": "reject"}))], None, now(), grant).unwrap();
+    assert_eq!(other.goes_on_from(&Stand::of(&later.journal).unwrap()), Ok(false));
+    // The context is held apart, and may be another one.
+    let mut stored = later.clone();
+    if let Entry::Pause { context, .. } = &mut stored.journal[3].entry {
+        *context = Some(json!({"user": 1}));
+    }
+    assert_eq!(later.goes_on_from(&Stand::of(&stored.journal).unwrap()), Ok(true));
 }

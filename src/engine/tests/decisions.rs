@@ -24,6 +24,8 @@ super::for_each_store!(
     a_later_grant_takes_the_place_of_an_earlier_one,
     always_answers_what_the_session_asks_already_except_what_is_answered_by_itself,
     what_the_tools_code_says_comes_before_a_grant,
+    what_the_tools_code_says_for_always_ends_with_its_turn,
+    what_the_tools_code_says_for_always_takes_nothing_from_a_person,
 );
 
 /// A call of `delete_file` by the agent `files`.
@@ -239,4 +241,36 @@ async fn what_the_tools_code_says_comes_before_a_grant(fixture: Fixture) {
     let proposed = with(delete(), json!({"proposed": {"approved": false, "reason": "locked"}}));
     let decided = ask(&world, &order, proposed).await;
     assert_eq!(decided.answer.unwrap().1, json!({"type": "reject", "reason": "locked"}));
+}
+
+/// Whatever runs in a worker can say so; what a later turn may do is not for it to say.
+async fn what_the_tools_code_says_for_always_ends_with_its_turn(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let order = world.begin().await;
+    let always = with(delete(), json!({"proposed": {"approved": true, "always": true}}));
+    assert!(ask(&world, &order, always).await.answer.is_some());
+    let [grant] = world.engine.grants(order.session).await.unwrap().try_into().unwrap();
+    assert_eq!((grant.created_by.as_deref(), grant.turn_id), (Some("on_approval"), Some(order.turn)));
+    assert_eq!(ask(&world, &order, delete()).await.answer.unwrap().1, json!({"type": "approve"}));
+    world.end(&order).await.unwrap();
+
+    world.send(order.session).await.unwrap();
+    let later = world.order().await;
+    assert_eq!(ask(&world, &later, delete()).await.answer, None);
+    assert_eq!(world.engine.grants(order.session).await.unwrap(), []);
+}
+
+async fn what_the_tools_code_says_for_always_takes_nothing_from_a_person(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let order = world.begin().await;
+    let first = ask(&world, &order, delete()).await;
+    answer(&world, &first, order.session, json!({"approved": false, "always": true})).await.unwrap();
+    let always = with(delete(), json!({"proposed": {"approved": true, "always": true}}));
+    ask(&world, &order, always).await;
+    assert_eq!(ask(&world, &order, delete()).await.answer.unwrap().1, json!({"type": "reject"}));
+
+    world.end(&order).await.unwrap();
+    world.send(order.session).await.unwrap();
+    let later = world.order().await;
+    assert_eq!(ask(&world, &later, delete()).await.answer.unwrap().1, json!({"type": "reject"}));
 }

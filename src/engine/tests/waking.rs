@@ -47,7 +47,7 @@ async fn an_answer_starts_a_parked_turn_with_its_journal(fixture: Fixture) {
 async fn the_worker_learns_that_the_code_has_changed(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (first, interrupts) = world.asking(2).await;
-    let newer = Runtime { code: "fedcba9876543210".to_owned(), python: "3.12".to_owned(), replay: true };
+    let newer = Runtime { agent: None, code: "fedcba9876543210".to_owned(), python: "3.12".to_owned(), replay: true };
     let world = world.crash_into(parking(), newer).await;
     world.answer(first.session, interrupts[0], json!(1)).await.unwrap();
     let order = world.order().await;

@@ -57,7 +57,7 @@ impl Dispatch for Actors {
     }
 
     fn runtime(&self) -> Runtime {
-        Runtime { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true }
+        Runtime { agent: None, code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true }
     }
 }
 

@@ -193,6 +193,7 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         sent_by: None,
         approvers: Vec::new(),
         rule_failed: None,
+        lets_run: false,
         tool_approvers: Vec::new(),
     }
 }
@@ -221,6 +222,7 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         sent_by: Some("ada".to_owned()),
         approvers: vec!["bob".to_owned(), "group:finance".to_owned()],
         rule_failed: Some("rule \"colours\" could not tell: No such key: hue".to_owned()),
+        lets_run: true,
         tool_approvers: vec!["cleo".to_owned()],
         ..approval(session, number, "paint")
     }

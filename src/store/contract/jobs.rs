@@ -10,6 +10,7 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::journal::{Ending, Entry, Recorded};
 use crate::domain::session::Status;
+use crate::store::carried::Carried;
 use crate::store::{StoreExt, Transaction};
 
 super::for_each_store!(
@@ -49,6 +50,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.delete_sign_in(&[1; 32].into())?;
     transaction.sweep_sign_ins(at(1000))?;
     transaction.append_event(&event(1, "b"), at(900))?;
+    transaction.note_carried(turn_id(1), &Carried { left_at: None })?;
     transaction.sweep_events(at(800))?;
     transaction.delete_session(session_id(1))?;
     transaction.sweep_sessions(at(1000)).map(drop)

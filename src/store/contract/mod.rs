@@ -3,6 +3,7 @@
 
 mod access;
 mod audit;
+mod carried;
 mod events;
 pub(crate) mod fixture;
 mod identity;

@@ -14,6 +14,7 @@ use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
+use crate::store::carried::Carried;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
@@ -31,6 +32,7 @@ pub(super) struct State {
     pub(super) keys: Vec<Key>,
     pub(super) sign_ins: Vec<SignIn>,
     pub(super) notices: Ordered<NoticeId, Notice>,
+    pub(super) carried: HashMap<TurnId, Carried>,
     /// By number.
     pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
 }
@@ -48,6 +50,7 @@ impl State {
             keys: Vec::new(),
             sign_ins: Vec::new(),
             notices: Ordered::default(),
+            carried: HashMap::new(),
             events: BTreeMap::new(),
         }
     }

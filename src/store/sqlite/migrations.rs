@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_store.sql"),
     include_str!("migrations/0010_failed_rules.sql"),
     include_str!("migrations/0011_abandoned.sql"),
+    include_str!("migrations/0012_who_may.sql"),
 ];
 
 /// The version of the schema that this build writes.

@@ -277,6 +277,7 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         sent_by: cells.plain()?,
         approvers: cells.json_or_none()?.unwrap_or_default(),
         rule_failed: cells.plain()?,
+        lets_run: cells.plain::<Option<bool>>()?.unwrap_or_default(),
         tool_approvers: cells.json_or_none()?.unwrap_or_default(),
     };
     if has_built_in_schema {

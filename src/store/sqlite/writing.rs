@@ -104,6 +104,7 @@ impl Handle<'_> {
                 rows::list_or_none(&interrupt.approvers)?,
                 interrupt.rule_failed,
                 rows::list_or_none(&interrupt.tool_approvers)?,
+                interrupt.lets_run.then_some(true),
             ],
         )
     }

@@ -49,6 +49,9 @@ pub struct Hello {
     pub python: String,
     /// The version of hitl.
     pub library: String,
+    /// What the agent calls itself.
+    #[serde(default)]
+    pub agent: Option<String>,
     /// The version of the agent's code. Of a worker of another protocol nothing but that protocol is of interest.
     #[serde(default)]
     pub code: String,

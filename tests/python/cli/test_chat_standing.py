@@ -44,8 +44,13 @@ def asked(kind: str = "tool_approval", **members: Any) -> Interrupt:
             "The message was yours, so bob or somebody in finance has to answer this.",
         ),
         (asked("unknown_outcome", sent_by="ada"), ADA, "The message was yours, so somebody else has to answer this."),
-        # A question of the agent is for whoever talks with it.
+        # A question of the agent is for whoever talks with it, but where the answer lets something run.
         (asked("user_input", sent_by="ada"), ADA, None),
+        (
+            asked("hook_interrupt", sent_by="ada", lets_run=True),
+            ADA,
+            "The message was yours, so somebody else has to answer this.",
+        ),
         (asked(sent_by="ada"), replace(ADA, prevent_self_approval=False), None),
         (asked(sent_by=None), ADA, "Only an admin can answer this: nobody knows who sent the message."),
         (asked(sent_by=None), replace(ADA, scopes=("admin",)), None),

@@ -31,7 +31,7 @@ export function whyNot(record: Interrupt, me: State["me"]): string | null {
   if (!can(me, "answer")) return "Your key may read, not answer.";
   const among = named.some((one) => one === me.name || (one.startsWith(GROUP) && me.groups.includes(one.slice(GROUP.length))));
   if (named.length > 0 && !among) return `${only}.`;
-  const letsRun = record.type === "tool_approval" || record.type === "unknown_outcome";
+  const letsRun = record.lets_run === true || record.type === "tool_approval" || record.type === "unknown_outcome";
   if (!me.prevent_self_approval || !letsRun) return null;
   if (record.sent_by == null) return can(me, "admin") ? null : "Only an admin can answer this: the message is from nobody that this server knows.";
   if (record.sent_by !== me.name) return null;

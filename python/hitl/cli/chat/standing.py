@@ -8,7 +8,7 @@ from hitl.client import Interrupt, Me
 
 _GROUP = "group:"
 _LETS_RUN = ("tool_approval", "unknown_outcome")
-"""Types of which an answer may let a tool run."""
+"""Types of which an answer may always let a tool run."""
 
 
 def why_not(interrupt: Interrupt, me: Me) -> str | None:
@@ -21,7 +21,7 @@ def why_not(interrupt: Interrupt, me: Me) -> str | None:
         return "Your key may not answer; one with the scope `answer` can."
     if named and not any(_is(me, one) for one in named):
         return f"{only}."
-    if not me.prevent_self_approval or interrupt.type not in _LETS_RUN:
+    if not me.prevent_self_approval or not (interrupt.lets_run or interrupt.type in _LETS_RUN):
         return None
     if interrupt.sent_by is None:
         return None if me.may("admin") else "Only an admin can answer this: nobody knows who sent the message."

@@ -1,0 +1,3 @@
+SELECT entries, digest
+FROM carried_turns
+WHERE turn = ?1
