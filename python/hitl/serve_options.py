@@ -103,6 +103,8 @@ class ServeOptions:
     any other. 0 is for as long as that takes. Steps, threads and executors at work are never cut short."""
     max_warm: int = 64
     """How many waiting turns stay in memory; those that have waited longest are dropped first."""
+    start_timeout: float = 120.0
+    """How long a process may take to import the agent; 0 is no limit."""
     worker_timeout: float = 30.0
     """How long a worker may be silent before it is killed and its turns are taken over."""
     max_recoveries: int = 3

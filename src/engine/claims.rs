@@ -4,7 +4,7 @@
 //! the worker needs. From inside that transaction on, answers find the turn ([`super::live`]), so that none is lost
 //! between the claim and the start, and none is given twice: what stands in the order's journal is not delivered again.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,7 +13,7 @@ use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
 use super::slots::{Next, Slots};
 use super::turns::owned_turn;
-use super::{Engine, clock, slots};
+use super::{Engine, clock};
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::policy::Rules;
 use crate::domain::session::{Failure, Session};
@@ -33,7 +33,7 @@ pub struct Claim {
     turn: TurnId,
     epoch: u64,
     live: Arc<LiveTurns>,
-    slots: Arc<Mutex<Slots>>,
+    slots: Arc<Slots>,
     freed: Arc<Notify>,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.order.is_some() {
             self.live.unclaim(self.turn, self.epoch);
-            slots::lock(&self.slots).leave(self.turn, self.epoch);
+            self.slots.leave(self.turn, self.epoch);
             // Possibly on the store's own thread, which starts nothing.
             self.freed.notify_one();
         }
@@ -127,14 +127,14 @@ impl Engine {
             tx.claim_turn(turn.id)?;
             return Ok(Woken::NotHere);
         }
-        if self.slots().take(turn.id) {
+        if self.slots.take(turn.id) {
             return match self.claim(tx, turn, now) {
                 Ok(claim) => {
-                    self.slots().claimed(turn.id, claim.epoch);
+                    self.slots.claimed(turn.id, claim.epoch);
                     Ok(Woken::Now(claim))
                 }
                 Err(error) => {
-                    self.slots().not_claimed(turn.id);
+                    self.slots.not_claimed(turn.id);
                     Err(error)
                 }
             };
@@ -149,7 +149,7 @@ impl Engine {
         match woken {
             Woken::Now(claim) => self.begin(claim),
             Woken::First(turn) => {
-                self.slots().put_first(turn);
+                self.slots.put_first(turn);
                 self.pump();
             }
             Woken::NotHere => {}
@@ -175,7 +175,7 @@ impl Engine {
     /// Starts whoever has a place now.
     pub(super) fn pump(self: &Arc<Self>) {
         while !self.is_stopping() && self.dispatch.get().is_some() {
-            let next = self.slots().next();
+            let next = self.slots.next();
             match next {
                 None => return,
                 Some(Next::Start(order)) => self.start_order(order, Duration::ZERO),
@@ -203,7 +203,7 @@ impl Engine {
         // A server that stops leaves it to the next one.
         if self.is_stopping() || !self.live.begin(self, order, worked) {
             self.live.unclaim(turn, epoch);
-            self.slots().leave(turn, epoch);
+            self.slots.leave(turn, epoch);
             self.pump();
         }
         faults::at(Point::EngineStarted);
@@ -231,7 +231,7 @@ impl Engine {
                 Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
             }
             engine.live.unclaim(turn, epoch);
-            engine.slots().leave(turn, epoch);
+            engine.slots.leave(turn, epoch);
             engine.pump();
         });
     }
@@ -268,14 +268,14 @@ impl Engine {
         match claimed.await {
             Ok(claim) => {
                 faults::at(Point::EngineClaimCommitted);
-                self.slots().claimed(turn, claim.epoch);
+                self.slots.claimed(turn, claim.epoch);
                 return self.begin(claim);
             }
             // It was cancelled or deleted while it waited.
             Err(Error::TurnNotOpen) => {}
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
-        self.slots().not_claimed(turn);
+        self.slots.not_claimed(turn);
         self.pump();
     }
 

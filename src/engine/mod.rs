@@ -76,7 +76,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     /// Set once, right after the start: supervisor and engine need each other.
     dispatch: OnceLock<Arc<dyn Dispatch>>,
-    slots: Arc<Mutex<Slots>>,
+    slots: Arc<Slots>,
     /// A claim or a delivery came to nothing.
     freed: Arc<Notify>,
     live: Arc<LiveTurns>,
@@ -140,7 +140,7 @@ impl Engine {
     ) -> Arc<Self> {
         let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         Arc::new(Self {
-            slots: Arc::new(Mutex::new(Slots::new(settings.workers, settings.queue))),
+            slots: Arc::new(Slots::new(settings.workers, settings.queue)),
             freed: Arc::default(),
             feed,
             settings,
@@ -246,10 +246,6 @@ impl Engine {
 
     fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
-    }
-
-    fn slots(&self) -> std::sync::MutexGuard<'_, Slots> {
-        slots::lock(&self.slots)
     }
 }
 

@@ -81,8 +81,7 @@ impl Engine {
         }
         faults::at(Point::EngineRecovered);
         if can_replay {
-            let mut slots = self.slots();
-            rest.iter().for_each(|left| slots.put_first(left.turn.id));
+            rest.iter().for_each(|left| self.slots.put_first(left.turn.id));
             return Ok(());
         }
         for some in rest.chunks(AT_ONCE) {
@@ -186,7 +185,7 @@ impl Engine {
             tokio::select! {
                 () = engine.stopping.cancelled() => {}
                 () = tokio::time::sleep(pause) => {
-                    engine.slots().put_first(turn);
+                    engine.slots.put_first(turn);
                     engine.pump();
                 }
             }

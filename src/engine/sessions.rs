@@ -262,15 +262,14 @@ impl Engine {
         let figures = self.store.query(|reader| Ok((reader.count_sessions()?, reader.audit_head()?)));
         let (total_sessions, audit) = figures.await?;
         // Before the slots are locked: whoever locks both has the turns first.
-        let held = self.held_turns().1;
-        let slots = self.slots();
+        let (running_workers, queued) = self.slots.count();
         Ok(Health {
             max_workers: self.settings.workers,
-            running_workers: slots.at_work(),
-            queued: slots.queued(),
+            running_workers,
+            queued,
             total_sessions,
             audit,
-            held,
+            held: self.held_turns().1,
         })
     }
 
