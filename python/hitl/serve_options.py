@@ -72,7 +72,7 @@ class ServeOptions:
     workers: int = default_workers()
     """How many turns are at work at once. A turn that waits for a person is not at work."""
     queue: int = 1000
-    """How many turns may wait for a worker; one more is a 503."""
+    """How many turns may wait for a worker, and not for a person or in `asyncio.sleep`; one more is a 503."""
     isolation: Isolation = "process"
     """A process for each turn, or turns as asyncio tasks in a few workers."""
     api_key: str | None = None
@@ -92,7 +92,7 @@ class ServeOptions:
     ttl: float = 0.0
     """After how long an idle or failed session is removed; 0 is never."""
     timeout: float = 0.0
-    """How long a turn may work; a person's time is not counted. 0 is no limit."""
+    """How long a turn may work; neither a person's time nor `asyncio.sleep` between steps is counted. 0 is no limit."""
     interrupt_ttl: float = 0.0
     """How long an interrupt waits for its answer before it expires; 0 is for ever."""
     park_after: float = 60.0

@@ -92,6 +92,11 @@ impl Failure {
         Self::new("worker_exited", "Worker process exited unexpectedly")
     }
 
+    /// What is stored of the turn is not what it should be.
+    pub fn journal_unreadable(why: &Error) -> Self {
+        Self::new("journal_unreadable", format!("What is stored of this turn cannot be read: {why}"))
+    }
+
     /// The server stopped before the turn was given to a worker.
     pub fn server_restarted() -> Self {
         Self::new("server_restarted", "The server stopped while this turn was at work; send the message again")

@@ -19,7 +19,7 @@ use crate::domain::policy::Rules;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::Turn;
+use crate::store::record::{DueWhat, Turn};
 use crate::store::{StoreExt, Transaction};
 
 /// How long until a claim is tried again that the store did not take.
@@ -132,6 +132,11 @@ impl Engine {
                 Ok(claim) => {
                     self.slots.claimed(turn.id, claim.epoch);
                     Ok(Woken::Now(claim))
+                }
+                // What woke it counts all the same; whoever claims it later says what is wrong.
+                Err(Error::Unreadable(_)) => {
+                    self.slots.not_claimed(turn.id);
+                    Ok(Woken::First(turn.id))
                 }
                 Err(error) => {
                     self.slots.not_claimed(turn.id);
@@ -273,6 +278,11 @@ impl Engine {
             }
             // It was cancelled or deleted while it waited.
             Err(Error::TurnNotOpen) => {}
+            Err(why @ Error::Unreadable(_)) => {
+                if let Err(error) = self.suspend_unreadable(DueWhat::Timers(turn), &why).await {
+                    tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
+                }
+            }
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
         self.slots.not_claimed(turn);

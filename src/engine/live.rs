@@ -327,6 +327,23 @@ impl LiveTurns {
         }
     }
 
+    /// The turn at `epoch` is not at work, although it has its place: it waits for the server itself.
+    pub fn rest(&self, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.rest();
+        }
+        self.rested.notify_waiters();
+    }
+
+    /// It is at work again, unless it has paused.
+    pub fn work_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+            && live.paused.is_none()
+        {
+            live.work(turn, engine);
+        }
+    }
+
     /// The turn at `epoch` is held. Where nothing of it is at work, a question is open and only people are waited for as
     /// far as anybody can tell: `--timeout` does not count until it goes on. It keeps its place.
     pub fn hold(&self, turn: TurnId, epoch: u64, held: Held) {

@@ -27,6 +27,7 @@ mod inbox;
 mod live;
 pub mod messages;
 pub mod metrics;
+mod outage;
 mod outbox;
 mod owed;
 mod parking;
@@ -42,6 +43,7 @@ mod sweeper;
 pub mod timeline;
 pub mod transfers;
 pub mod turns;
+mod unreadable;
 pub mod view;
 pub mod webhooks;
 
@@ -62,6 +64,7 @@ use due::Alarm;
 use feed::Feed;
 use live::LiveTurns;
 use metrics::{Counters, Pending};
+use outage::Outage;
 use outbox::Outbox;
 use owed::{Owed, Telling};
 use policy::Policies;
@@ -87,6 +90,7 @@ pub struct Engine {
     webhooks: Option<Arc<Webhooks>>,
     telling: Arc<Telling>,
     outbox: Arc<Outbox>,
+    outage: Outage,
     counters: Counters,
     pending: Pending,
     /// Whoever searches, alone.
@@ -152,6 +156,7 @@ impl Engine {
             webhooks,
             telling: Arc::new(telling),
             outbox: Arc::default(),
+            outage: Outage::default(),
             counters: Counters::default(),
             pending: Pending::default(),
             searching: Arc::default(),

@@ -270,6 +270,7 @@ impl Engine {
             total_sessions,
             audit,
             held: self.held_turns().1,
+            unstored: self.outage.turns(),
         })
     }
 
@@ -300,6 +301,10 @@ pub(super) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionVi
     let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
     let now = clock::now();
     let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
-    let replay = reader.last_turn(session.id)?.and_then(ReplayNotes::of);
+    let replay = match reader.last_turn(session.id) {
+        // The session says what has become of the turn.
+        Err(Error::Unreadable(_)) => None,
+        read => read?.and_then(ReplayNotes::of),
+    };
     Ok(SessionView { session, interrupts, replay })
 }

@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation};
-use super::{log, no_longer_than};
 use super::process::{Exit, ended};
 use super::seat::{Heard, News, Seat, Seats, Sitter};
 use super::settings::StartError;
 use super::spawner::{Body, Spawned};
+use super::{log, no_longer_than};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, TurnId};
 use crate::engine::dispatch::Lost;

@@ -284,5 +284,9 @@ def of_tasks(file: str) -> str:
 def nothing_left() -> Iterator[None]:
     """What begins in the block has ended soon after it: processes, and threads of ours."""
     before = (children(), threads())
+
+    def left() -> list[str]:
+        return [*(children() - before[0]), *(threads() - before[1])]
+
     yield
-    eventually(lambda: (children() - before[0], threads() - before[1]), expected=(set(), Counter()))
+    eventually(left, expected=[])
