@@ -81,10 +81,11 @@ async fn workers_have_the_given_environment_and_no_input() {
 /// An agent whose import hangs as soon as there is a file `hang` beside it.
 const HANGS_LATER: &str = "\
 import pathlib, time
+from hitl import ChatMessage
 while (pathlib.Path(__file__).parent / 'hang').exists():
     time.sleep(0.05)
 async def agent(message, state):
-    return 'done', state
+    return ChatMessage.assistant_message(content='done'), state
 ";
 
 #[test]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import hitl
 from hitl import ChatMessage
@@ -26,11 +25,13 @@ def work_once(place: str) -> str:
     return work(place)
 
 
-async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[Any, list[ChatMessage]]:
+async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
     """The message is `{"place": path, "once": whether the step is}`, or `null` for a question."""
     order = json.loads(message.content or "")
     if order is None:
-        return str(await hitl.interrupt({"type": "free", "question": "go on?"})), state
-    if order["once"]:
-        return await work_once(order["place"]), state
-    return await hitl.step(work, order["place"]), state
+        said = await hitl.interrupt({"type": "free", "question": "go on?"})
+    elif order["once"]:
+        said = await work_once(order["place"])
+    else:
+        said = await hitl.step(work, order["place"])
+    return ChatMessage.assistant_message(content=str(said)), state

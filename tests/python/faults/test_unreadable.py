@@ -174,7 +174,7 @@ def test_a_timer_whose_session_cannot_be_read_keeps_nobody_waiting(
     with serving(store) as api:
         # It is due after the one that cannot be read.
         eventually(lambda: api.interrupt(interrupt)["status"], expected="expired")
-        assert api.wait(other)["error_code"] == "agent_error"
+        assert api.wait(other)["error_code"] == "interrupt_expired"
         assert_unreadable(api.get(f"/sessions/{bad}"))
     with opened(store) as connection:
         assert connection.execute("SELECT count(*) FROM turns WHERE wake_at IS NOT NULL").fetchone() == (0,)

@@ -289,4 +289,4 @@ def nothing_left() -> Iterator[None]:
         return [*(children() - before[0]), *(threads() - before[1])]
 
     yield
-    eventually(left, expected=[])
+    eventually(lambda: left() == [], expected=True)
