@@ -47,6 +47,12 @@ struct Left {
     paused: Option<Option<Timestamp>>,
 }
 
+/// A turn that was left open, and cannot be taken up.
+struct Unreadable {
+    turn: TurnId,
+    why: Error,
+}
+
 impl Engine {
     /// Settles what the last server left open. Nothing is started before this returns.
     ///
@@ -56,7 +62,7 @@ impl Engine {
         let can_replay = self.runtime()?.replay;
         faults::at(Point::EngineRecover);
         let (left, unreadable) = self.store.query(left_open).await?;
-        for (turn, why) in unreadable {
+        for Unreadable { turn, why } in unreadable {
             self.suspend_unreadable(DueWhat::Timers(turn), &why).await?;
         }
         let (ours, others): (Vec<Left>, Vec<Left>) =
@@ -202,11 +208,11 @@ impl Engine {
 }
 
 /// What was left open, and what of it cannot be read.
-fn left_open(reader: &dyn Reader) -> Result<(Vec<Left>, Vec<(TurnId, Error)>), Error> {
+fn left_open(reader: &dyn Reader) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
     let (mut left, mut unreadable) = (Vec::new(), Vec::new());
     for turn in reader.unparked_turns()? {
         match one_left_open(reader, turn) {
-            Err(why @ Error::Unreadable(_)) => unreadable.push((turn, why)),
+            Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn, why }),
             read => left.extend(read?),
         }
     }
