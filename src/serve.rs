@@ -73,6 +73,8 @@ pub struct Config {
     pub hold: f64,
     /// See [`Settings::max_warm`].
     pub max_warm: usize,
+    /// See [`SupervisorSettings::start_timeout`].
+    pub start_timeout: f64,
     /// See [`SupervisorSettings::worker_timeout`].
     pub worker_timeout: f64,
     /// See [`Settings::max_recoveries`].
@@ -175,6 +177,15 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Its stable name, as Python has it in `.code`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Workers(settings::StartError::TimedOut { .. }) => "start_timeout",
+            Self::Workers(settings::StartError::Stopped) => "start_stopped",
+            _ => "serve_failed",
+        }
+    }
+
     /// Whose it is to mend: `usage` (an option), `agent` or `runtime`.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -207,6 +218,11 @@ impl StartError {
             ),
             Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
             Self::Workers(settings::StartError::AgentImport { hint, .. }) => hint.clone(),
+            Self::Workers(settings::StartError::TimedOut { .. }) => Some(
+                "let the module do what takes long, or waits for others, when a turn begins and not when it is imported; \
+                 or allow more with --start-timeout (0 is no limit)"
+                    .to_owned(),
+            ),
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
             Self::Engine(engine::StartError::Webhooks(WebhooksError::InvalidSecret)) => {
@@ -233,12 +249,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// Listens first and opens the store last but one, so that a server that cannot start has created nothing. Turns
-    /// run in worker processes, or, with a `channel`, in the thread of this process at its other end.
+    /// Listens first and opens the store when there are workers, so that most of what is wrong is told before a file is
+    /// created. Turns run in worker processes, or, with a `channel`, in the thread of this process at its other end. The
+    /// start is given up when `stop` is cancelled.
     ///
     /// # Errors
-    /// [`StartError`].
-    pub async fn start(mut config: Config, channel: Option<UnixStream>) -> Result<Self, StartError> {
+    /// [`StartError`]. No process, task or lock is left behind then.
+    pub async fn start(
+        mut config: Config,
+        channel: Option<UnixStream>,
+        stop: &CancellationToken,
+    ) -> Result<Self, StartError> {
         if let Some(secret) = &config.webhook_secret {
             webhooks::check_secret(secret).map_err(engine::StartError::from)?;
         }
@@ -255,10 +276,15 @@ impl Running {
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
-        let supervisor = start_workers(&config, channel).await?;
-        let started = async {
-            let store = open::open(&config.store)?;
-            let engine = Engine::start(settings, store).await?;
+        let supervisor = start_workers(&config, channel, stop).await?;
+        let engine = match start_engine(&config, settings).await {
+            Ok(engine) => engine,
+            Err(error) => {
+                supervisor.shutdown(Duration::ZERO).await;
+                return Err(error);
+            }
+        };
+        let ready = async {
             if config.prevent_self_approval && config.api_key.is_none() && !engine.known().has_any() {
                 return Err(StartError::Nameless);
             }
@@ -272,15 +298,18 @@ impl Running {
             supervisor.attach(&engine);
             let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
             engine.attach(workers).await.map_err(engine::StartError::from)?;
-            Ok::<_, StartError>(engine)
+            Ok::<_, StartError>(())
         };
-        let engine = match started.await {
-            Ok(engine) => engine,
-            Err(error) => {
-                supervisor.shutdown(Duration::ZERO).await;
-                return Err(error);
+        let ready = tokio::select! {
+            ready = ready => ready,
+            () = stop.cancelled() => Err(settings::StartError::Stopped.into()),
+        };
+        if let Err(error) = ready {
+            if let Err(error) = end(&engine, &supervisor, Duration::ZERO).await {
+                tracing::error!(%error, "the store of a server that did not start could not be closed");
             }
-        };
+            return Err(error);
+        }
         let stop_http = CancellationToken::new();
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
@@ -328,12 +357,32 @@ impl Running {
     pub async fn stop(&self, patience: Duration) -> Result<(), crate::domain::Error> {
         let Some(http) = self.http.lock().await.take() else { return Ok(()) };
         self.stop_http.cancel();
-        let settled = self.engine.shut_down(patience).await;
-        self.supervisor.shutdown(Duration::ZERO).await;
+        let settled = end(&self.engine, &self.supervisor, patience).await;
         if let Err(error) = http.await {
             tracing::error!(%error, "HTTP ended badly");
         }
         settled
+    }
+}
+
+/// Ends what serves: the engine first, which parks what waits and closes the store.
+async fn end(engine: &Arc<Engine>, supervisor: &Supervisor, patience: Duration) -> Result<(), crate::domain::Error> {
+    let settled = engine.shut_down(patience).await;
+    supervisor.shutdown(Duration::ZERO).await;
+    settled
+}
+
+/// Opens the store, and an engine on it.
+async fn start_engine(config: &Config, settings: Settings) -> Result<Arc<Engine>, StartError> {
+    let store = open::open(&config.store)?;
+    match Engine::start(settings, Arc::clone(&store)).await {
+        Ok(engine) => Ok(engine),
+        Err(error) => {
+            if let Err(error) = store.close().await {
+                tracing::error!(%error, "the store of a server that did not start could not be closed");
+            }
+            Err(error.into())
+        }
     }
 }
 
@@ -345,9 +394,16 @@ fn listen_error(host: &str, port: u16, source: io::Error) -> StartError {
     StartError::Listen { host: host.to_owned(), port, source }
 }
 
-async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<Arc<Supervisor>, StartError> {
+async fn start_workers(
+    config: &Config,
+    channel: Option<UnixStream>,
+    stop: &CancellationToken,
+) -> Result<Arc<Supervisor>, StartError> {
     if let Some(channel) = channel {
-        return Ok(Supervisor::in_process(channel, config.max_payload, config.hold).await?);
+        return tokio::select! {
+            started = Supervisor::in_process(channel, config.max_payload, config.hold) => Ok(started?),
+            () = stop.cancelled() => Err(settings::StartError::Stopped.into()),
+        };
     }
     let isolation = match config.isolation {
         IsolationName::Process => Isolation::Process,
@@ -363,11 +419,12 @@ async fn start_workers(config: &Config, channel: Option<UnixStream>) -> Result<A
         paths: vec![config.working_dir.clone()],
         max_payload: config.max_payload,
         hold: config.hold,
+        start_timeout: seconds(config.start_timeout),
         stop_grace: settings::STOP_GRACE,
         worker_timeout: seconds(config.worker_timeout),
         spare_silent: faults::spares_silent_workers(),
     };
-    Ok(Supervisor::start(settings).await?)
+    Ok(Supervisor::start_until(settings, stop).await?)
 }
 
 fn engine_settings(config: &Config) -> Result<Settings, StartError> {

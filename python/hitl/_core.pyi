@@ -340,7 +340,7 @@ class Server:
         the caller's from now on."""
 
     def start(self) -> None:
-        """Returns once it listens; raises `ServeError`."""
+        """Returns once it listens; raises `ServeError`, also when it is stopped meanwhile."""
 
     def start_async(self) -> Awaitable[None]:
         """The same as an awaitable."""
@@ -350,7 +350,9 @@ class Server:
         """Where it listens."""
 
     def stop(self, timeout: float) -> None:
-        """Finishes turns at work for at most `timeout` seconds, ends the rest, closes. Twice does nothing."""
+        """Finishes turns at work for at most `timeout` seconds, ends the rest, closes. A start under way is given up,
+        and has left nothing behind when this returns. Twice does nothing.
+        """
 
     def stop_async(self, timeout: float) -> Awaitable[None]:
         """The same as an awaitable."""

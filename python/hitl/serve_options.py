@@ -75,7 +75,7 @@ class ServeOptions:
     workers: int = default_workers()
     """How many turns are at work at once. A turn that waits for a person is not at work."""
     queue: int = 1000
-    """How many turns may wait for a worker; one more is a 503."""
+    """How many turns may wait for a worker, and not for a person or in `asyncio.sleep`; one more is a 503."""
     isolation: Isolation = "process"
     """A process for each turn, or turns as asyncio tasks in a few workers."""
     api_key: str | None = None
@@ -98,7 +98,7 @@ class ServeOptions:
     suspended_ttl: float = 0.0
     """How long a suspended turn can be retried; after that its session is an error like any other. 0 is for ever."""
     timeout: float = 0.0
-    """How long a turn may work; a person's time is not counted. 0 is no limit."""
+    """How long a turn may work; neither a person's time nor `asyncio.sleep` between steps is counted. 0 is no limit."""
     interrupt_ttl: float = 0.0
     """How long an interrupt waits for its answer before it expires; 0 is for ever."""
     park_after: float = 60.0
@@ -109,6 +109,8 @@ class ServeOptions:
     any other. 0 is for as long as that takes. Steps, threads and executors at work are never cut short."""
     max_warm: int = 64
     """How many waiting turns stay in memory; those that have waited longest are dropped first."""
+    start_timeout: float = 120.0
+    """How long a process may take to import the agent; 0 is no limit."""
     worker_timeout: float = 30.0
     """How long a worker may be silent before it is killed and its turns are taken over."""
     max_recoveries: int = 3

@@ -60,13 +60,18 @@ def _is_held_back(name: str) -> bool:
 class ServeError(HitlError):
     """A server that could not start.
 
-    kind: `usage` (an option), `agent` (it cannot be imported) or `runtime`; hint: what to do, or None.
+    kind: `usage` (an option), `agent` (it cannot be imported) or `runtime`; hint: what to do, or None. code:
+    `start_timeout` where importing the agent took longer than that option allows, `start_stopped` where `stop()` came
+    first, else `serve_failed`.
     """
 
     code = "serve_failed"
 
-    def __init__(self, message: str, kind: str = "runtime", hint: str | None = None) -> None:
-        super().__init__(message, kind, hint)
+    def __init__(
+        self, message: str, kind: str = "runtime", hint: str | None = None, code: str = "serve_failed"
+    ) -> None:
+        super().__init__(message, kind, hint, code)
+        self.code = code
         self.message = message
         self.kind = kind
         self.hint = hint
@@ -82,13 +87,16 @@ class Server:
     process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`).
 
     Usable as `with` and `async with`, or by `start()` and `stop()`. Raises `InvalidOption` when it is made, and
-    `ServeError`, `AgentLoadError` or `PythonUntested` when it cannot start; then nothing is left behind.
+    `ServeError`, `AgentLoadError` or `PythonUntested` when it cannot start; then nothing is left behind, and neither is
+    when a start is interrupted by Ctrl-C or cancelled.
     """
 
     def __init__(self, agent: object, **options: Any) -> None:
         self.options = ServeOptions(agent=agent, **options)
         self._core: _core.Server | None = None
         self._worker: InProcessWorker | None = None
+        self._begun = threading.Event()
+        """There is something that `stop()` ends, or there will not be."""
 
     @property
     def url(self) -> str:
@@ -98,9 +106,9 @@ class Server:
         return self._core.url
 
     def start(self) -> Self:
-        """Return once it listens."""
+        """Return once it listens. `stop()` from another thread ends it, with a `ServeError`."""
         with self._starting() as core:
-            core.start()
+            _interruptibly(core.start)
         return self
 
     def stop(self, timeout: float | None = None) -> None:
@@ -115,10 +123,15 @@ class Server:
         finally:
             self._end_worker()
 
+    def _stop_even_if_starting(self) -> None:
+        """`stop()`, for one that `start()` has been or is being called of in another thread."""
+        self._begun.wait()
+        self.stop()
+
     def wait(self) -> None:
         """Block until the server is over, by `stop()` from another thread or because it failed (`ServeError`)."""
         if self._core is not None:
-            self._core.wait()
+            _interruptibly(self._core.wait)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -141,6 +154,21 @@ class Server:
 
     @contextmanager
     def _starting(self) -> Iterator[_core.Server]:
+        try:
+            core = self._prepare()
+        finally:
+            self._begun.set()
+        try:
+            yield core
+        except BaseException:
+            self._core = None
+            try:
+                core.stop(0.0)  # whoever was interrupted has left it starting
+            finally:
+                self._end_worker()
+            raise
+
+    def _prepare(self) -> _core.Server:
         require_tested()
         from hitl import _core
         from hitl.agents.shapes import as_agent
@@ -159,14 +187,10 @@ class Server:
         loaded = None if isinstance(options.agent, str) else as_agent(options.agent)
         settings["agent"] = options.agent if loaded is None else loaded.name
         core = _core.Server(settings)
-        try:
-            if loaded is not None:
-                self._worker = InProcessWorker(loaded, core.open_channel()).start()
-            yield core
-        except BaseException:
-            self._end_worker()
-            raise
+        if loaded is not None:
+            self._worker = InProcessWorker(loaded, core.open_channel()).start()
         self._core = core
+        return core
 
     def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
@@ -191,19 +215,23 @@ def serve(agent: object, **options: Any) -> int:
     require_tested()
     isolation.hide()
     with _Signals() as signals:
-        try:
-            server.start()
-        except ServeError as error:
-            hint = f"\n\nhint: {error.hint}" if error.hint else ""
-            print(f"error: {error}{hint}", file=sys.stderr)
-            return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
-        print(f"{agent} is served on {server.url}", flush=True)
-        over = signals.tell_when(server.wait)
-        signals.wait()
-        if over.done():
-            print("error: the server ended by itself; its log says why", file=sys.stderr)
-            return _RUNTIME_ERROR
-        stopped = signals.tell_when(server.stop)
+        started = signals.tell_when(server.start)
+        while not started.done() and not signals.received:
+            signals.wait()
+        if not signals.received:
+            try:
+                started.result()
+            except ServeError as error:
+                hint = f"\n\nhint: {error.hint}" if error.hint else ""
+                print(f"error: {error}{hint}", file=sys.stderr)
+                return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
+            print(f"{agent} is served on {server.url}", flush=True)
+            over = signals.tell_when(server.wait)
+            signals.wait()
+            if over.done():
+                print("error: the server ended by itself; its log says why", file=sys.stderr)
+                return _RUNTIME_ERROR
+        stopped = signals.tell_when(server._stop_even_if_starting)
         signals.wait()
         while not stopped.done():
             if signals.received > 1:
@@ -242,20 +270,10 @@ class _Signals:
         """Return after the next signal or end of a thread."""
         self._woken.recv(1)
 
-    def tell_when(self, work: Callable[[], None]) -> Future[None]:
+    def tell_when(self, work: Callable[[], object]) -> Future[None]:
         """Run `work` in a thread; a wait returns when the future is done."""
-        future: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001  (the waiting thread's to handle, whatever it is)
-                future.set_exception(error)
-            else:
-                future.set_result(None)
-            self._waker.send(b"\0")
-
-        threading.Thread(target=run, name="hitl serve", daemon=True).start()
+        future = _in_thread(work)
+        future.add_done_callback(lambda _: self._waker.send(b"\0"))
         return future
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
@@ -265,6 +283,33 @@ class _Signals:
         elif now - self._since < _ONE_PRESS:
             return
         self.received += 1
+
+
+def _interruptibly(work: Callable[[], object]) -> None:
+    """Run `work`, which holds up its thread without running Python, so that a signal is heard meanwhile.
+
+    Handlers of signals run in the main thread alone. What one raises (KeyboardInterrupt) leaves `work` to itself.
+    """
+    if threading.current_thread() is threading.main_thread():
+        _in_thread(work).result()
+    else:
+        work()
+
+
+def _in_thread(work: Callable[[], object]) -> Future[None]:
+    """Run `work` in a thread of its own."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  (the waiting thread's to handle, whatever it is)
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=run, name="hitl serve", daemon=True).start()
+    return future
 
 
 def _log_format(log_format: str) -> str:

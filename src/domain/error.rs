@@ -293,6 +293,10 @@ pub enum Error {
     /// The store did not take or give something; the outcome of a write is unknown.
     #[error("Store unavailable: {0}")]
     StoreUnavailable(String),
+    /// A row of the store is not what it should be: it is damaged, or a later release wrote it. What else is stored can be
+    /// read all the same.
+    #[error("The store holds a malformed row: {0}")]
+    Unreadable(String),
     /// A broken rule inside hitl itself.
     #[error("Internal error: {0}")]
     Internal(String),
@@ -353,6 +357,7 @@ impl Error {
             Self::StaleEpoch => "stale_epoch",
             Self::TurnNotOpen => "turn_not_open",
             Self::StoreUnavailable(_) => "store_unavailable",
+            Self::Unreadable(_) => "unreadable",
             Self::Internal(_) => "internal",
         }
     }

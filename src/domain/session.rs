@@ -98,6 +98,11 @@ impl Failure {
         Self::new("turn_cancelled", format!("Turn cancelled: nobody retried it for {seconds} s after: {}", why.message))
     }
 
+    /// What is stored of the turn is not what it should be.
+    pub fn journal_unreadable(why: &Error) -> Self {
+        Self::new("journal_unreadable", format!("What is stored of this turn cannot be read: {why}"))
+    }
+
     /// The server stopped before the turn was given to a worker.
     pub fn server_restarted() -> Self {
         Self::new("server_restarted", "The server stopped while this turn was at work; send the message again")

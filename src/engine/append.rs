@@ -1,12 +1,14 @@
 //! What a turn says, into its journal: everything it has said so far in one transaction.
 
-use std::sync::Arc;
+use std::mem::discriminant;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::dispatch::{Appended, Batch, Record};
 use super::live::{Pause, Standing};
 use super::metrics::Outcome;
+use super::outage::Mark;
 use super::owed::Owed;
 use super::runs::RunOutcome;
 use super::{Engine, clock};
@@ -70,6 +72,8 @@ struct Writing<'a> {
     standing: Standing,
     /// Where the turn's own entries of this batch stand.
     own: Vec<u64>,
+    /// Where the first of them does.
+    mark: Option<Mark>,
     written: Written,
 }
 
@@ -80,20 +84,53 @@ impl Engine {
     /// Those of the trait's method.
     pub async fn turn_append(self: &Arc<Self>, turn: TurnId, epoch: u64, records: Vec<Record>) -> Result<Batch, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
-        let can_replay = self.runtime()?.replay;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.pause.is_some() || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
-        let records = self.rule_on(records, Arc::clone(&standing.rules)).await?;
+        let records = Arc::new(self.rule_on(records, Arc::clone(&standing.rules)).await?);
+        let mark = Arc::new(Mutex::new(None));
+        let attempt = || self.append_all(turn, epoch, Arc::clone(&records), Arc::clone(&mark));
+        let stored = self.until_stored(turn, epoch, attempt).await?;
+        stored.ok_or_else(|| Error::StoreUnavailable("it has failed, and was stored all the same".to_owned()))
+    }
+
+    /// One attempt to store them, which leaves a `mark` of itself; `None` where the one before came about after all. The
+    /// turn finds what it said in its journal when it begins anew.
+    async fn append_all(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        records: Arc<Vec<(Record, Asked)>>,
+        mark: Arc<Mutex<Option<Mark>>>,
+    ) -> Result<Option<Batch>, Error> {
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let can_replay = self.runtime()?.replay;
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
         let written = self.store.transact(move |tx| {
+            let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(before) = mark.take()
+                && before.came_about(tx, turn)?
+            {
+                return Ok(None);
+            }
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
-            let (own, written, now) = (Vec::new(), Written::new(engine.owed()), clock::now());
-            let mut writing = Writing { engine: &engine, tx, turn, epoch, now, session, standing, own, written };
+            let (written, now) = (Written::new(engine.owed()), clock::now());
+            let mut writing = Writing {
+                engine: &engine,
+                tx,
+                turn,
+                epoch,
+                now,
+                session,
+                standing,
+                own: Vec::new(),
+                mark: None,
+                written,
+            };
             let last = records.len().saturating_sub(1);
-            for (place, (record, ruling)) in records.into_iter().enumerate() {
+            for (place, (record, ruling)) in records.iter().cloned().enumerate() {
                 let outcome = match record {
                     // It went on right after that: parked here, what it said next would come from nobody.
                     Record::Waiting { .. } if place < last => Ok(None),
@@ -107,11 +144,12 @@ impl Engine {
             if writing.written.asked > 0 {
                 writing.written.owed.show(writing.tx, &engine.bells, writing.session, turn)?;
             }
+            *mark = writing.mark;
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             faults::at(Point::EngineAppendWritten);
-            Ok(writing.written)
+            Ok(Some(writing.written))
         });
-        let written = written.await?;
+        let Some(written) = written.await? else { return Ok(None) };
         faults::at(Point::EngineAppendCommitted);
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
@@ -138,7 +176,7 @@ impl Engine {
             }
             self.pump();
         }
-        Ok(written.batch)
+        Ok(Some(written.batch))
     }
 }
 
@@ -192,6 +230,7 @@ impl Writing<'_> {
 
     fn append(&mut self, entry: &Entry) -> Result<Appended, Error> {
         let index = self.tx.append(self.turn, self.epoch, entry, self.now)?;
+        self.mark.get_or_insert(Mark { index, kind: discriminant(entry) });
         self.own.push(index);
         Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }

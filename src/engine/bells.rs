@@ -24,7 +24,7 @@ impl Shown {
     /// Whether this is later than `view`, which was read when `event` was the newest in the store. Rings of several
     /// commits come in any order.
     pub fn is_after(&self, view: &SessionView, event: u64) -> bool {
-        // Events go when their session does, and their numbers come back: of another turn it is no news.
+        // Of another turn it is no news: the one before, or one of a session that was made again under the same id.
         self.event > event && view.session.turn() == Some(self.turn)
     }
 }

@@ -4,7 +4,7 @@
 //! the worker needs. From inside that transaction on, answers find the turn ([`super::live`]), so that none is lost
 //! between the claim and the start, and none is given twice: what stands in the order's journal is not delivered again.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,13 +13,13 @@ use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
 use super::slots::{Next, Slots};
 use super::turns::owned_turn;
-use super::{Engine, clock, slots};
+use super::{Engine, clock};
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::policy::Rules;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::Turn;
+use crate::store::record::{DueWhat, Turn};
 use crate::store::{StoreExt, Transaction};
 
 /// How long until a claim is tried again that the store did not take.
@@ -33,7 +33,7 @@ pub struct Claim {
     turn: TurnId,
     epoch: u64,
     live: Arc<LiveTurns>,
-    slots: Arc<Mutex<Slots>>,
+    slots: Arc<Slots>,
     freed: Arc<Notify>,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.order.is_some() {
             self.live.unclaim(self.turn, self.epoch);
-            slots::lock(&self.slots).leave(self.turn, self.epoch);
+            self.slots.leave(self.turn, self.epoch);
             // Possibly on the store's own thread, which starts nothing.
             self.freed.notify_one();
         }
@@ -128,14 +128,19 @@ impl Engine {
             tx.claim_turn(turn.id)?;
             return Ok(Woken::NotHere);
         }
-        if self.slots().take(turn.id) {
+        if self.slots.take(turn.id) {
             return match self.claim(tx, turn, now) {
                 Ok(claim) => {
-                    self.slots().claimed(turn.id, claim.epoch);
+                    self.slots.claimed(turn.id, claim.epoch);
                     Ok(Woken::Now(claim))
                 }
+                // What woke it counts all the same; whoever claims it later says what is wrong.
+                Err(Error::Unreadable(_)) => {
+                    self.slots.not_claimed(turn.id);
+                    Ok(Woken::First(turn.id))
+                }
                 Err(error) => {
-                    self.slots().not_claimed(turn.id);
+                    self.slots.not_claimed(turn.id);
                     Err(error)
                 }
             };
@@ -150,7 +155,7 @@ impl Engine {
         match woken {
             Woken::Now(claim) => self.begin(claim),
             Woken::First(turn) => {
-                self.slots().put_first(turn);
+                self.slots.put_first(turn);
                 self.pump();
             }
             Woken::NotHere => {}
@@ -176,7 +181,7 @@ impl Engine {
     /// Starts whoever has a place now.
     pub(super) fn pump(self: &Arc<Self>) {
         while !self.is_stopping() && self.dispatch.get().is_some() {
-            let next = self.slots().next();
+            let next = self.slots.next();
             match next {
                 None => return,
                 Some(Next::Start(order)) => self.start_order(order, Duration::ZERO),
@@ -204,7 +209,7 @@ impl Engine {
         // A server that stops leaves it to the next one.
         if self.is_stopping() || !self.live.begin(self, order, worked) {
             self.live.unclaim(turn, epoch);
-            self.slots().leave(turn, epoch);
+            self.slots.leave(turn, epoch);
             self.pump();
         }
         faults::at(Point::EngineStarted);
@@ -232,7 +237,7 @@ impl Engine {
                 Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
             }
             engine.live.unclaim(turn, epoch);
-            engine.slots().leave(turn, epoch);
+            engine.slots.leave(turn, epoch);
             engine.pump();
         });
     }
@@ -269,14 +274,19 @@ impl Engine {
         match claimed.await {
             Ok(claim) => {
                 faults::at(Point::EngineClaimCommitted);
-                self.slots().claimed(turn, claim.epoch);
+                self.slots.claimed(turn, claim.epoch);
                 return self.begin(claim);
             }
             // It was cancelled or deleted while it waited.
             Err(Error::TurnNotOpen) => {}
+            Err(why @ Error::Unreadable(_)) => {
+                if let Err(error) = self.suspend_unreadable(DueWhat::Timers(turn), &why).await {
+                    tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
+                }
+            }
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
-        self.slots().not_claimed(turn);
+        self.slots.not_claimed(turn);
         self.pump();
     }
 

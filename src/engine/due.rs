@@ -103,9 +103,13 @@ impl Engine {
     }
 
     async fn settle_one(self: &Arc<Self>, due: Due) -> Result<(), Error> {
-        match due.what {
+        let settled = match due.what {
             DueWhat::Interrupt(interrupt) => self.expire(interrupt).await,
             DueWhat::Timers(turn) => self.fire(turn).await,
+        };
+        match settled {
+            Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(due.what, &why).await,
+            settled => settled,
         }
     }
 

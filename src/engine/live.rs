@@ -242,7 +242,7 @@ impl LiveTurns {
         live.held = None;
         live.paused = Some(Paused { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the place it takes.
-        engine.slots().leave(turn, epoch);
+        engine.slots.leave(turn, epoch);
         drop(turns);
         self.rested.notify_waiters();
         self.paused.notify_one();
@@ -307,7 +307,7 @@ impl LiveTurns {
     pub fn park(&self, engine: &Engine, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
         if turns.remove(turn, epoch) {
-            engine.slots().leave(turn, epoch);
+            engine.slots.leave(turn, epoch);
             if let Some(dispatch) = engine.dispatch.get() {
                 dispatch.park(turn);
             }
@@ -322,7 +322,24 @@ impl LiveTurns {
         if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             live.paused = None;
             live.held = None;
-            engine.slots().rejoin(turn, epoch);
+            engine.slots.rejoin(turn, epoch);
+            live.work(turn, engine);
+        }
+    }
+
+    /// The turn at `epoch` is not at work, although it has its place: it waits for the server itself.
+    pub fn rest(&self, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.rest();
+        }
+        self.rested.notify_waiters();
+    }
+
+    /// It is at work again, unless it has paused.
+    pub fn work_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+            && live.paused.is_none()
+        {
             live.work(turn, engine);
         }
     }
@@ -375,7 +392,7 @@ impl LiveTurns {
     /// The turn at `epoch` is at no worker any more.
     pub fn lose(&self, engine: &Engine, turn: TurnId, epoch: u64) {
         self.lock().remove(turn, epoch);
-        engine.slots().leave(turn, epoch);
+        engine.slots.leave(turn, epoch);
         self.rested.notify_waiters();
     }
 
@@ -387,7 +404,7 @@ impl LiveTurns {
         if let Some(mut live) = turns.at_workers.remove(&turn) {
             live.rest();
         }
-        engine.slots().forget(turn);
+        engine.slots.forget(turn);
         drop(turns);
         self.rested.notify_waiters();
     }
@@ -475,7 +492,7 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
     live.delivered = live.delivered.max(Some(delivery.index()));
     live.paused = None;
     live.held = None;
-    engine.slots().rejoin(turn, live.epoch);
+    engine.slots.rejoin(turn, live.epoch);
     live.work(turn, engine);
     if let Some(dispatch) = engine.dispatch.get() {
         faults::at(Point::EngineDeliver);

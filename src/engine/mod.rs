@@ -28,6 +28,7 @@ mod inbox;
 mod live;
 pub mod messages;
 pub mod metrics;
+mod outage;
 mod outbox;
 mod owed;
 mod parking;
@@ -43,6 +44,7 @@ mod sweeper;
 pub mod timeline;
 pub mod transfers;
 pub mod turns;
+mod unreadable;
 pub mod view;
 pub mod webhooks;
 
@@ -63,6 +65,7 @@ use due::Alarm;
 use feed::Feed;
 use live::LiveTurns;
 use metrics::{Counters, Pending};
+use outage::Outage;
 use outbox::Outbox;
 use owed::{Owed, Telling};
 use policy::Policies;
@@ -77,7 +80,7 @@ pub struct Engine {
     store: Arc<dyn Store>,
     /// Set once, right after the start: supervisor and engine need each other.
     dispatch: OnceLock<Arc<dyn Dispatch>>,
-    slots: Arc<Mutex<Slots>>,
+    slots: Arc<Slots>,
     /// A claim or a delivery came to nothing.
     freed: Arc<Notify>,
     live: Arc<LiveTurns>,
@@ -88,6 +91,7 @@ pub struct Engine {
     webhooks: Option<Arc<Webhooks>>,
     telling: Arc<Telling>,
     outbox: Arc<Outbox>,
+    outage: Outage,
     counters: Counters,
     pending: Pending,
     /// Whoever searches, alone.
@@ -142,7 +146,7 @@ impl Engine {
     ) -> Arc<Self> {
         let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         Arc::new(Self {
-            slots: Arc::new(Mutex::new(Slots::new(settings.workers, settings.queue))),
+            slots: Arc::new(Slots::new(settings.workers, settings.queue)),
             freed: Arc::default(),
             feed,
             settings,
@@ -154,6 +158,7 @@ impl Engine {
             webhooks,
             telling: Arc::new(telling),
             outbox: Arc::default(),
+            outage: Outage::default(),
             counters: Counters::default(),
             pending: Pending::default(),
             searching: Arc::default(),
@@ -248,10 +253,6 @@ impl Engine {
 
     fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
-    }
-
-    fn slots(&self) -> std::sync::MutexGuard<'_, Slots> {
-        slots::lock(&self.slots)
     }
 }
 

@@ -13,6 +13,7 @@ use super::live::Candidate;
 use super::runs::RunOver;
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::record::DueWhat;
 use crate::store::{StoreExt, Transaction};
 
 /// How many turns one transaction parks.
@@ -71,11 +72,24 @@ impl Engine {
     }
 
     pub(super) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
+        let all = candidates.clone();
         let outcomes = self.store.transact(move |tx| {
             candidates.into_iter().map(|candidate| Ok((candidate, park_one(tx, &candidate)?))).collect()
         });
         faults::at(Point::EnginePark);
-        let outcomes: Vec<(Candidate, bool)> = outcomes.await?;
+        let outcomes: Vec<(Candidate, bool)> = match (outcomes.await, all.as_slice()) {
+            (Err(why @ Error::Unreadable(_)), [one]) => {
+                return self.suspend_unreadable(DueWhat::Timers(one.turn), &why).await;
+            }
+            // One of them keeps the others from being parked: each by itself.
+            (Err(Error::Unreadable(_)), _) => {
+                for one in all {
+                    Box::pin(self.park(vec![one])).await?;
+                }
+                return Ok(());
+            }
+            (outcomes, _) => outcomes?,
+        };
         faults::at(Point::EngineParkCommitted);
         for (Candidate { turn, epoch, pause, .. }, is_parked) in outcomes {
             if is_parked {

@@ -15,7 +15,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::Turn;
+use crate::store::record::{DueWhat, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.
@@ -47,6 +47,12 @@ struct Left {
     paused: Option<Option<Timestamp>>,
 }
 
+/// A turn that was left open, and cannot be taken up.
+struct Unreadable {
+    turn: TurnId,
+    why: Error,
+}
+
 impl Engine {
     /// Settles what the last server left open. Nothing is started before this returns.
     ///
@@ -55,8 +61,12 @@ impl Engine {
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
         let can_replay = self.runtime()?.replay;
         faults::at(Point::EngineRecover);
+        let (left, unreadable) = self.store.query(left_open).await?;
+        for Unreadable { turn, why } in unreadable {
+            self.suspend_unreadable(DueWhat::Timers(turn), &why).await?;
+        }
         let (ours, others): (Vec<Left>, Vec<Left>) =
-            self.store.query(left_open).await?.into_iter().partition(|left| left.agent == self.settings.agent);
+            left.into_iter().partition(|left| left.agent == self.settings.agent);
         // What another agent's turns wait for is waited for all the same; nobody here runs them.
         let waiting = others.into_iter().filter(|left| left.paused.is_some());
         let (waiting, rest): (Vec<Left>, Vec<Left>) = if can_replay {
@@ -81,8 +91,7 @@ impl Engine {
         }
         faults::at(Point::EngineRecovered);
         if can_replay {
-            let mut slots = self.slots();
-            rest.iter().for_each(|left| slots.put_first(left.turn.id));
+            rest.iter().for_each(|left| self.slots.put_first(left.turn.id));
             return Ok(());
         }
         for some in rest.chunks(AT_ONCE) {
@@ -149,6 +158,10 @@ impl Engine {
             }
             // The server stops: the next one takes it up.
             Err(Error::StoreUnavailable(_)) => self.leave(turn, epoch),
+            Err(why @ Error::Unreadable(_)) => {
+                self.leave(turn, epoch);
+                self.suspend_unreadable(DueWhat::Timers(turn), &why).await?;
+            }
             Err(error) => {
                 self.leave(turn, epoch);
                 return Err(error);
@@ -186,7 +199,7 @@ impl Engine {
             tokio::select! {
                 () = engine.stopping.cancelled() => {}
                 () = tokio::time::sleep(pause) => {
-                    engine.slots().put_first(turn);
+                    engine.slots.put_first(turn);
                     engine.pump();
                 }
             }
@@ -194,15 +207,23 @@ impl Engine {
     }
 }
 
-fn left_open(reader: &dyn Reader) -> Result<Vec<Left>, Error> {
-    let mut left = Vec::new();
+/// What was left open, and what of it cannot be read.
+fn left_open(reader: &dyn Reader) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
+    let (mut left, mut unreadable) = (Vec::new(), Vec::new());
     for turn in reader.unparked_turns()? {
-        if let Some(session) = reader.session(turn.session_id)? {
-            let paused = paused(reader, turn.id, &session)?;
-            left.push(Left { turn, agent: session.agent, paused });
+        match one_left_open(reader, turn) {
+            Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn, why }),
+            read => left.extend(read?),
         }
     }
-    Ok(left)
+    Ok((left, unreadable))
+}
+
+fn one_left_open(reader: &dyn Reader, turn: TurnId) -> Result<Option<Left>, Error> {
+    let Some(turn) = reader.turn(turn)? else { return Ok(None) };
+    let Some(session) = reader.session(turn.session_id)? else { return Ok(None) };
+    let paused = paused(reader, turn.id, &session)?;
+    Ok(Some(Left { turn, agent: session.agent, paused }))
 }
 
 /// Where the turn is paused and something will wake it: when its earliest timer is due, if it has one.

@@ -56,8 +56,15 @@ impl Engine {
             .query(move |reader| {
                 let mut sessions = Vec::new();
                 for turn in reader.retriable_turns(&code, usize::MAX)? {
-                    let Some(row) = reader.turn(turn)? else { continue };
-                    let Some(session) = reader.session(row.session_id)? else { continue };
+                    let Some(id) = reader.session_of_turn(turn)? else { continue };
+                    let session = match reader.session(id) {
+                        Err(why @ Error::Unreadable(_)) => {
+                            tracing::error!(session = %id, error = %why, "a failed turn is not taken up again");
+                            continue;
+                        }
+                        read => read?,
+                    };
+                    let Some(session) = session else { continue };
                     if session.agent == agent && session.failure().is_some_and(Failure::is_mended_by_code) {
                         sessions.push(session.id);
                     }
@@ -69,18 +76,38 @@ impl Engine {
             tracing::info!(turns = sessions.len(), "failed turns are taken up again: the agent's code has changed");
         }
         for some in sessions.chunks(AT_ONCE) {
-            let (engine, some) = (Arc::clone(self), some.to_vec());
-            let reopened = self.store.transact(move |tx| {
-                let now = clock::now();
-                let reopen = |id| {
-                    let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                    engine.reopen(tx, &session, engine.owed(), now)
-                };
-                some.into_iter().map(reopen).collect::<Result<Vec<_>, _>>()
-            });
-            for (woken, owed) in reopened.await? {
-                self.reopened(woken, owed);
+            match self.reopen_all(some.to_vec()).await {
+                Err(Error::Unreadable(_)) => {}
+                reopened => {
+                    reopened?;
+                    continue;
+                }
             }
+            // One of them keeps the others from being taken up: each by itself.
+            for id in some {
+                match self.reopen_all(vec![*id]).await {
+                    Err(why @ Error::Unreadable(_)) => {
+                        tracing::error!(session = %id, error = %why, "a failed turn is not taken up again");
+                    }
+                    reopened => reopened?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn reopen_all(self: &Arc<Self>, sessions: Vec<SessionId>) -> Result<(), Error> {
+        let engine = Arc::clone(self);
+        let reopened = self.store.transact(move |tx| {
+            let now = clock::now();
+            let reopen = |id| {
+                let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+                engine.reopen(tx, &session, engine.owed(), now)
+            };
+            sessions.into_iter().map(reopen).collect::<Result<Vec<_>, _>>()
+        });
+        for (woken, owed) in reopened.await? {
+            self.reopened(woken, owed);
         }
         Ok(())
     }

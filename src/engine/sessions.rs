@@ -273,15 +273,15 @@ impl Engine {
         let figures = self.store.query(|reader| Ok((reader.count_sessions()?, reader.audit_head()?)));
         let (total_sessions, audit) = figures.await?;
         // Before the slots are locked: whoever locks both has the turns first.
-        let held = self.held_turns().1;
-        let slots = self.slots();
+        let (running_workers, queued) = self.slots.count();
         Ok(Health {
             max_workers: self.settings.workers,
-            running_workers: slots.at_work(),
-            queued: slots.queued(),
+            running_workers,
+            queued,
             total_sessions,
             audit,
-            held,
+            held: self.held_turns().1,
+            unstored: self.outage.turns(),
         })
     }
 
@@ -312,6 +312,10 @@ pub(super) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionVi
     let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
     let now = clock::now();
     let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
-    let replay = reader.last_turn(session.id)?.and_then(ReplayNotes::of);
+    let replay = match reader.last_turn(session.id) {
+        // The session says what has become of the turn.
+        Err(Error::Unreadable(_)) => None,
+        read => read?.and_then(ReplayNotes::of),
+    };
     Ok(SessionView { session, interrupts, replay })
 }

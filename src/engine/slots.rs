@@ -3,6 +3,9 @@
 //! A turn that awaits nothing but people and timers holds no place. When it is answered in memory it is at work again
 //! at once, even if that is one more than `--workers`. Parked turns that were answered, and turns taken up again, wait
 //! for a place, but before all new turns: nobody who was asked should wait behind those who were not.
+//!
+//! The lock is in here and nobody is handed it: whoever holds [`super::live`]'s may come by, and nobody can hold this one
+//! and wait for that.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +21,11 @@ const UNCLAIMED: u64 = 0;
 pub struct Slots {
     workers: usize,
     queue_limit: usize,
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
     /// Promised to turns whose transaction is under way.
     reserved: usize,
     /// By the epoch at which they work: what is said of an older one must not take the place of a newer one.
@@ -42,129 +50,124 @@ pub enum Next {
 impl Slots {
     /// `workers` places, and a queue of `queue_limit` in front of them.
     pub fn new(workers: usize, queue_limit: usize) -> Self {
-        Self {
-            workers,
-            queue_limit,
-            reserved: 0,
-            at_work: HashMap::new(),
-            first: VecDeque::new(),
-            is_first: HashSet::new(),
-            queue: VecDeque::new(),
-        }
+        Self { workers, queue_limit, places: Mutex::default() }
     }
 
     /// Promises a place at work or in the queue to a turn that is not written yet.
     ///
     /// # Errors
     /// [`Error::QueueFull`].
-    pub fn reserve(&mut self) -> Result<(), Error> {
-        let free = self.workers.saturating_sub(self.at_work.len() + self.first.len());
-        if self.queue.len() + self.reserved >= self.queue_limit.saturating_add(free) {
+    pub fn reserve(&self) -> Result<(), Error> {
+        let mut places = self.lock();
+        let free = self.workers.saturating_sub(places.at_work.len() + places.first.len());
+        if places.queue.len() + places.reserved >= self.queue_limit.saturating_add(free) {
             return Err(Error::QueueFull);
         }
-        self.reserved += 1;
+        places.reserved += 1;
         Ok(())
     }
 
     /// Takes a promise back: the turn was not written.
-    pub fn release_reservation(&mut self) {
-        self.reserved = self.reserved.saturating_sub(1);
+    pub fn release_reservation(&self) {
+        let mut places = self.lock();
+        places.reserved = places.reserved.saturating_sub(1);
     }
 
     /// Redeems a promise: the order waits in the queue for [`Slots::next`].
-    pub fn admit(&mut self, order: TurnOrder) {
-        self.release_reservation();
-        self.queue.push_back(order);
+    pub fn admit(&self, order: TurnOrder) {
+        let mut places = self.lock();
+        places.reserved = places.reserved.saturating_sub(1);
+        places.queue.push_back(order);
     }
 
     /// Gives a free place to a turn that is to be claimed, unless others were first; whether it has one.
-    pub fn take(&mut self, turn: TurnId) -> bool {
-        let is_free = self.first.is_empty() && self.at_work.len() < self.workers;
+    pub fn take(&self, turn: TurnId) -> bool {
+        let mut places = self.lock();
+        let is_free = places.first.is_empty() && places.at_work.len() < self.workers;
         if is_free {
-            self.at_work.insert(turn, UNCLAIMED);
+            places.at_work.insert(turn, UNCLAIMED);
         }
         is_free
     }
 
     /// The turn is to be claimed and started, before all new ones.
-    pub fn put_first(&mut self, turn: TurnId) {
-        if self.is_first.insert(turn) {
-            self.first.push_back(turn);
+    pub fn put_first(&self, turn: TurnId) {
+        let mut places = self.lock();
+        if places.is_first.insert(turn) {
+            places.first.push_back(turn);
         }
     }
 
     /// The turn that has a place was claimed.
-    pub fn claimed(&mut self, turn: TurnId, epoch: u64) {
-        if let Some(at_work) = self.at_work.get_mut(&turn) {
+    pub fn claimed(&self, turn: TurnId, epoch: u64) {
+        if let Some(at_work) = self.lock().at_work.get_mut(&turn) {
             *at_work = epoch;
         }
     }
 
     /// The turn could not be claimed: its place is free.
-    pub fn not_claimed(&mut self, turn: TurnId) {
+    pub fn not_claimed(&self, turn: TurnId) {
         self.leave(turn, UNCLAIMED);
     }
 
     /// The turn at `epoch` holds no place any more.
-    pub fn leave(&mut self, turn: TurnId, epoch: u64) {
-        if self.at_work.get(&turn) == Some(&epoch) {
-            self.at_work.remove(&turn);
+    pub fn leave(&self, turn: TurnId, epoch: u64) {
+        let mut places = self.lock();
+        if places.at_work.get(&turn) == Some(&epoch) {
+            places.at_work.remove(&turn);
         }
     }
 
     /// The turn is settled, wherever it was.
-    pub fn forget(&mut self, turn: TurnId) {
-        if self.at_work.remove(&turn).is_some() {
+    pub fn forget(&self, turn: TurnId) {
+        let mut places = self.lock();
+        if places.at_work.remove(&turn).is_some() {
             return;
         }
-        if self.is_first.remove(&turn) {
-            self.first.retain(|waiting| *waiting != turn);
+        if places.is_first.remove(&turn) {
+            places.first.retain(|waiting| *waiting != turn);
         } else {
-            self.queue.retain(|order| order.turn != turn);
+            places.queue.retain(|order| order.turn != turn);
         }
     }
 
     /// The turn was answered in memory and is at work again, past everybody.
-    pub fn rejoin(&mut self, turn: TurnId, epoch: u64) {
-        self.at_work.insert(turn, epoch);
+    pub fn rejoin(&self, turn: TurnId, epoch: u64) {
+        self.lock().at_work.insert(turn, epoch);
     }
 
-    /// How many are at work.
-    pub fn at_work(&self) -> usize {
-        self.at_work.len()
-    }
-
-    /// How many wait.
-    pub fn queued(&self) -> usize {
-        self.first.len() + self.queue.len()
+    /// How many are at work, and how many wait.
+    pub fn count(&self) -> (usize, usize) {
+        let places = self.lock();
+        (places.at_work.len(), places.first.len() + places.queue.len())
     }
 
     /// Who may begin now; it has a place from here on.
-    pub fn next(&mut self) -> Option<Next> {
-        if self.at_work.len() >= self.workers {
+    pub fn next(&self) -> Option<Next> {
+        let mut places = self.lock();
+        if places.at_work.len() >= self.workers {
             return None;
         }
-        if let Some(turn) = self.first.pop_front() {
-            self.is_first.remove(&turn);
-            self.at_work.insert(turn, UNCLAIMED);
+        if let Some(turn) = places.first.pop_front() {
+            places.is_first.remove(&turn);
+            places.at_work.insert(turn, UNCLAIMED);
             return Some(Next::Claim(turn));
         }
-        let order = self.queue.pop_front()?;
-        self.at_work.insert(order.turn, order.epoch);
+        let order = places.queue.pop_front()?;
+        places.at_work.insert(order.turn, order.epoch);
         Some(Next::Start(order))
     }
-}
 
-/// Locks the places.
-pub fn lock(slots: &Mutex<Slots>) -> MutexGuard<'_, Slots> {
-    // A panic elsewhere cannot leave them half changed: every method changes them in one go.
-    slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        // A panic elsewhere cannot leave them half changed: every method changes them in one go.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A promise of a place; taken back when it is dropped unredeemed, as it is when the transaction around it fails.
 #[derive(Debug)]
 pub struct Reservation {
-    slots: Arc<Mutex<Slots>>,
+    slots: Arc<Slots>,
     redeemed: bool,
 }
 
@@ -173,22 +176,22 @@ impl Reservation {
     ///
     /// # Errors
     /// [`Error::QueueFull`].
-    pub fn take(slots: &Arc<Mutex<Slots>>) -> Result<Self, Error> {
-        lock(slots).reserve()?;
+    pub fn take(slots: &Arc<Slots>) -> Result<Self, Error> {
+        slots.reserve()?;
         Ok(Self { slots: Arc::clone(slots), redeemed: false })
     }
 
     /// See [`Slots::admit`].
     pub fn redeem(mut self, order: TurnOrder) {
         self.redeemed = true;
-        lock(&self.slots).admit(order);
+        self.slots.admit(order);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.redeemed {
-            lock(&self.slots).release_reservation();
+            self.slots.release_reservation();
         }
     }
 }
@@ -212,7 +215,7 @@ mod tests {
         }
     }
 
-    fn admitted(slots: &mut Slots) -> TurnId {
+    fn admitted(slots: &Slots) -> TurnId {
         let order = order();
         let turn = order.turn;
         assert_eq!(slots.reserve(), Ok(()));
@@ -220,7 +223,7 @@ mod tests {
         turn
     }
 
-    fn next(slots: &mut Slots) -> Option<TurnId> {
+    fn next(slots: &Slots) -> Option<TurnId> {
         slots.next().map(|next| match next {
             Next::Claim(turn) => turn,
             Next::Start(order) => order.turn,
@@ -229,86 +232,86 @@ mod tests {
 
     #[test]
     fn turns_beyond_the_workers_wait_in_order() {
-        let mut slots = Slots::new(1, 2);
-        let [first, second, third] = [admitted(&mut slots), admitted(&mut slots), admitted(&mut slots)];
-        assert_eq!((next(&mut slots), next(&mut slots)), (Some(first), None));
+        let slots = Slots::new(1, 2);
+        let [first, second, third] = [admitted(&slots), admitted(&slots), admitted(&slots)];
+        assert_eq!((next(&slots), next(&slots)), (Some(first), None));
         assert_eq!(slots.reserve(), Err(Error::QueueFull));
         slots.leave(first, EPOCH);
-        assert_eq!((next(&mut slots), next(&mut slots)), (Some(second), None));
+        assert_eq!((next(&slots), next(&slots)), (Some(second), None));
         slots.leave(second, EPOCH);
-        assert_eq!(next(&mut slots), Some(third));
+        assert_eq!(next(&slots), Some(third));
     }
 
     #[test]
     fn a_turn_answered_in_memory_goes_past_everybody() {
-        let mut slots = Slots::new(1, 2);
-        let asking = admitted(&mut slots);
-        assert_eq!(next(&mut slots), Some(asking));
+        let slots = Slots::new(1, 2);
+        let asking = admitted(&slots);
+        assert_eq!(next(&slots), Some(asking));
         slots.leave(asking, EPOCH);
-        let second = admitted(&mut slots);
-        assert_eq!(next(&mut slots), Some(second));
+        let second = admitted(&slots);
+        assert_eq!(next(&slots), Some(second));
         slots.rejoin(asking, EPOCH);
-        assert_eq!(slots.at_work(), 2);
-        let third = admitted(&mut slots);
+        assert_eq!(slots.count().0, 2);
+        let third = admitted(&slots);
         slots.leave(second, EPOCH);
-        assert_eq!(next(&mut slots), None, "the answered turn fills the only place");
+        assert_eq!(next(&slots), None, "the answered turn fills the only place");
         slots.leave(asking, EPOCH);
-        assert_eq!(next(&mut slots), Some(third));
+        assert_eq!(next(&slots), Some(third));
     }
 
     #[test]
     fn turns_to_be_claimed_go_before_new_ones() {
-        let mut slots = Slots::new(1, 2);
-        let working = admitted(&mut slots);
-        assert_eq!(next(&mut slots), Some(working));
-        let new = admitted(&mut slots);
+        let slots = Slots::new(1, 2);
+        let working = admitted(&slots);
+        assert_eq!(next(&slots), Some(working));
+        let new = admitted(&slots);
         let (answered, again) = (clock::turn_id(), clock::turn_id());
         slots.put_first(answered);
         slots.put_first(again);
         slots.put_first(answered);
         assert!(!slots.take(clock::turn_id()), "no place is free");
-        assert_eq!(slots.queued(), 3);
+        assert_eq!(slots.count().1, 3);
         slots.leave(working, EPOCH);
         assert!(!slots.take(clock::turn_id()), "others were first");
         assert!(matches!(slots.next(), Some(Next::Claim(turn)) if turn == answered));
         slots.not_claimed(answered);
-        assert_eq!(next(&mut slots), Some(again));
+        assert_eq!(next(&slots), Some(again));
         slots.claimed(again, 7);
         slots.leave(again, 7);
-        assert_eq!(next(&mut slots), Some(new));
+        assert_eq!(next(&slots), Some(new));
     }
 
     #[test]
     fn what_an_older_epoch_leaves_is_not_the_place_of_the_newer() {
-        let mut slots = Slots::new(2, 0);
+        let slots = Slots::new(2, 0);
         let turn = clock::turn_id();
         assert!(slots.take(turn));
         slots.claimed(turn, 1);
         assert!(slots.take(turn), "parked and answered before the first one is gone");
         slots.claimed(turn, 3);
         slots.leave(turn, 1);
-        assert_eq!(slots.at_work(), 1);
+        assert_eq!(slots.count().0, 1);
         slots.leave(turn, 3);
-        assert_eq!(slots.at_work(), 0);
+        assert_eq!(slots.count().0, 0);
     }
 
     #[test]
     fn a_settled_turn_never_starts() {
-        let mut slots = Slots::new(1, 2);
-        let (first, second) = (admitted(&mut slots), admitted(&mut slots));
-        assert_eq!(next(&mut slots), Some(first));
+        let slots = Slots::new(1, 2);
+        let (first, second) = (admitted(&slots), admitted(&slots));
+        assert_eq!(next(&slots), Some(first));
         let parked = clock::turn_id();
         slots.put_first(parked);
         slots.forget(second);
         slots.forget(parked);
         slots.forget(first);
-        assert_eq!(next(&mut slots), None);
-        assert_eq!((slots.at_work(), slots.queued()), (0, 0));
+        assert_eq!(next(&slots), None);
+        assert_eq!(slots.count(), (0, 0));
     }
 
     #[test]
     fn a_promise_counts_until_it_is_taken_back() {
-        let mut slots = Slots::new(1, 0);
+        let slots = Slots::new(1, 0);
         assert_eq!(slots.reserve(), Ok(()));
         assert_eq!(slots.reserve(), Err(Error::QueueFull));
         slots.release_reservation();

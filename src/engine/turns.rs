@@ -2,6 +2,7 @@
 //! Every word carries the epoch at which the turn was claimed: a worker that lost its turn changes nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
-    pub async fn turn_replayed(&self, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
+    pub async fn turn_replayed(self: &Arc<Self>, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         faults::at(Point::EngineReplayed);
         self.live.replayed(turn, epoch);
@@ -34,12 +35,14 @@ impl Engine {
         for warning in &warnings {
             tracing::warn!(session = %standing.session, "{warning}");
         }
-        self.store
-            .transact(move |tx| {
+        self.until_stored(turn, epoch, || {
+            let warnings = warnings.clone();
+            self.store.transact(move |tx| {
                 owned_turn(tx, turn, epoch)?;
                 tx.note_turn(turn, None, warnings)
             })
-            .await
+        })
+        .await
     }
 
     /// A piece of a message as the model says it.
@@ -60,6 +63,39 @@ impl Engine {
         response: ChatMessage,
         state: Vec<ChatMessage>,
     ) -> Result<(), Error> {
+        let said = Arc::new((response, state));
+        self.end_until_stored(turn, epoch, || self.end_once(turn, epoch, Arc::clone(&said))).await
+    }
+
+    /// Makes an attempt to end a turn until it is stored.
+    async fn end_until_stored<A>(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        attempt: impl Fn() -> A,
+    ) -> Result<(), Error>
+    where
+        A: Future<Output = Result<(), Error>>,
+    {
+        let attempts = AtomicUsize::new(0);
+        let counted = || {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            attempt()
+        };
+        let ended = self.until_stored(turn, epoch, counted).await;
+        if ended == Err(Error::TurnNotOpen) && attempts.into_inner() > 1 {
+            // The attempt before came about, and could not know it.
+            self.tell_of_end(turn, epoch).await;
+        }
+        ended
+    }
+
+    async fn end_once(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        said: Arc<(ChatMessage, Vec<ChatMessage>)>,
+    ) -> Result<(), Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         let session_id = standing.session;
         let owed = self.owed();
@@ -71,7 +107,8 @@ impl Engine {
                 let now = clock::now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
-                tx.set_messages(session_id, &state)?;
+                let (response, state) = (said.0.clone(), &said.1);
+                tx.set_messages(session_id, state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
                 let (mut owed, session) = end(tx, &session, turn, event, owed, now)?;
                 owed.show(tx, &engine.bells, session, turn)?;
@@ -93,6 +130,10 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_failed(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
+        self.end_until_stored(turn, epoch, || self.fail_once(turn, epoch, failure.clone())).await
+    }
+
+    async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         let session_id = standing.session;
         let engine = Arc::clone(self);

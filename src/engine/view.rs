@@ -105,6 +105,8 @@ pub struct Health {
     pub audit: Head,
     /// Turns that could rest and are held, the first of them.
     pub held: Vec<HeldTurn>,
+    /// Turns whose work waits for the store, which cannot be written.
+    pub unstored: usize,
 }
 
 /// A listener's events. Closed by the engine when the listener is too slow (it reconnects with `Last-Event-ID`) and at

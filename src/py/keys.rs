@@ -67,7 +67,7 @@ fn with<T: Send>(
     });
     match done.map_err(|error: OpenError| open_error(py, &error))? {
         Ok(value) => Ok(value),
-        Err(error @ (Error::StoreUnavailable(_) | Error::Internal(_))) => {
+        Err(error @ (Error::StoreUnavailable(_) | Error::Unreadable(_) | Error::Internal(_))) => {
             Err(store_error(py, &error.to_string(), "check the disk", error.code()))
         }
         Err(error) => Err(raised(py, &error)),

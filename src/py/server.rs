@@ -8,6 +8,8 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3_async_runtimes::tokio::future_into_py;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::runtime::runtime;
 use crate::serve::{Config, Running, StartError};
@@ -21,7 +23,19 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyclass(frozen, module = "hitl._core")]
 struct Server {
     config: Mutex<Option<(Config, Option<UnixStream>)>>,
-    running: Mutex<Option<Arc<Running>>>,
+    /// Gives up a start under way.
+    stop: CancellationToken,
+    phase: watch::Sender<Phase>,
+}
+
+/// Where a server stands.
+#[derive(Clone)]
+enum Phase {
+    New,
+    Starting,
+    Running(Arc<Running>),
+    /// It could not start.
+    Failed,
 }
 
 #[pymethods]
@@ -30,7 +44,8 @@ impl Server {
     #[new]
     fn new(settings: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config: Config = pythonize::depythonize(settings)?;
-        Ok(Self { config: Mutex::new(Some((config, None))), running: Mutex::new(None) })
+        let (config, phase) = (Mutex::new(Some((config, None))), watch::Sender::new(Phase::New));
+        Ok(Self { config, stop: CancellationToken::new(), phase })
     }
 
     /// Turns will run in a thread of this process: the descriptor of the socket over which it is reached, which is the
@@ -45,22 +60,25 @@ impl Server {
         Ok(theirs.into_raw_fd())
     }
 
-    /// Returns once it listens; raises `ServeError`.
+    /// Returns once it listens; raises `ServeError`, also when it is stopped meanwhile.
     fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
         let runtime = runtime()?;
         let (config, channel) = slf.get().take_config()?;
-        let started = slf.py().detach(|| runtime.block_on(Running::start(config, channel)));
-        slf.get().keep(started)
+        let this = slf.get();
+        let started = slf.py().detach(|| runtime.block_on(this.begin(config, channel)));
+        started.map_err(|error| serve_error(slf.py(), &error))
     }
 
     /// The same as an awaitable.
     fn start_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        runtime()?;
+        let runtime = runtime()?;
         let (config, channel) = slf.get().take_config()?;
         let this = slf.clone().unbind();
+        // A task of its own: it comes to its end, and is heard to, even if nobody awaits it any more.
+        let starting = runtime.spawn(async move { this.get().begin(config, channel).await });
         future_into_py(slf.py(), async move {
-            let started = Running::start(config, channel).await;
-            this.get().keep(started)
+            let started = starting.await.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+            started.map_err(|error| Python::attach(|py| serve_error(py, &error)))
         })
     }
 
@@ -70,17 +88,18 @@ impl Server {
         Ok(self.running()?.url())
     }
 
-    /// Finishes turns at work for at most `timeout` seconds, ends the rest, closes. Twice does nothing.
+    /// Finishes turns at work for at most `timeout` seconds, ends the rest, closes. A start under way is given up, and
+    /// has left nothing behind when this returns. Twice does nothing.
     fn stop(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
-        let (runtime, running) = (runtime()?, self.running()?);
-        py.detach(|| runtime.block_on(running.stop(patience(timeout)))).map_err(runtime_error)
+        let runtime = runtime()?;
+        py.detach(|| runtime.block_on(self.end(patience(timeout)))).map_err(runtime_error)
     }
 
     /// The same as an awaitable.
-    fn stop_async<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+    fn stop_async<'py>(slf: &Bound<'py, Self>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
         runtime()?;
-        let running = self.running()?;
-        future_into_py(py, async move { running.stop(patience(timeout)).await.map_err(runtime_error) })
+        let this = slf.clone().unbind();
+        future_into_py(slf.py(), async move { this.get().end(patience(timeout)).await.map_err(runtime_error) })
     }
 
     /// Blocks until the server does not serve any more.
@@ -94,27 +113,49 @@ impl Server {
 impl Server {
     fn take_config(&self) -> PyResult<(Config, Option<UnixStream>)> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).take();
-        config.ok_or_else(|| PyRuntimeError::new_err("a server can be started once"))
+        let config = config.ok_or_else(|| PyRuntimeError::new_err("a server can be started once"))?;
+        self.phase.send_replace(Phase::Starting);
+        Ok(config)
     }
 
-    fn keep(&self, started: Result<Running, StartError>) -> PyResult<()> {
-        let running = started.map_err(|error| Python::attach(|py| serve_error(py, &error)))?;
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(running));
-        Ok(())
+    async fn begin(&self, config: Config, channel: Option<UnixStream>) -> Result<(), StartError> {
+        match Running::start(config, channel, &self.stop).await {
+            Ok(running) => {
+                self.phase.send_replace(Phase::Running(Arc::new(running)));
+                Ok(())
+            }
+            Err(error) => {
+                self.phase.send_replace(Phase::Failed);
+                Err(error)
+            }
+        }
+    }
+
+    async fn end(&self, patience: Duration) -> Result<(), crate::domain::Error> {
+        self.stop.cancel();
+        let mut phase = self.phase.subscribe();
+        // A start comes to an end first; it may have succeeded at the same moment.
+        let begun = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await.map(|phase| phase.clone());
+        match begun {
+            Ok(Phase::Running(running)) => running.stop(patience).await,
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     fn running(&self) -> PyResult<Arc<Running>> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        running.ok_or_else(|| PyRuntimeError::new_err("the server is not running"))
+        match &*self.phase.borrow() {
+            Phase::Running(running) => Ok(Arc::clone(running)),
+            _ => Err(PyRuntimeError::new_err("the server is not running")),
+        }
     }
 }
 
-/// `hitl.serving.ServeError` with message, kind and hint.
+/// `hitl.serving.ServeError` with message, kind, hint and code.
 fn serve_error(py: Python<'_>, error: &StartError) -> PyErr {
     let raised = py
         .import("hitl.serving")
         .and_then(|module| module.getattr("ServeError"))
-        .and_then(|class| class.call1((error.to_string(), error.kind(), error.hint())));
+        .and_then(|class| class.call1((error.to_string(), error.kind(), error.hint(), error.code())));
     match raised {
         Ok(raised) => PyErr::from_value(raised),
         Err(failed) => failed,

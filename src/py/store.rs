@@ -134,7 +134,7 @@ fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOr
     let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen)?;
     let (journal, unreadable) = match reader.journal(turn) {
         // One turn's trouble, and not the file's: a later release may have written it.
-        Err(Error::Internal(why)) => (Vec::new(), Some(Failure::new("journal_unreadable", why))),
+        Err(Error::Unreadable(why)) => (Vec::new(), Some(Failure::new("journal_unreadable", why))),
         read => (read?, None),
     };
     let order = TurnOrder {

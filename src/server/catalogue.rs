@@ -239,6 +239,10 @@ causes! {
     INTERNAL INTERNAL_SERVER_ERROR "internal", "Internal error",
         "Internal error; the server's log has the details",
         "A fault of hitl itself: please report it with the server's log.";
+    UNREADABLE INTERNAL_SERVER_ERROR "unreadable", "Stored row unreadable",
+        "What is stored of this cannot be read; the server's log has the details",
+        "The row is damaged, or a later release wrote it: serve the store with that release, or restore a backup. What \
+         else is stored is not affected; the session can be deleted.";
     TOO_MANY_SESSIONS SERVICE_UNAVAILABLE retry 30 "too_many_sessions", "Session limit reached",
         "Maximum number of sessions reached",
         "Delete sessions that are done with, or raise `--max-sessions`.";
@@ -310,6 +314,7 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::StaleEpoch => &STALE_EPOCH,
         Error::TurnNotOpen => &TURN_NOT_OPEN,
         Error::StoreUnavailable(_) => &STORE_UNAVAILABLE,
+        Error::Unreadable(_) => &UNREADABLE,
         Error::Internal(_) => &INTERNAL,
     }
 }

@@ -123,7 +123,7 @@ impl ServerError {
             claimed_until: None,
         };
         match self {
-            Self::Domain(Error::Internal(_) | Error::StoreUnavailable(_)) => return problem,
+            Self::Domain(Error::Internal(_) | Error::Unreadable(_) | Error::StoreUnavailable(_)) => return problem,
             Self::Domain(
                 Error::InvalidRequest(errors)
                 | Error::InvalidAnswer(errors)
@@ -201,7 +201,7 @@ pub struct Problem {
 impl IntoResponse for ServerError {
     fn into_response(self) -> Response {
         let cause = self.cause();
-        if let Self::Domain(error @ (Error::Internal(_) | Error::StoreUnavailable(_))) = &self {
+        if let Self::Domain(error @ (Error::Internal(_) | Error::Unreadable(_) | Error::StoreUnavailable(_))) = &self {
             tracing::error!(code = cause.code, "{error}");
         }
         let mut response = (cause.status, Json(self.problem())).into_response();

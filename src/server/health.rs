@@ -33,6 +33,7 @@ async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError>
         total_sessions: health.total_sessions,
         audit: health.audit,
         held: health.held,
+        unstored: health.unstored,
         version: env!("CARGO_PKG_VERSION"),
         policy: app.engine.policy_status().map(PolicyResponse::from),
     }))

@@ -374,6 +374,8 @@ pub struct HealthResponse {
     pub audit: Head,
     /// Turns that wait for a person, or for their replay, and are kept in memory by something else; twenty at most.
     pub held: Vec<HeldTurn>,
+    /// Turns that have done something which is not stored yet, because the store cannot be written.
+    pub unstored: usize,
     /// The server's version.
     #[schema(value_type = String)]
     pub version: &'static str,

@@ -87,6 +87,7 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
             }
             causes.push(&catalogue::URI_TOO_LONG);
             causes.push(&catalogue::INTERNAL);
+            causes.push(&catalogue::UNREADABLE);
             for (status, response) in problems::responses(&causes) {
                 merge(operation, status, response);
             }

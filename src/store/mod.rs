@@ -33,7 +33,7 @@ use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, Tu
 use carried::{CarriedReader, CarriedWriter};
 use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use record::{Due, PendingCount, StoredReply, Turn};
+use record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -122,7 +122,8 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::Internal(format!("a store job panicked: {text}"))
 }
 
-/// What can be read.
+/// What can be read. What is asked for and is not what it should be is [`Error::Unreadable`]; in lists of sessions,
+/// interrupts and notices such a row is left out.
 pub trait Reader: OutboxReader + CarriedReader {
     /// Which store this is: the same for as long as what it holds is there, and another one for every other store.
     fn store_id(&self) -> Result<StoreId, Error>;
@@ -157,8 +158,14 @@ pub trait Reader: OutboxReader + CarriedReader {
     /// The newest turn of a session, over or not.
     fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error>;
 
+    /// Whose a turn is; known even where the rest of its row is [`Error::Unreadable`].
+    fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error>;
+
+    /// The same of an interrupt.
+    fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error>;
+
     /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
-    fn unparked_turns(&self) -> Result<Vec<Turn>, Error>;
+    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error>;
 
     /// A turn's journal in order; empty for an unknown turn, and after [`Transaction::compact_journals`].
     fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error>;
@@ -288,6 +295,9 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error>;
+
+    /// It is not due any more, although nothing has come of it: [`Error::Unreadable`] stands in the way.
+    fn set_aside(&mut self, due: DueWhat) -> Result<(), Error>;
 
     /// Appends to a turn's journal for the owner at `epoch`: the entry's index, counted from 0 without a gap.
     ///

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ use self::control::Mode;
 use self::frames::ToWorker;
 use self::pool::{Claim, Lease, Pool, Refused};
 use self::runtime::KnownRuntime;
-use self::settings::{Isolation, STOP_GRACE, StartError, SupervisorSettings, WORKER_TIMEOUT};
+use self::settings::{Isolation, START_TIMEOUT, STOP_GRACE, StartError, SupervisorSettings, WORKER_TIMEOUT};
 use self::spawner::{Body, Spawner};
 use self::turn::{Leave, Order, Turn};
 use self::worker::Worker;
@@ -73,6 +73,7 @@ struct Limits {
     stop_grace: Duration,
     worker_timeout: Duration,
     spare_silent: bool,
+    start_timeout: Duration,
 }
 
 struct OpenTurn {
@@ -87,8 +88,16 @@ impl Supervisor {
     /// Workers for `settings.agent`. Returns when the agent is imported, before a worker is ready.
     ///
     /// # Errors
-    /// See [`StartError`].
+    /// See [`StartError`]. Nothing is left behind then.
     pub async fn start(settings: SupervisorSettings) -> Result<Arc<Self>, StartError> {
+        Self::start_until(settings, &CancellationToken::new()).await
+    }
+
+    /// As [`Supervisor::start`], and given up when `stop` is cancelled.
+    ///
+    /// # Errors
+    /// [`StartError::Stopped`] besides.
+    pub async fn start_until(settings: SupervisorSettings, stop: &CancellationToken) -> Result<Arc<Self>, StartError> {
         let (mode, kept) = match settings.isolation {
             Isolation::Process => (Mode::Turn, settings.workers.min(MOST_AHEAD)),
             Isolation::Task { processes } => (Mode::Pool, processes),
@@ -99,9 +108,10 @@ impl Supervisor {
             stop_grace: settings.stop_grace,
             worker_timeout: settings.worker_timeout,
             spare_silent: settings.spare_silent,
+            start_timeout: settings.start_timeout,
         };
         let known = Arc::new(KnownRuntime::new());
-        let spawner = Spawner::start(settings, tokio::runtime::Handle::current(), Arc::clone(&known)).await?;
+        let spawner = Spawner::start(settings, tokio::runtime::Handle::current(), Arc::clone(&known), stop).await?;
         let forks = spawner.forks();
         let supervisor = Self::new(Some(spawner), mode, kept, known, limits);
         if !forks {
@@ -110,11 +120,34 @@ impl Supervisor {
             for _ in 1..supervisor.pool.kept() {
                 supervisor.runtime.spawn(Arc::clone(&supervisor).start_worker());
             }
-            let (worker, reader) = supervisor.begin_worker().await?;
-            supervisor.runtime.spawn(Arc::clone(&supervisor).keep(worker, reader));
+            let begun = tokio::select! {
+                begun = supervisor.first_worker() => begun,
+                () = stop.cancelled() => Err(StartError::Stopped),
+            };
+            if let Err(error) = begun {
+                // The others end too, and no more of them are started.
+                supervisor.shutdown(Duration::ZERO).await;
+                return Err(error);
+            }
         }
         supervisor.refill();
         Ok(supervisor)
+    }
+
+    /// Starts a worker and returns when it is ready. It is seen to its end even if nobody waits for this any more.
+    async fn first_worker(self: &Arc<Self>) -> Result<(), StartError> {
+        let (told, begun) = oneshot::channel();
+        let supervisor = Arc::clone(self);
+        self.runtime.spawn(async move {
+            match supervisor.begin_worker().await {
+                Ok((worker, reader)) => {
+                    let _ = told.send(Ok(()));
+                    supervisor.keep(worker, reader).await;
+                }
+                Err(error) => drop(told.send(Err(error))),
+            }
+        });
+        begun.await.unwrap_or(Err(StartError::Stopped))
     }
 
     /// One worker, which is a thread of this process at the other end of `stream`. Returns when it has said hello.
@@ -125,12 +158,18 @@ impl Supervisor {
         let broken = |error: std::io::Error| StartError::Protocol(error.to_string());
         stream.set_nonblocking(true).map_err(broken)?;
         let stream = tokio::net::UnixStream::from_std(stream).map_err(broken)?;
-        let limits =
-            Limits { max_payload, hold, stop_grace: STOP_GRACE, worker_timeout: WORKER_TIMEOUT, spare_silent: false };
+        let limits = Limits {
+            max_payload,
+            hold,
+            stop_grace: STOP_GRACE,
+            worker_timeout: WORKER_TIMEOUT,
+            spare_silent: false,
+            start_timeout: START_TIMEOUT,
+        };
         let supervisor = Self::new(None, Mode::Pool, 1, Arc::new(KnownRuntime::new()), limits);
         let (lives, exit) = watch::channel(None);
         let (worker, mut reader) = Worker::over(0, true, Channel::new(stream), Body::InProcess(lives), exit);
-        let hello = worker.greet(&mut reader).await?;
+        let hello = worker.greet(&mut reader, "the agent", START_TIMEOUT).await?;
         supervisor.known.learn(&hello.python, hello.agent, hello.code, hello.replay);
         supervisor.pool.claim_starts();
         supervisor.pool.begun(&worker);
@@ -179,7 +218,7 @@ impl Supervisor {
         for worker in self.pool.alive() {
             worker.kill();
         }
-        // Their ends are stored before the store is closed.
+        // Where the store still takes them, their ends are stored.
         if timeout(KILL_GRACE, self.until(|_| false)).await.is_err() {
             tracing::error!("turns could not be ended");
         }
@@ -269,7 +308,7 @@ impl Supervisor {
                 Ok(spawned) => {
                     let (worker, mut reader) = Worker::new(number, self.mode == Mode::Pool, spawned);
                     self.pool.begun(&worker);
-                    match worker.greet(&mut reader).await {
+                    match worker.greet(&mut reader, spawner.agent(), self.limits.start_timeout).await {
                         Ok(hello) => {
                             self.known.learn(&hello.python, hello.agent, hello.code, hello.replay);
                             Ok((worker, reader))
@@ -282,7 +321,7 @@ impl Supervisor {
                 }
                 Err(error) => Err(error),
             },
-            _ => Err(StartError::Protocol("the supervisor stops".to_owned())),
+            _ => Err(StartError::Stopped),
         };
         match &begun {
             Ok((worker, _)) => self.pool.ready(worker),
@@ -390,4 +429,9 @@ impl Dispatch for Arc<Supervisor> {
     fn runtime(&self) -> Runtime {
         self.known.get()
     }
+}
+
+/// What `work` comes to within `limit`; as long as it takes where that is zero.
+async fn no_longer_than<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    if limit.is_zero() { Some(work.await) } else { timeout(limit, work).await.ok() }
 }

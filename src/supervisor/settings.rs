@@ -50,6 +50,8 @@ pub struct SupervisorSettings {
     /// `--hold`, in seconds: how long a turn with an open question stays in memory for raw I/O between its steps. Zero:
     /// for as long as that takes.
     pub hold: f64,
+    /// How long a process may take to import the agent (`--start-timeout`). Zero: as long as it likes.
+    pub start_timeout: Duration,
     /// How long a stopped turn may take to obey before its process is killed.
     pub stop_grace: Duration,
     /// A worker with a turn at work that says nothing at all for so long is killed (`--worker-timeout`). Zero: never.
@@ -74,6 +76,7 @@ impl SupervisorSettings {
             paths: Vec::new(),
             max_payload: MAX_PAYLOAD,
             hold: HOLD,
+            start_timeout: START_TIMEOUT,
             stop_grace: STOP_GRACE,
             worker_timeout: WORKER_TIMEOUT,
             spare_silent: false,
@@ -83,6 +86,9 @@ impl SupervisorSettings {
 
 /// See [`SupervisorSettings::hold`].
 pub const HOLD: f64 = 60.0;
+
+/// See [`SupervisorSettings::start_timeout`].
+pub const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// See [`SupervisorSettings::stop_grace`].
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -109,6 +115,17 @@ pub enum StartError {
         /// Exit code or signal.
         how: String,
     },
+    /// It was not imported in time.
+    #[error("importing {agent} took longer than {} s", limit.as_secs_f64())]
+    TimedOut {
+        /// `MODULE:ATTR`.
+        agent: String,
+        /// See [`SupervisorSettings::start_timeout`].
+        limit: Duration,
+    },
+    /// The supervisor was told to stop meanwhile.
+    #[error("the server was stopped before it had started")]
+    Stopped,
     /// The interpreter cannot be started.
     #[error("cannot start {}: {source}", python.display())]
     Spawn {
@@ -125,6 +142,6 @@ pub enum StartError {
 impl StartError {
     /// Whether the agent's module is to blame, rather than hitl or the machine.
     pub fn is_agents(&self) -> bool {
-        matches!(self, Self::AgentImport { .. } | Self::Ended { .. })
+        matches!(self, Self::AgentImport { .. } | Self::Ended { .. } | Self::TimedOut { .. })
     }
 }

@@ -9,13 +9,15 @@ use std::sync::{Arc, OnceLock};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use super::control::{Control, FromZygote, Mode};
+use super::control::{Control, FromZygote, Mode, Ours};
 use super::frames::Stream;
 use super::log;
 use super::process::{Exit, Output, Process, ended};
 use super::runtime::KnownRuntime;
 use super::settings::{StartError, SupervisorSettings};
+use super::{KILL_GRACE, no_longer_than};
 
 /// A worker that has begun and has not said anything.
 pub struct Spawned {
@@ -67,6 +69,8 @@ pub struct Spawner {
     /// Why workers are not forked, where they are not.
     unforkable: OnceLock<String>,
     known: Arc<KnownRuntime>,
+    /// Nothing is started any more, and a zygote that is still importing is ended.
+    ending: CancellationToken,
 }
 
 struct Zygote {
@@ -75,7 +79,8 @@ struct Zygote {
 }
 
 impl Spawner {
-    /// A spawner whose zygote, if there is one, has imported the agent.
+    /// A spawner whose zygote, if there is one, has imported the agent. When `stop` is cancelled it starts nothing any
+    /// more.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -83,9 +88,10 @@ impl Spawner {
         settings: SupervisorSettings,
         runtime: tokio::runtime::Handle,
         known: Arc<KnownRuntime>,
+        stop: &CancellationToken,
     ) -> Result<Self, StartError> {
-        let spawner =
-            Self { settings, runtime, zygote: tokio::sync::Mutex::new(None), unforkable: OnceLock::new(), known };
+        let (zygote, unforkable) = (tokio::sync::Mutex::new(None), OnceLock::new());
+        let spawner = Self { settings, runtime, zygote, unforkable, known, ending: stop.child_token() };
         if cfg!(target_os = "linux") {
             let zygote = spawner.start_zygote().await?;
             *spawner.zygote.lock().await = zygote;
@@ -108,6 +114,11 @@ impl Spawner {
         spawned.map_err(|source| self.spawn_error(source))
     }
 
+    /// `MODULE:ATTR` of what its workers run.
+    pub fn agent(&self) -> &str {
+        &self.settings.agent
+    }
+
     /// Whether workers are forked, and the agent is imported therefore.
     pub fn forks(&self) -> bool {
         self.unforkable.get().is_none()
@@ -115,12 +126,12 @@ impl Spawner {
 
     /// Ends the zygote and with it every child it has forked. Returns when they are gone.
     pub async fn stop(&self) {
+        // First: whoever starts another zygote has the lock for as long as it imports.
+        self.ending.cancel();
         if let Some(Zygote { control, process }) = self.zygote.lock().await.take() {
             control.close();
-            let exit = ended(process.exit());
-            if tokio::time::timeout(std::time::Duration::from_secs(2), exit).await.is_err() {
-                process.kill();
-                ended(process.exit()).await;
+            if tokio::time::timeout(KILL_GRACE, ended(process.exit())).await.is_err() {
+                end(&process).await;
             }
         }
     }
@@ -131,6 +142,9 @@ impl Spawner {
             return Ok(None);
         }
         let mut zygote = self.zygote.lock().await;
+        if self.ending.is_cancelled() {
+            return Err(StartError::Stopped);
+        }
         if zygote.as_ref().is_none_or(|zygote| zygote.control.is_gone()) {
             tracing::warn!("the zygote is gone; starting another");
             *zygote = self.start_zygote().await?;
@@ -145,17 +159,34 @@ impl Spawner {
         command.arg(&self.settings.agent).args(&self.settings.paths).stdin(Stdio::from(theirs));
         let (process, output) = Process::start(command).await.map_err(spawn_error)?;
         self.pump(output).map_err(spawn_error)?;
-        match ours.next().await.map_err(|error| StartError::Protocol(error.to_string()))? {
-            Some(FromZygote::Ready { fork: true, python, name, code, replay, .. }) => {
-                self.known.learn(&python, name, code, replay);
-                Ok(Some(Zygote { control: ours.serve(&self.runtime), process }))
+        let limit = self.settings.start_timeout;
+        let imported = tokio::select! {
+            imported = no_longer_than(limit, self.imported(&ours, &process)) => {
+                imported.unwrap_or_else(|| Err(StartError::TimedOut { agent: self.settings.agent.clone(), limit }))
             }
-            Some(FromZygote::Ready { fork: false, reason, python, name, code, replay }) => {
-                self.known.learn(&python, name, code, replay);
-                let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+            () = self.ending.cancelled() => Err(StartError::Stopped),
+        };
+        match imported {
+            Ok(None) => Ok(Some(Zygote { control: ours.serve(&self.runtime), process })),
+            Ok(Some(reason)) => {
                 tracing::warn!(reason, "workers cannot be forked and are started one by one, which takes longer");
                 let _ = self.unforkable.set(reason);
+                end(&process).await;
                 Ok(None)
+            }
+            Err(error) => {
+                end(&process).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until the zygote has imported the agent: why it cannot fork, if it cannot.
+    async fn imported(&self, ours: &Ours, process: &Process) -> Result<Option<String>, StartError> {
+        match ours.next().await.map_err(|error| StartError::Protocol(error.to_string()))? {
+            Some(FromZygote::Ready { fork, reason, python, name, code, replay }) => {
+                self.known.learn(&python, name, code, replay);
+                Ok((!fork).then(|| reason.unwrap_or_else(|| "no reason given".to_owned())))
             }
             Some(FromZygote::Failed { message, hint }) => Err(StartError::AgentImport { message, hint }),
             None => {
@@ -207,6 +238,14 @@ impl Spawner {
         self.runtime.spawn(log::pump(stdout, Stream::Stdout, || None));
         self.runtime.spawn(log::pump(stderr, Stream::Stderr, || None));
         Ok(())
+    }
+}
+
+/// Kills a process, and waits until it has gone: nothing of it is left when the start that needed it has failed.
+async fn end(process: &Process) {
+    process.kill();
+    if tokio::time::timeout(KILL_GRACE, ended(process.exit())).await.is_err() {
+        tracing::error!("the zygote could not be ended");
     }
 }
 

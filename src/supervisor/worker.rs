@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation};
-use super::log;
 use super::process::{Exit, ended};
 use super::seat::{Heard, News, Seat, Seats, Sitter};
 use super::settings::StartError;
 use super::spawner::{Body, Spawned};
+use super::{log, no_longer_than};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, TurnId};
 use crate::engine::dispatch::Lost;
@@ -23,9 +23,6 @@ const MAX_UNHANDLED: usize = 2 * frames::MAX_FRAME;
 
 /// What a frame costs at least, however short.
 const FRAME_COST: usize = 1024;
-
-/// How long a worker may take from its first instruction to `hello`.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a worker may take to exit when it has been told to.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
@@ -218,16 +215,16 @@ impl Worker {
         ended(self.exit.clone()).await
     }
 
-    /// Waits for `hello`.
+    /// Waits for `hello`, which a worker says that has `agent`; for `limit` at most, unless that is zero.
     ///
     /// # Errors
     /// When something else comes, or nothing. The process is killed then.
-    pub async fn greet(&self, reader: &mut FrameReader) -> Result<Hello, StartError> {
-        let greeted = match tokio::time::timeout(HELLO_TIMEOUT, reader.next()).await {
-            Err(_) => Err(StartError::Protocol(format!("no hello within {} s", HELLO_TIMEOUT.as_secs()))),
-            Ok(Err(violation)) => Err(StartError::Protocol(violation.to_string())),
-            Ok(Ok(None)) => Err(StartError::Protocol(format!("it ended before hello: {}", self.ended().await))),
-            Ok(Ok(Some(body))) => match frames::parse(&body) {
+    pub async fn greet(&self, reader: &mut FrameReader, agent: &str, limit: Duration) -> Result<Hello, StartError> {
+        let greeted = match no_longer_than(limit, reader.next()).await {
+            None => Err(StartError::TimedOut { agent: agent.to_owned(), limit }),
+            Some(Err(violation)) => Err(StartError::Protocol(violation.to_string())),
+            Some(Ok(None)) => Err(StartError::Protocol(format!("it ended before hello: {}", self.ended().await))),
+            Some(Ok(Some(body))) => match frames::parse(&body) {
                 Ok(FromWorker::Hello(hello)) if hello.protocol == PROTOCOL => Ok(hello),
                 Ok(FromWorker::Hello(hello)) => Err(StartError::Protocol(format!(
                     "it speaks version {} (hitl {}), the server version {PROTOCOL}",

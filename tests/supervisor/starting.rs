@@ -1,9 +1,12 @@
 //! What a start says.
 
+use std::time::Duration;
+
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::{StartError, SupervisorSettings};
+use tokio_util::sync::CancellationToken;
 
-use crate::support::{World, settings, within};
+use crate::support::{World, alone, captured_log, descendants, exists, settings, signal, until, within};
 
 async fn failure(settings: SupervisorSettings) -> StartError {
     match within(Supervisor::start(settings)).await {
@@ -73,4 +76,77 @@ async fn workers_have_the_given_environment_and_no_input() {
     assert_eq!(names, ["PATH", "PYTHONHASHSEED", "PYTHONPATH", "PYTHONUNBUFFERED"]);
     assert_eq!(world.run("stdin").await.unwrap(), "''");
     world.shut_down().await;
+}
+
+/// An agent whose import hangs as soon as there is a file `hang` beside it.
+const HANGS_LATER: &str = "\
+import pathlib, time
+from hitl import ChatMessage
+while (pathlib.Path(__file__).parent / 'hang').exists():
+    time.sleep(0.05)
+async def agent(message, state):
+    return ChatMessage.assistant_message(content='done'), state
+";
+
+#[test]
+fn an_import_that_hangs_is_ended_in_time() {
+    alone("starting::an_import_that_hangs_is_ended_in_time", async {
+        let (directory, settings) = hangs_later();
+        std::fs::write(directory.path().join("hang"), "").unwrap();
+        let limit = Duration::from_millis(500);
+        let error = failure(SupervisorSettings { start_timeout: limit, ..settings }).await;
+        assert_eq!(error.to_string(), "importing hangs_later:agent took longer than 0.5 s");
+        assert!(error.is_agents());
+        assert_eq!(descendants(std::process::id()), [0; 0]);
+    });
+}
+
+#[test]
+fn a_start_that_is_given_up_leaves_no_process() {
+    alone("starting::a_start_that_is_given_up_leaves_no_process", async {
+        let (directory, settings) = hangs_later();
+        std::fs::write(directory.path().join("hang"), "").unwrap();
+        let stop = CancellationToken::new();
+        let starting = tokio::spawn({
+            let stop = stop.clone();
+            async move { Supervisor::start_until(settings, &stop).await.map(drop) }
+        });
+        until("an import", || !descendants(std::process::id()).is_empty()).await;
+        stop.cancel();
+        assert!(matches!(within(starting).await.unwrap(), Err(StartError::Stopped)));
+        assert_eq!(descendants(std::process::id()), [0; 0]);
+    });
+}
+
+#[test]
+fn a_zygote_that_cannot_be_replaced_keeps_no_shutdown_waiting() {
+    alone("starting::a_zygote_that_cannot_be_replaced_keeps_no_shutdown_waiting", async {
+        let (directory, settings) = hangs_later();
+        let world = World::with(settings).await;
+        assert_eq!(world.run("anything").await.unwrap(), "done");
+        std::fs::write(directory.path().join("hang"), "").unwrap();
+        let zygote = children(std::process::id())[0];
+        signal("-KILL", &zygote.to_string());
+        until("another import", || {
+            captured_log().contains("the zygote is gone") && children(std::process::id()).iter().any(|it| *it != zygote)
+        })
+        .await;
+        world.shut_down().await;
+        until("its end", || !exists(&zygote.to_string())).await;
+        assert_eq!(descendants(std::process::id()), [0; 0]);
+    });
+}
+
+fn hangs_later() -> (tempfile::TempDir, SupervisorSettings) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("hangs_later.py"), HANGS_LATER).unwrap();
+    let paths = vec![directory.path().to_owned()];
+    (directory, SupervisorSettings { paths, ..settings("hangs_later:agent") })
+}
+
+/// The processes that `pid` itself has started.
+fn children(pid: u32) -> Vec<u32> {
+    let below = descendants(pid);
+    let of_others: Vec<u32> = below.iter().flat_map(|child| descendants(*child)).collect();
+    below.into_iter().filter(|child| !of_others.contains(child)).collect()
 }

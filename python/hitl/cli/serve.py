@@ -109,6 +109,10 @@ def serve(
         float,
         _option("--hold", help="Raw I/O keeps a turn with an open question in memory; 0 is no limit.", panel=LIFETIMES),
     ] = 60.0,
+    start_timeout: Annotated[
+        float,
+        _option("--start-timeout", help="Importing the agent may take this long; 0 is no limit.", panel=LIFETIMES),
+    ] = 120.0,
     worker_timeout: Annotated[
         float, _option("--worker-timeout", help="A worker that is silent this long is killed.", panel=LIFETIMES)
     ] = 30.0,
@@ -207,6 +211,7 @@ def serve(
             park_after=park_after,
             hold=hold,
             max_warm=max_warm,
+            start_timeout=start_timeout,
             worker_timeout=worker_timeout,
             max_recoveries=max_recoveries,
             keep_journal=keep_journal,

@@ -26,6 +26,7 @@ mod compaction;
 mod decisions;
 mod due;
 mod journal;
+mod locks;
 mod losses;
 mod outages;
 mod outbox;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{World, asked, journal_of, question, runtime, settings, waiting};
+use super::support::{World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::interrupt::InterruptStatus;
 use crate::domain::session::Status;
@@ -14,25 +15,38 @@ use crate::store::contract::fixture::Fixture;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
-/// Runs every job, and rolls it back where it is told to be full.
+/// Runs every job, and rolls it back where it is told to be full; or keeps it, and says that it has failed.
 struct Fickle {
     store: Arc<dyn Store>,
     full: AtomicBool,
+    lies: AtomicBool,
     refused: AtomicUsize,
 }
 
 impl Fickle {
     fn new(store: &Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store: Arc::clone(store), full: AtomicBool::new(false), refused: AtomicUsize::new(0) })
+        let (full, lies) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { store: Arc::clone(store), full, lies, refused: AtomicUsize::new(0) })
     }
 
     fn fill(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
     }
+
+    /// It has refused that many writes.
+    async fn has_refused(&self, count: usize) {
+        while self.refused.load(Ordering::Relaxed) < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
 
 impl Store for Fickle {
     fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        if self.lies.swap(false, Ordering::Relaxed) {
+            let written = self.store.write(job);
+            return Box::pin(async move { written.await.and(Err(Error::StoreUnavailable("disk away".to_owned()))) });
+        }
         if !self.full.load(Ordering::Relaxed) {
             return self.store.write(job);
         }
@@ -106,6 +120,83 @@ async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back()
     store.fill(false);
     losing.await.unwrap().unwrap();
     world.order().await;
+}
+
+#[tokio::test]
+async fn a_finished_step_is_held_until_it_can_be_stored() {
+    let (world, store) = world(Settings { timeout: 1e3, ..settings() }).await;
+    let (asking, interrupts) = world.asking(1).await;
+    let order = world.begin().await;
+    store.fill(true);
+    let (engine, kept) = (world.engine.clone(), order.clone());
+    let appending =
+        tokio::spawn(async move { engine.turn_append(kept.turn, kept.epoch, vec![step("finished")]).await });
+    store.has_refused(1).await;
+    while world.engine.health().await.unwrap().unstored == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Not the turn's time.
+    let worked = world.engine.live.worked(order.turn);
+    // Whoever can try again is told to.
+    assert!(is_unavailable(world.engine.check_ready().await));
+    assert!(is_unavailable(world.answer(asking.session, interrupts[0], json!(1)).await));
+    store.has_refused(4).await;
+    assert_eq!(world.engine.live.worked(order.turn), worked);
+    assert_eq!(world.kinds(order.turn).await, "start");
+    store.fill(false);
+    let stored = appending.await.unwrap().unwrap();
+    assert_eq!(stored[0].as_ref().unwrap().as_ref().unwrap().index, 1);
+    assert_eq!(world.kinds(order.turn).await, "start step");
+    assert_eq!(world.engine.health().await.unwrap().unstored, 0);
+    world.end(&order).await.unwrap();
+    assert_eq!(world.status(order.session).await, Status::Idle);
+}
+
+#[tokio::test]
+async fn the_end_of_a_turn_is_held_too() {
+    let (world, store) = world(settings()).await;
+    let order = world.begin().await;
+    store.fill(true);
+    let ending = tokio::spawn({
+        let (engine, order) = (world.engine.clone(), order.clone());
+        async move { engine.turn_ended(order.turn, order.epoch, message("done"), vec![message("done")]).await }
+    });
+    store.has_refused(2).await;
+    store.fill(false);
+    ending.await.unwrap().unwrap();
+    assert_eq!(world.kinds(order.turn).await, "start end");
+}
+
+#[tokio::test]
+async fn what_was_stored_although_the_store_said_otherwise_is_not_stored_twice() {
+    let (world, store) = world(settings()).await;
+    let order = world.begin().await;
+    store.lies.store(true, Ordering::Relaxed);
+    assert!(is_unavailable(world.append(&order, vec![step("once")]).await), "the turn has to begin anew");
+    assert_eq!(world.kinds(order.turn).await, "start step");
+    world.step(&order, "next").await.unwrap();
+    store.lies.store(true, Ordering::Relaxed);
+    let listening = world.engine.wait(order.session, None);
+    let (ended, heard) = tokio::join!(world.end(&order), listening);
+    assert_eq!(ended, Err(Error::TurnNotOpen));
+    assert_eq!(heard.unwrap().session.status(), Status::Idle);
+    assert_eq!(world.kinds(order.turn).await, "start step step end");
+    assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_holds_nothing_any_more() {
+    let (world, store) = world(settings()).await;
+    let order = world.begin().await;
+    store.fill(true);
+    let appending = tokio::spawn({
+        let (engine, order) = (world.engine.clone(), order.clone());
+        async move { engine.turn_append(order.turn, order.epoch, vec![step("lost")]).await }
+    });
+    store.has_refused(1).await;
+    // It does not wait for a turn that waits for the store.
+    world.engine.shut_down(Duration::from_secs(1000)).await.unwrap();
+    assert!(appending.await.unwrap().is_err());
 }
 
 #[tokio::test]

@@ -79,7 +79,8 @@ async fn is_as_stored(it: &Fixture) {
         assert_eq!(reader.session(session_id(1))?, Some(session(1)));
         assert_eq!(reader.messages(session_id(1))?, vec![message("kept")]);
         assert_eq!(reader.count_sessions()?, 1);
-        assert_eq!(reader.unparked_turns()?, vec![turn(session_id(1), 1)]);
+        assert_eq!(reader.unparked_turns()?, vec![turn_id(1)]);
+        assert_eq!(reader.turn(turn_id(1))?, Some(turn(session_id(1), 1)));
         assert_eq!(reader.journal(turn_id(1))?, vec![recorded(step("kept", json!(1)))]);
         assert_eq!(reader.pending(session_id(1))?, vec![approval(1, 1, "rm")]);
         assert_eq!(reader.reply("s", "kept")?, Some(reply()));

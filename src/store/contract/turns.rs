@@ -80,7 +80,7 @@ async fn open_turns_are_listed_oldest_first(it: Fixture) {
     })
     .await;
     let open = it.read(|reader| reader.unparked_turns()).await;
-    assert_eq!(open, vec![turn(session_id(1), 9), turn(session_id(3), 7)]);
+    assert_eq!(open, vec![turn_id(9), turn_id(7)]);
     let ended = it.read(|reader| reader.turn(turn_id(8))).await.unwrap();
     assert_eq!(ended.ended_at, Some(at(50)));
 }

@@ -265,9 +265,17 @@ impl Reader for State {
         Ok(turn.map(|row| row.turn.clone()))
     }
 
-    fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
+    fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error> {
+        Ok(self.turns.get(id).map(|row| row.turn.session_id))
+    }
+
+    fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
+        Ok(self.interrupt(id)?.map(|interrupt| interrupt.session_id))
+    }
+
+    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
         let open = self.turns.values().filter(|row| row.turn.ended_at.is_none() && !row.turn.parked);
-        Ok(open.map(|row| row.turn.clone()).collect())
+        Ok(open.map(|row| row.turn.id).collect())
     }
 
     fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {

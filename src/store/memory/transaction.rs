@@ -13,7 +13,7 @@ use crate::domain::session::{Session, Status};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 use crate::faults::Rule;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use crate::store::record::{Due, PendingCount, StoredReply, Turn};
+use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
 /// Takes back one change.
@@ -258,6 +258,11 @@ impl Transaction for MemoryTransaction<'_> {
         })
     }
 
+    fn set_aside(&mut self, _due: DueWhat) -> Result<(), Error> {
+        // Whatever is in memory can be read.
+        Ok(())
+    }
+
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         if self.open_turn(turn)?.turn.epoch != epoch && !Rule::Epoch.is_left_out() {
             return Err(Error::StaleEpoch);
@@ -446,7 +451,15 @@ impl Reader for MemoryTransaction<'_> {
         self.state.last_turn(session)
     }
 
-    fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
+    fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error> {
+        self.state.session_of_turn(id)
+    }
+
+    fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
+        self.state.session_of_interrupt(id)
+    }
+
+    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
         self.state.unparked_turns()
     }
 

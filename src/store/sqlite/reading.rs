@@ -63,12 +63,40 @@ impl Handle<'_> {
         Ok(seq)
     }
 
+    /// A page of what can be read: a list is for those who look for something else than the row that cannot be.
     pub(super) fn page<T>(
         &self,
         table: &'static str,
         filter: &Filter,
         limit: usize,
-        read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, T), Error>,
+        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, T), Error>,
+    ) -> Result<Page<T>, Error> {
+        self.page_of(table, filter, limit, |cells| match read(cells) {
+            Err(Error::Unreadable(why)) => {
+                tracing::error!(why, "a row of the store cannot be read, and is left out of a list");
+                Ok((cells.first()?, None))
+            }
+            read => read.map(|(seq, item)| (seq, Some(item))),
+        })
+    }
+
+    /// A page of rows, each of which has to be read.
+    fn whole_page<T>(
+        &self,
+        table: &'static str,
+        filter: &Filter,
+        limit: usize,
+        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, T), Error>,
+    ) -> Result<Page<T>, Error> {
+        self.page_of(table, filter, limit, |cells| read(cells).map(|(seq, item)| (seq, Some(item))))
+    }
+
+    fn page_of<T>(
+        &self,
+        table: &'static str,
+        filter: &Filter,
+        limit: usize,
+        read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, Option<T>), Error>,
     ) -> Result<Page<T>, Error> {
         let limit = limit.max(1);
         // One row more than asked for tells whether there is a next page.
@@ -77,7 +105,7 @@ impl Handle<'_> {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let next = if more { rows.last().map(|(seq, _)| *seq) } else { None };
-        Ok(Page { items: rows.into_iter().map(|(_, item)| item).collect(), next })
+        Ok(Page { items: rows.into_iter().filter_map(|(_, item)| item).collect(), next })
     }
 }
 
@@ -143,8 +171,16 @@ impl Reader for Handle<'_> {
         self.one("turns", sql, [session.0.as_bytes()], rows::turn)
     }
 
-    fn unparked_turns(&self) -> Result<Vec<Turn>, Error> {
-        self.all("turns", concat!(sql!("turns/select"), sql!("turns/unparked")), [], rows::turn)
+    fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error> {
+        self.one("turns", sql!("turns/session"), [id.0.as_bytes()], |cells| cells.uuid().map(SessionId))
+    }
+
+    fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
+        self.one("interrupts", sql!("interrupts/session"), [id.0.as_bytes()], |cells| cells.uuid().map(SessionId))
+    }
+
+    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
+        self.all("turns", sql!("turns/unparked"), [], |cells| cells.uuid().map(TurnId))
     }
 
     fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
@@ -216,7 +252,11 @@ impl Reader for Handle<'_> {
         let view = |(number, event): (u64, Event)| {
             let interrupt = match event.what {
                 What::Interrupt { interrupt_id, .. } | What::Hold { interrupt_id, .. } => {
-                    self.interrupt(interrupt_id)?
+                    match self.interrupt(interrupt_id) {
+                        // What is to come after it is for others too.
+                        Err(Error::Unreadable(_)) => None,
+                        read => read?,
+                    }
                 }
                 What::Session { .. } => None,
             };
@@ -230,7 +270,8 @@ impl Reader for Handle<'_> {
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
-        self.page("audit", &filter_audit(query), query.limit, rows::audit)
+        // Nobody is to take what is left of it for all that was done.
+        self.whole_page("audit", &filter_audit(query), query.limit, rows::audit)
     }
 
     fn audit_head(&self) -> Result<Head, Error> {

@@ -37,6 +37,12 @@ impl<'a, 'r> Cells<'a, 'r> {
         self.row.get(index).map_err(|error| self.malformed(error))
     }
 
+    /// The cell at the left, whichever was taken last.
+    pub(super) fn first(&mut self) -> Result<u64, Error> {
+        self.next = 0;
+        self.number()
+    }
+
     pub(super) fn number(&mut self) -> Result<u64, Error> {
         let number: i64 = self.plain()?;
         u64::try_from(number).map_err(|error| self.malformed(error))
@@ -70,7 +76,7 @@ impl<'a, 'r> Cells<'a, 'r> {
     pub(super) fn malformed(&self, why: impl Display) -> Error {
         let index = self.next.saturating_sub(1);
         let column = self.row.as_ref().column_name(index).unwrap_or("?");
-        Error::Internal(format!("the store holds a malformed row: {}.{column}: {why}", self.table))
+        Error::Unreadable(format!("{}.{column}: {why}", self.table))
     }
 }
 
@@ -319,13 +325,25 @@ pub(super) fn key(cells: &mut Cells<'_, '_>) -> Result<Key, Error> {
     Ok(Key {
         key_id: KeyId(cells.uuid()?),
         name: cells.plain()?,
-        scopes: cells.json()?,
-        groups: cells.json()?,
+        // A key that says nothing about what it may do may do nothing; others still need one of theirs.
+        scopes: or_none(cells.json())?,
+        groups: or_none(cells.json())?,
         digest: digest(cells)?,
         created_at: cells.time()?,
         created_by: cells.plain()?,
         revoked_at: cells.time_or_none()?,
     })
+}
+
+/// Nothing in the place of what cannot be read.
+fn or_none<T: Default>(read: Result<T, Error>) -> Result<T, Error> {
+    match read {
+        Err(Error::Unreadable(why)) => {
+            tracing::error!(why, "a cell of the store cannot be read, and counts as empty");
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// A row of `sign_ins/select.sql`.

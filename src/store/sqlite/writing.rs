@@ -15,7 +15,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::faults::{self, Point, Rule};
-use crate::store::record::{StoredReply, Turn};
+use crate::store::record::{DueWhat, StoredReply, Turn};
 use crate::store::{Reader, Transaction};
 
 impl Handle<'_> {
@@ -269,6 +269,13 @@ impl Transaction for Handle<'_> {
         let warnings = Some(&turn.warnings).filter(|warnings| !warnings.is_empty());
         let params = params![id.0.as_bytes(), turn.impure_at, rows::json_or_none(warnings)?];
         self.change_turn(sql!("turns/note"), params)
+    }
+
+    fn set_aside(&mut self, due: DueWhat) -> Result<(), Error> {
+        match due {
+            DueWhat::Interrupt(id) => self.execute(sql!("interrupts/set_aside"), [id.0.as_bytes()]).map(drop),
+            DueWhat::Timers(turn) => self.execute(sql!("turns/set_aside"), [turn.0.as_bytes()]).map(drop),
+        }
     }
 
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {

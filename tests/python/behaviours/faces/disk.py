@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 
@@ -17,7 +17,8 @@ def full_disk(pid: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
 def newer_file(path: Path) -> None:

@@ -1,1 +1,1 @@
-WHERE todo = 0 ORDER BY seq
+SELECT id FROM turns WHERE todo = 0 ORDER BY seq

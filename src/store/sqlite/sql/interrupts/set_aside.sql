@@ -1,0 +1,1 @@
+UPDATE interrupts SET due_at = NULL WHERE id = ?1

@@ -1,0 +1,1 @@
+UPDATE turns SET wake_at = NULL WHERE id = ?1

@@ -1,0 +1,292 @@
+"""A start that is interrupted, that takes too long or that fails leaves nothing behind, whatever it failed of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hitl
+from tests.python.support.api import Api
+from tests.python.support.served import clean_environment
+from tests.python.support.waiting import eventually
+
+GOOD = "async def agent(message, state):\n    return 'done', state\n"
+
+SAY_PID = "import os, pathlib\npathlib.Path('importing').write_text(str(os.getpid()))\n"
+HANGS = SAY_PID + "import time\nwhile True:\n    time.sleep(1)\n" + GOOD
+
+THREADED = "import sys, threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+"""Cannot be forked: each worker imports it."""
+IN_WORKER = "if 'hitl.worker.plain' in sys.orig_argv:\n    "
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that servers of this test run in, with an agent that works."""
+    (tmp_path / "good.py").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@contextmanager
+def running(directory: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python of its own, with a group of its own as in a terminal."""
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=directory,
+        env=clean_environment() | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def importing(directory: Path) -> int:
+    """The process that imports `HANGS`, once it does."""
+    told = directory / "importing"
+    eventually(lambda: told.exists() and told.read_text() != "", expected=True)
+    return int(told.read_text())
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_a_start_whose_import_hangs(project: Path, number: signal.Signals, code: int) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    with running(project, "-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db") as process:
+        zygote = importing(project)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=100)
+        assert (process.returncode, out, err) == (code, "", "")
+        assert not is_there(zygote)
+    assert not (project / "hitl.db").exists()
+
+
+def test_an_import_that_takes_too_long_is_told_with_what_to_do(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    command = ["-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db", "--start-timeout", "1.5"]
+    with running(project, *command) as process:
+        zygote = importing(project)
+        _, err = process.communicate(timeout=100)
+        assert process.returncode == 3
+        assert err.startswith("error: importing hangs:agent took longer than 1.5 s\n\nhint: ")
+        assert "--start-timeout" in err
+        assert not is_there(zygote)
+
+
+PROGRAM = """
+import os, pathlib, signal, sys
+from hitl.serving import Server
+try:
+    Server("hangs:agent", port=0, store="hitl.db").start()
+except KeyboardInterrupt:
+    children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    print("interrupted", repr(children), flush=True)
+with Server("good:agent", port=0, store="hitl.db") as server:
+    print("serving", flush=True)
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+"""
+
+
+def test_ctrl_c_in_a_program_of_ones_own_interrupts_a_start_and_a_wait(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    (project / "program.py").write_text(PROGRAM)
+    with running(project, "program.py") as process:
+        assert process.stdout is not None
+        zygote = importing(project)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted ''\n"
+        assert not is_there(zygote)
+        assert process.stdout.readline() == "serving\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopped\n"
+        assert process.wait(100) == 0
+
+
+TESTS = """
+def test_that_never_begins(hitl_server):
+    hitl_server("hangs:agent")
+"""
+
+
+def test_ctrl_c_in_pytest_ends_a_test_whose_agent_hangs(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    (project / "test_it.py").write_text(TESTS)
+    with running(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py") as process:
+        zygote = importing(project)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=100)
+        assert (process.returncode, "KeyboardInterrupt" in out) == (pytest.ExitCode.INTERRUPTED, True)
+        assert not is_there(zygote)
+
+
+def test_stop_ends_a_start_in_another_thread(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    server = hitl.Server("hangs:agent", port=0, store="hitl.db")
+    failed: list[hitl.ServeError] = []
+
+    def start() -> None:
+        with pytest.raises(hitl.ServeError) as caught:
+            server.start()
+        failed.append(caught.value)
+
+    starting = threading.Thread(target=start)
+    with nothing_left():
+        starting.start()
+        importing(project)
+        server.stop()
+        starting.join()
+    assert [error.code for error in failed] == ["start_stopped"]
+
+
+def test_a_cancelled_start_leaves_nothing(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+
+    async def start() -> None:
+        async with hitl.Server("hangs:agent", port=0, store="hitl.db"):
+            pass
+
+    async def cancel() -> None:
+        starting = asyncio.create_task(start())
+        await asyncio.to_thread(importing, project)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    with nothing_left():
+        asyncio.run(cancel())
+    assert_serves(project)
+
+
+def no_policy(directory: Path) -> None:
+    (directory / "policy.toml").write_text("[[rules]]\nallow = 7\n")
+
+
+def broken_store(directory: Path) -> None:
+    (directory / "hitl.db").write_text("no database")
+
+
+def keyless_store(_directory: Path) -> None:
+    with hitl.Server("good:agent", port=0, store="hitl.db"):
+        pass
+
+
+FAILURES: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "an import that raises": ("raise RuntimeError('not today')", {}, None),
+    "an import that ends its process": ("import os\nos._exit(4)", {}, None),
+    "no such attribute": ("other = 1", {}, None),
+    "an import that takes too long": (HANGS, {"start_timeout": 1.0}, None),
+    "an import that raises in each worker": (f"{THREADED}{IN_WORKER}raise RuntimeError('not today')\n{GOOD}", {}, None),
+    "an import that takes too long in each worker": (
+        f"{THREADED}{IN_WORKER}threading.Event().wait()\n{GOOD}",
+        {"start_timeout": 3.0},
+        None,
+    ),
+    "shared workers that cannot import it": (
+        f"{THREADED}{IN_WORKER}raise RuntimeError('not today')\n{GOOD}",
+        {"isolation": "task"},
+        None,
+    ),
+    "an address in use": (GOOD, {"port": "in use"}, None),
+    "an address of another machine": (GOOD, {"host": "203.0.113.7", "insecure": True}, None),
+    "a public address without a key": (GOOD, {"host": "0.0.0.0"}, keyless_store),
+    "nobody has a name": (GOOD, {"prevent_self_approval": True}, None),
+    "a policy that is none": (GOOD, {"policy": "policy.toml"}, no_policy),
+    "no policy": (GOOD, {"policy": "missing.toml"}, None),
+    "a webhook that is none": (GOOD, {"webhooks": ["nonsense"]}, None),
+    "a secret that is none": (GOOD, {"webhook_secret": "nonsense"}, None),
+    "a store that is none": (GOOD, {}, broken_store),
+}
+
+
+@pytest.mark.parametrize("way", FAILURES)
+def test_whatever_a_start_fails_of_the_next_one_works(project: Path, way: str) -> None:
+    source, options, prepare = FAILURES[way]
+    (project / "bad.py").write_text(source)
+    if prepare is not None:
+        prepare(project)
+    with socket.socket() as taken, nothing_left():
+        if options.get("port") == "in use":
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            options = options | {"port": taken.getsockname()[1]}
+        with pytest.raises((hitl.ServeError, ValueError)) as failed:
+            hitl.Server("bad:agent", **{"port": 0, "store": "hitl.db", **options}).start()
+        if prepare is broken_store:
+            (project / "hitl.db").unlink()
+        if "too long" in way:
+            assert getattr(failed.value, "code", None) == "start_timeout"
+        # At once: nobody has to wait for what was left.
+        assert_serves(project)
+
+
+def test_a_live_agents_failed_start_leaves_no_thread(project: Path) -> None:
+    async def agent(_message: Any, state: Any) -> Any:
+        return "done", state
+
+    with nothing_left():
+        with pytest.raises(hitl.ServeError):
+            hitl.Server(agent, port=0, store="hitl.db", prevent_self_approval=True).start()
+        assert_serves(project)
+
+
+def assert_serves(directory: Path) -> None:
+    """The store of this test can be served with an agent that works."""
+    with hitl.Server("good:agent", port=0, store=str(directory / "hitl.db")) as server, closing(Api(server.url)) as api:
+        assert api.get("/readyz").status_code == 200
+
+
+def children() -> set[str]:
+    """Processes below this one."""
+    return set(of_tasks("children").split())
+
+
+def threads() -> Counter[str]:
+    """Threads of this process by their names, but for those of the one runtime, which stay."""
+    return Counter(name for name in of_tasks("comm").split("\n") if name and not name.startswith("tokio"))
+
+
+def of_tasks(file: str) -> str:
+    """A file of each thread of this process, one after the other."""
+    read = ""
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            read += (task / file).read_text()
+        except (FileNotFoundError, ProcessLookupError):  # it ends just now
+            continue
+    return read
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """What begins in the block has ended soon after it: processes, and threads of ours."""
+    before = (children(), threads())
+
+    def left() -> list[str]:
+        return [*(children() - before[0]), *(threads() - before[1])]
+
+    yield
+    eventually(lambda: left() == [], expected=True)
