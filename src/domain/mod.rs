@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod answer;
+pub mod apart;
 pub mod audit;
 pub mod decision;
 pub mod digest;

@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
+use super::policy::OwnRules;
 use super::slots::{Next, Slots};
 use super::turns::owned_turn;
 use super::{Engine, clock, slots};
 use crate::domain::journal::{Entry, Recorded};
-use crate::domain::policy::Rules;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -38,7 +38,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn new(engine: &Engine, order: TurnOrder, rules: Arc<Rules>, worked: Duration) -> Self {
+    fn new(engine: &Engine, order: TurnOrder, rules: Arc<OwnRules>, worked: Duration) -> Self {
         engine.live.claim(order.turn, order.epoch, rules);
         Self {
             turn: order.turn,

@@ -2,7 +2,8 @@
 //!
 //! A write is a closure over a [`Transaction`]: it reads, decides with the domain, writes, and returns. Its result is
 //! handed back only after the commit is durable; an error rolls back that closure alone. A store may commit several
-//! closures at once (group commit), never half of one. No implementation may assume that one process owns the
+//! closures at once (group commit), never half of one. All writers wait for each other, so a closure does nothing whose
+//! time its caller's client decides over ([`crate::domain::apart`]). No implementation may assume that one process owns the
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::pin::Pin;
 use tokio::sync::oneshot;
 
 use crate::domain::access::{Digest, Key, SignIn};
+use crate::domain::apart::Awaited;
 use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
@@ -70,7 +72,9 @@ pub trait StoreExt: Store {
     ) -> BoxFuture<'static, Result<T, Error>> {
         let (sender, receiver) = oneshot::channel();
         let written = self.write(Box::new(move |transaction| {
+            let awaited = Awaited::begin();
             let value = job(transaction)?;
+            drop(awaited);
             // A caller that went away does not undo what it asked for.
             drop(sender.send(value));
             Ok(())

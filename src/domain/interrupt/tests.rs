@@ -33,7 +33,7 @@ fn opening() -> Opening {
 }
 
 fn open(ask: Ask) -> Interrupt {
-    Interrupt::open(ask, opening()).unwrap()
+    Interrupt::opened(ask, opening()).unwrap()
 }
 
 /// The record after an answer that must be the first one.
@@ -62,22 +62,22 @@ fn a_payload_may_fill_its_limit_and_not_a_byte_more() {
         json!({"text": "ä".repeat((size - overhead) / 2) + &"x".repeat((size - overhead) % 2)})
     };
     let opening = Opening { max_payload: 101, ..opening() };
-    assert!(Interrupt::open(ask("x", sized(101)), opening).is_ok());
-    let refused = Interrupt::open(ask("x", sized(102)), opening);
+    assert!(Interrupt::opened(ask("x", sized(101)), opening).is_ok());
+    let refused = Interrupt::opened(ask("x", sized(102)), opening);
     assert_eq!(refused, Err(Error::PayloadTooLarge { size: 102, limit: 101 }));
 }
 
 #[test]
 fn an_unusable_response_schema_is_refused_when_it_is_asked() {
     for schema in [json!({"type": "colour"}), json!([]), json!({"$ref": "https://example.com/schema.json"})] {
-        let refused = Interrupt::open(Ask { response_schema: Some(schema), ..ask("x", json!({})) }, opening());
+        let refused = Interrupt::opened(Ask { response_schema: Some(schema), ..ask("x", json!({})) }, opening());
         assert!(matches!(refused, Err(Error::InvalidSchema(_))), "{refused:?}");
     }
 }
 
 #[test]
 fn an_approval_that_allows_nothing_could_never_be_answered_and_is_refused() {
-    let refused = Interrupt::open(Ask { allowed_decisions: Some(vec![]), ..approval() }, opening());
+    let refused = Interrupt::opened(Ask { allowed_decisions: Some(vec![]), ..approval() }, opening());
     assert!(matches!(refused, Err(Error::InvalidPayload(_))), "{refused:?}");
 }
 
@@ -86,7 +86,7 @@ fn a_time_to_live_is_a_positive_number_of_seconds() {
     let expiring = |seconds| Ask { expires_in: Some(seconds), ..approval() };
     assert_eq!(open(expiring(1.5)).expires_at, Some(at(1500)));
     for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let refused = Interrupt::open(expiring(seconds), opening());
+        let refused = Interrupt::opened(expiring(seconds), opening());
         assert!(matches!(refused, Err(Error::InvalidPayload(_))), "{refused:?}");
     }
 }
@@ -94,9 +94,9 @@ fn a_time_to_live_is_a_positive_number_of_seconds() {
 #[test]
 fn the_servers_time_to_live_is_for_those_without_their_own() {
     let opening = Opening { default_ttl: 60.0, ..opening() };
-    let inherited = Interrupt::open(approval(), opening).unwrap();
+    let inherited = Interrupt::opened(approval(), opening).unwrap();
     assert_eq!(inherited.expires_at, Some(at(60_000)));
-    let own = Interrupt::open(Ask { expires_in: Some(1.0), ..approval() }, opening).unwrap();
+    let own = Interrupt::opened(Ask { expires_in: Some(1.0), ..approval() }, opening).unwrap();
     assert_eq!(own.expires_at, Some(at(1000)));
 }
 
