@@ -319,6 +319,7 @@ impl Interrupt {
         })
     }
 
+    /// The same, looked at on the spot.
     #[cfg(test)]
     pub fn opened(ask: Ask, opening: Opening) -> Result<Self, Error> {
         let schema = ask.schema(opening.max_payload);

@@ -65,8 +65,10 @@ impl Engine {
             faults::at(Point::EngineMessageCommitted);
             engine.counters.turn_started();
             engine.settle(owed);
-            if let Some((order, _)) = claim.into_order() {
-                reservation.redeem(order);
+            if let Some((order, worked)) = claim.into_order() {
+                if reservation.redeem(order.turn, order.epoch) {
+                    engine.start_order(order, worked);
+                }
                 engine.pump();
             }
             Ok(())

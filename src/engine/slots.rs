@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::dispatch::TurnOrder;
 use crate::domain::{Error, TurnId};
 
 /// The epoch of a turn that has a place and is being claimed.
@@ -26,8 +25,8 @@ pub struct Slots {
     first: VecDeque<TurnId>,
     /// The same, to find one.
     is_first: HashSet<TurnId>,
-    /// New turns.
-    queue: VecDeque<TurnOrder>,
+    /// New turns, claimed at an epoch. What their workers are given is in the store until then: it may be large.
+    queue: VecDeque<(TurnId, u64)>,
 }
 
 /// What may begin now.
@@ -35,8 +34,8 @@ pub struct Slots {
 pub enum Next {
     /// A turn that has to be claimed.
     Claim(TurnId),
-    /// A new turn, claimed already.
-    Start(TurnOrder),
+    /// A new turn, claimed already at this epoch.
+    Start(TurnId, u64),
 }
 
 impl Slots {
@@ -71,10 +70,17 @@ impl Slots {
         self.reserved = self.reserved.saturating_sub(1);
     }
 
-    /// Redeems a promise: the order waits in the queue for [`Slots::next`].
-    pub fn admit(&mut self, order: TurnOrder) {
+    /// Redeems a promise: the turn waits in the queue for [`Slots::next`], or has a place at once, where it is free and
+    /// nobody waits. Whether it has one.
+    pub fn admit(&mut self, turn: TurnId, epoch: u64) -> bool {
         self.release_reservation();
-        self.queue.push_back(order);
+        let is_free = self.first.is_empty() && self.queue.is_empty() && self.at_work.len() < self.workers;
+        if is_free {
+            self.at_work.insert(turn, epoch);
+        } else {
+            self.queue.push_back((turn, epoch));
+        }
+        is_free
     }
 
     /// Gives a free place to a turn that is to be claimed, unless others were first; whether it has one.
@@ -120,7 +126,7 @@ impl Slots {
         if self.is_first.remove(&turn) {
             self.first.retain(|waiting| *waiting != turn);
         } else {
-            self.queue.retain(|order| order.turn != turn);
+            self.queue.retain(|(waiting, _)| *waiting != turn);
         }
     }
 
@@ -149,9 +155,9 @@ impl Slots {
             self.at_work.insert(turn, UNCLAIMED);
             return Some(Next::Claim(turn));
         }
-        let order = self.queue.pop_front()?;
-        self.at_work.insert(order.turn, order.epoch);
-        Some(Next::Start(order))
+        let (turn, epoch) = self.queue.pop_front()?;
+        self.at_work.insert(turn, epoch);
+        Some(Next::Start(turn, epoch))
     }
 }
 
@@ -179,9 +185,9 @@ impl Reservation {
     }
 
     /// See [`Slots::admit`].
-    pub fn redeem(mut self, order: TurnOrder) {
+    pub fn redeem(mut self, turn: TurnId, epoch: u64) -> bool {
         self.redeemed = true;
-        lock(&self.slots).admit(order);
+        lock(&self.slots).admit(turn, epoch)
     }
 }
 
@@ -196,42 +202,36 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::message::ChatMessage;
     use crate::engine::clock;
 
     const EPOCH: u64 = 1;
 
-    fn order() -> TurnOrder {
-        TurnOrder {
-            turn: clock::turn_id(),
-            epoch: EPOCH,
-            session: clock::session_id(),
-            message: Arc::new(ChatMessage::default()),
-            state: Vec::new(),
-            journal: Vec::new(),
-        }
+    fn started(slots: &mut Slots) -> TurnId {
+        let turn = clock::turn_id();
+        assert_eq!(slots.reserve(), Ok(()));
+        assert!(slots.admit(turn, EPOCH), "no place is free");
+        turn
     }
 
-    fn admitted(slots: &mut Slots) -> TurnId {
-        let order = order();
-        let turn = order.turn;
+    fn queued(slots: &mut Slots) -> TurnId {
+        let turn = clock::turn_id();
         assert_eq!(slots.reserve(), Ok(()));
-        slots.admit(order);
+        assert!(!slots.admit(turn, EPOCH), "a place is free");
         turn
     }
 
     fn next(slots: &mut Slots) -> Option<TurnId> {
         slots.next().map(|next| match next {
             Next::Claim(turn) => turn,
-            Next::Start(order) => order.turn,
+            Next::Start(turn, _) => turn,
         })
     }
 
     #[test]
     fn turns_beyond_the_workers_wait_in_order() {
         let mut slots = Slots::new(1, 2);
-        let [first, second, third] = [admitted(&mut slots), admitted(&mut slots), admitted(&mut slots)];
-        assert_eq!((next(&mut slots), next(&mut slots)), (Some(first), None));
+        let [first, second, third] = [started(&mut slots), queued(&mut slots), queued(&mut slots)];
+        assert_eq!(next(&mut slots), None);
         assert_eq!(slots.reserve(), Err(Error::QueueFull));
         slots.leave(first, EPOCH);
         assert_eq!((next(&mut slots), next(&mut slots)), (Some(second), None));
@@ -242,14 +242,12 @@ mod tests {
     #[test]
     fn a_turn_answered_in_memory_goes_past_everybody() {
         let mut slots = Slots::new(1, 2);
-        let asking = admitted(&mut slots);
-        assert_eq!(next(&mut slots), Some(asking));
+        let asking = started(&mut slots);
         slots.leave(asking, EPOCH);
-        let second = admitted(&mut slots);
-        assert_eq!(next(&mut slots), Some(second));
+        let second = started(&mut slots);
         slots.rejoin(asking, EPOCH);
         assert_eq!(slots.at_work(), 2);
-        let third = admitted(&mut slots);
+        let third = queued(&mut slots);
         slots.leave(second, EPOCH);
         assert_eq!(next(&mut slots), None, "the answered turn fills the only place");
         slots.leave(asking, EPOCH);
@@ -259,9 +257,8 @@ mod tests {
     #[test]
     fn turns_to_be_claimed_go_before_new_ones() {
         let mut slots = Slots::new(1, 2);
-        let working = admitted(&mut slots);
-        assert_eq!(next(&mut slots), Some(working));
-        let new = admitted(&mut slots);
+        let working = started(&mut slots);
+        let new = queued(&mut slots);
         let (answered, again) = (clock::turn_id(), clock::turn_id());
         slots.put_first(answered);
         slots.put_first(again);
@@ -295,8 +292,7 @@ mod tests {
     #[test]
     fn a_settled_turn_never_starts() {
         let mut slots = Slots::new(1, 2);
-        let (first, second) = (admitted(&mut slots), admitted(&mut slots));
-        assert_eq!(next(&mut slots), Some(first));
+        let (first, second) = (started(&mut slots), queued(&mut slots));
         let parked = clock::turn_id();
         slots.put_first(parked);
         slots.forget(second);

@@ -168,6 +168,9 @@ pub trait Reader: OutboxReader {
     /// What a turn's journal holds after `index`; all of it after `None`.
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error>;
 
+    /// The last entry of a turn's journal, if it has any; no other is looked at.
+    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error>;
+
     /// Up to `limit` entries of a turn's journal from the one at `first` on; no more than these are looked at.
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
 
@@ -229,9 +232,9 @@ pub trait Transaction: Reader + OutboxWriter {
     /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay. Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
-    /// Removes the idle and error sessions that have not changed since `before` and have no suspended turn; their ids,
-    /// oldest session first.
-    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error>;
+    /// Removes up to `limit` idle and error sessions that have not changed since `before` and have no suspended turn, those
+    /// longest unchanged first; their ids, oldest session first.
+    fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error>;
 
     /// Adds an interrupt.
     ///

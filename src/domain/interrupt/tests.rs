@@ -210,3 +210,73 @@ fn the_record_on_the_wire_has_every_member_nulls_too() {
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(object(record)["created_at"], "1970-01-01T00:16:40.000Z");
 }
+
+#[test]
+fn what_is_shown_beside_the_payload_is_bounded_with_it() {
+    let opening = Opening { max_payload: 100, ..opening() };
+    let text = |size: usize| "x".repeat(size - 2);
+    let metadata = |size: usize| Some(object(json!({"a": text(size - 6)})));
+    let schema = |size: usize| Some(json!({"title": text(size - 10)}));
+    let open = |ask: Ask| Interrupt::opened(ask, opening).map(drop);
+    let with = |message, metadata, response_schema, args_schema| Ask {
+        message,
+        metadata,
+        response_schema,
+        args_schema,
+        ..ask("x", json!({}))
+    };
+    assert_eq!(open(with(Some(text(100)), metadata(100), schema(400), schema(400))), Ok(()));
+    for (refused, what) in [
+        (with(Some(text(101)), None, None, None), "message is 101 bytes of JSON, the limit is 100"),
+        (with(None, metadata(101), None, None), "metadata is 101 bytes of JSON, the limit is 100"),
+        (with(None, None, None, schema(401)), "args_schema is 401 bytes of JSON, the limit is 400"),
+    ] {
+        assert_eq!(open(refused), Err(Error::InvalidPayload(what.to_owned())));
+    }
+    let what = "is 401 bytes of JSON, the limit is 400".to_owned();
+    assert_eq!(open(with(None, None, schema(401), None)), Err(Error::InvalidSchema(what)));
+}
+
+#[test]
+fn what_was_found_about_an_answer_is_not_found_out_again() {
+    // The schema is none: whoever looked at it would refuse the edit.
+    let args_schema = Some(json!({"type": "nonsense"}));
+    let allowed_decisions = Some(vec![DecisionKind::Approve, DecisionKind::Edit]);
+    let asked = open(Ask { allowed_decisions, ..approval() });
+    let edit = json!({"approved": true, "args": {"path": "/x"}});
+    let valid = answer::check(&asked, edit.clone()).unwrap();
+    let asked = Interrupt { args_schema, ..asked };
+    assert!(matches!(asked.answer(edit.clone(), None, at(1)), Err(Error::InvalidAnswer(_))));
+    assert_eq!(asked.answer_with(&edit, None, None, at(1)), Ok(None));
+    let Ok(Some(Answered::Now(edited))) = asked.answer_with(&edit, Some(valid.clone()), None, at(1)) else {
+        panic!("it was refused")
+    };
+    let decided = answer::decision((&*edited).into(), &edit).unwrap();
+    assert_eq!(decided.kind(), DecisionKind::Edit);
+    // Too late is too late, whatever was found.
+    assert_eq!(edited.answer_with(&edit, Some(valid.clone()), None, at(2)), Ok(Some(Answered::Before)));
+    let cancelled = asked.cancel(at(2)).unwrap();
+    assert_eq!(cancelled.answer_with(&edit, Some(valid), None, at(3)), Err(Error::InterruptCancelled));
+}
+
+#[test]
+fn what_was_found_holds_for_the_same_question_alone() {
+    let asked = open(approval());
+    assert!(asked.asks_the_same(&asked.claim("ada", 9.0, at(1)).unwrap()));
+    assert!(asked.asks_the_same(&asked.cancel(at(1)).unwrap()));
+    for other in [
+        Interrupt { payload: object(json!({"tool_name": "delete_file", "tool_args": {"path": "/"}})), ..asked.clone() },
+        Interrupt { kind: "x".to_owned(), ..asked.clone() },
+        Interrupt { args_schema: Some(json!(false)), ..asked.clone() },
+        Interrupt { response_schema: None, ..asked.clone() },
+        Interrupt { approvers: vec!["bob".to_owned()], ..asked.clone() },
+        Interrupt { tool_approvers: vec!["bob".to_owned()], ..asked.clone() },
+        Interrupt { agent: Some("other".to_owned()), ..asked.clone() },
+        Interrupt { tool_source: Some("mcp".to_owned()), ..asked.clone() },
+        Interrupt { allowed_decisions: Some(vec![DecisionKind::Reject]), ..asked.clone() },
+        Interrupt { turn_id: TurnId(Uuid::from_u128(9)), ..asked.clone() },
+        Interrupt { created_at: at(1), ..asked.clone() },
+    ] {
+        assert!(!asked.asks_the_same(&other), "{other:?}");
+    }
+}

@@ -25,6 +25,7 @@ mod compaction;
 mod decisions;
 mod due;
 mod journal;
+mod looks;
 mod losses;
 mod outages;
 mod outbox;

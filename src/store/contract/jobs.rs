@@ -51,7 +51,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.append_event(&event(1, "b"), at(900))?;
     transaction.sweep_events(at(800))?;
     transaction.delete_session(session_id(1))?;
-    transaction.sweep_sessions(at(1000)).map(drop)
+    transaction.sweep_sessions(at(1000), 10).map(drop)
 }
 
 fn reply() -> crate::store::record::StoredReply {
