@@ -25,11 +25,14 @@ super::for_each_store!(
     the_rules_of_a_session_are_ready_when_it_asks,
 );
 
+/// A job that is held back, and whoever waits for it.
+type Held = (WriteJob, oneshot::Sender<Result<(), Error>>);
+
 /// Holds back what is written, as often as it is told to.
 struct Holding {
     store: Arc<dyn Store>,
     next: Mutex<usize>,
-    held: Mutex<Vec<(WriteJob, oneshot::Sender<Result<(), Error>>)>>,
+    held: Mutex<Vec<Held>>,
     changed: Notify,
 }
 
@@ -39,7 +42,7 @@ impl Holding {
     }
 
     /// Waits until something is held, and hands it out.
-    async fn held(&self) -> (WriteJob, oneshot::Sender<Result<(), Error>>) {
+    async fn held(&self) -> Held {
         loop {
             if let Some(held) = self.held.lock().unwrap().pop() {
                 return held;
@@ -48,7 +51,7 @@ impl Holding {
         }
     }
 
-    async fn write_now(&self, (job, done): (WriteJob, oneshot::Sender<Result<(), Error>>)) {
+    async fn write_now(&self, (job, done): Held) {
         done.send(self.store.write(job).await).unwrap();
     }
 }
