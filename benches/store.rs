@@ -82,7 +82,8 @@ async fn question(store: &dyn Store) -> Interrupt {
         default_ttl: 0.0,
         max_payload: 16 * 1024,
     };
-    let interrupt = Interrupt::open(ask, opening).unwrap();
+    let schema = ask.schema(opening.max_payload);
+    let interrupt = Interrupt::open(ask, schema, opening).unwrap();
     let row = interrupt.clone();
     store.transact(move |transaction| transaction.insert_interrupt(&row)).await.unwrap();
     interrupt

@@ -9,7 +9,7 @@ use super::error::{Error, FieldError, NOWHERE};
 use super::interrupt::{Ask, Interrupt};
 use super::payload::MAX_DEPTH;
 use super::question::{self, Question, USER_INPUT};
-use super::{JsonObject, payload, schema};
+use super::{JsonObject, apart, payload, schema};
 
 /// What is asked, as far as it says what a valid answer is.
 #[derive(Debug, Clone, Copy)]
@@ -116,23 +116,36 @@ pub fn built_in_schema(interrupt: &Interrupt) -> Option<Arc<Value>> {
     Rule::of(Asked { author: None, ..interrupt.into() }).built_in()
 }
 
-/// Checks `value` as the answer of `interrupt`.
+/// A value that was found to be an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Valid(Value);
+
+impl Valid {
+    /// The value.
+    pub fn into_value(self) -> Value {
+        self.0
+    }
+}
+
+/// Checks `value` as the answer of `interrupt`; may take its time.
 ///
 /// # Errors
 /// [`Error::InvalidAnswer`] with every place that is wrong.
-pub fn check(interrupt: &Interrupt, value: &Value) -> Result<(), Error> {
-    if payload::depth(value) > MAX_DEPTH {
+pub fn check(interrupt: &Interrupt, value: Value) -> Result<Valid, Error> {
+    apart::takes_its_time();
+    if payload::depth(&value) > MAX_DEPTH {
         let why = format!("nests deeper than {MAX_DEPTH} levels");
         return Err(Error::InvalidAnswer(vec![FieldError::new(NOWHERE, "too_deep", why)]));
     }
-    let errors = Rule::of(interrupt.into()).check(value);
-    if errors.is_empty() { Ok(()) } else { Err(Error::InvalidAnswer(errors)) }
+    let errors = Rule::of(interrupt.into()).check(&value);
+    if errors.is_empty() { Ok(Valid(value)) } else { Err(Error::InvalidAnswer(errors)) }
 }
 
 /// What was decided about a tool approval; `None` for an interrupt of another type, and for what is no decision about
-/// it.
+/// it. Whether the arguments of an edit fit the tool [`check`] has looked at, once.
 pub fn decision(asked: Asked<'_>, value: &Value) -> Option<Decision> {
-    (asked.kind == TOOL_APPROVAL).then(|| Decision::recorded(value, terms(asked)).ok()).flatten()
+    let terms = Terms { args_schema: None, ..terms(asked) };
+    (asked.kind == TOOL_APPROVAL).then(|| Decision::recorded(value, terms).ok()).flatten()
 }
 
 /// Whether two answers mean the same: two forms of one decision do.

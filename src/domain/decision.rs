@@ -16,7 +16,7 @@ pub use form::response_schema;
 pub const TOOL_APPROVAL: &str = "tool_approval";
 
 /// What can be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionKind {
     /// The tool runs with exactly the arguments shown.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::access;
-use super::answer;
+use super::answer::{self, Valid};
 use super::decision::{Decision, DecisionKind, TOOL_APPROVAL};
 use super::error::Error;
 use super::grant::Scope;
@@ -208,7 +208,42 @@ fn is_approval(kind: &str) -> bool {
     kind == TOOL_APPROVAL || kind == access::UNKNOWN_OUTCOME
 }
 
+/// How many times as large as a payload a JSON Schema may be.
+const SCHEMA_TIMES: usize = 4;
+
 impl Ask {
+    /// The JSON Schema that the record shows, where the author's own is one; may take its time. `max_payload` as in
+    /// [`Opening`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidSchema`].
+    pub fn schema(&self, max_payload: usize) -> Result<Option<Arc<Value>>, Error> {
+        if let Some(author) = &self.response_schema {
+            let (size, limit) = (payload::json_size(author), max_payload.saturating_mul(SCHEMA_TIMES));
+            if size > limit {
+                return Err(Error::InvalidSchema(format!("is {size} bytes of JSON, the limit is {limit}")));
+            }
+            schema::compile(author)?;
+        }
+        Ok(answer::response_schema(self))
+    }
+
+    /// # Errors
+    /// [`Error::InvalidPayload`]: what is shown besides the payload is too large.
+    fn check_sizes(&self, max_payload: usize) -> Result<(), Error> {
+        let schema = max_payload.saturating_mul(SCHEMA_TIMES);
+        for (member, size, limit) in [
+            ("message", self.message.as_ref().map(payload::json_size), max_payload),
+            ("metadata", self.metadata.as_ref().map(payload::json_size), max_payload),
+            ("args_schema", self.args_schema.as_ref().map(payload::json_size), schema),
+        ] {
+            if let Some(size) = size.filter(|size| *size > limit) {
+                return Err(Error::InvalidPayload(format!("{member} is {size} bytes of JSON, the limit is {limit}")));
+            }
+        }
+        Ok(())
+    }
+
     /// The calls that a decision about it can be for; `None` for what is no tool approval.
     pub fn scope(&self) -> Option<Scope<'_>> {
         Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
@@ -242,15 +277,14 @@ pub enum Answered {
 }
 
 impl Interrupt {
-    /// A new pending interrupt, checked in every part before anything is stored.
+    /// A new pending interrupt, checked in every part before anything is stored. `schema` is what [`Ask::schema`] made.
     ///
     /// # Errors
     /// [`Error::PayloadTooLarge`], [`Error::InvalidPayload`], [`Error::InvalidSchema`].
-    pub fn open(ask: Ask, opening: Opening) -> Result<Self, Error> {
+    pub fn open(ask: Ask, schema: Result<Option<Arc<Value>>, Error>, opening: Opening) -> Result<Self, Error> {
         payload::check_size(&ask.payload, opening.max_payload)?;
-        if let Some(author) = &ask.response_schema {
-            schema::compile(author)?;
-        }
+        let response_schema = schema?;
+        ask.check_sizes(opening.max_payload)?;
         access::check_approvers(&ask.approvers).map_err(Error::InvalidPayload)?;
         if ask.allowed_decisions.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::InvalidPayload("allowed_decisions must allow something".to_owned()));
@@ -265,7 +299,6 @@ impl Interrupt {
             None if opening.default_ttl > 0.0 => Some(opening.default_ttl),
             None => None,
         };
-        let response_schema = answer::response_schema(&ask);
         let lets_run = ask.lets_run && !is_approval(&ask.kind);
         Ok(Self {
             interrupt_id: opening.id,
@@ -306,6 +339,13 @@ impl Interrupt {
         self.lets_run || is_approval(&self.kind)
     }
 
+    /// The same, looked at on the spot.
+    #[cfg(test)]
+    pub fn opened(ask: Ask, opening: Opening) -> Result<Self, Error> {
+        let schema = ask.schema(opening.max_payload);
+        Self::open(ask, schema, opening)
+    }
+
     /// The same, settled without anybody being asked: decided by `rule`, behind which stands `by`.
     pub fn decided(self, decision: &Decision, rule: String, by: Option<String>, now: Timestamp) -> Self {
         Self {
@@ -333,25 +373,60 @@ impl Interrupt {
         is_about && (self.lets_run || self.scope().is_some()) && self.agent == ask.agent
     }
 
-    /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one.
+    /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one. May take its
+    /// time.
     ///
     /// # Errors
     /// [`Error::InvalidAnswer`] (still pending), [`Error::AlreadyResolved`] (with who and when),
     /// [`Error::InterruptExpired`], [`Error::InterruptCancelled`]. Whose it is meanwhile is for
     /// [`Interrupt::check_claim`] to say.
     pub fn answer(&self, value: Value, by: Option<&str>, now: Timestamp) -> Result<Answered, Error> {
-        match self.status {
-            InterruptStatus::Resolved => self.answer_again(&value),
-            _ => {
-                self.check_open(now)?;
-                answer::check(self, &value)?;
-                Ok(Answered::Now(Box::new(Self {
-                    value: Some(value),
-                    resolved_by: by.map(str::to_owned),
-                    ..self.settled(InterruptStatus::Resolved, now)
-                })))
-            }
+        if self.status == InterruptStatus::Resolved {
+            return self.answer_again(&value);
         }
+        self.check_open(now)?;
+        Ok(self.settled_by(answer::check(self, value)?, by, now))
+    }
+
+    /// The same for `value` that was looked at before, if it was: `valid` is what that came to. `None` where it has to be
+    /// looked at first.
+    ///
+    /// # Errors
+    /// As [`Interrupt::answer`], but for the first.
+    pub fn answer_with(
+        &self,
+        value: &Value,
+        valid: Option<Valid>,
+        by: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<Answered>, Error> {
+        if self.status == InterruptStatus::Resolved {
+            return self.answer_again(value).map(Some);
+        }
+        self.check_open(now)?;
+        Ok(valid.map(|valid| self.settled_by(valid, by, now)))
+    }
+
+    fn settled_by(&self, valid: Valid, by: Option<&str>, now: Timestamp) -> Answered {
+        Answered::Now(Box::new(Self {
+            value: Some(valid.into_value()),
+            resolved_by: by.map(str::to_owned),
+            ..self.settled(InterruptStatus::Resolved, now)
+        }))
+    }
+
+    /// Whether both ask the same, of the same people: what was found about an answer of the one holds for the other.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        let question = |of: &Self| {
+            let (id, turn, at) = (of.interrupt_id, of.turn_id, of.created_at);
+            (id, turn, at, of.expires_at, of.allowed_decisions.clone())
+        };
+        question(self) == question(other)
+            && self.kind == other.kind
+            && self.payload == other.payload
+            && (&self.agent, &self.tool_source) == (&other.agent, &other.tool_source)
+            && (&self.approvers, &self.tool_approvers) == (&other.approvers, &other.tool_approvers)
+            && (&self.args_schema, &self.response_schema) == (&other.args_schema, &other.response_schema)
     }
 
     /// Withdraws it; `None` when it is settled already.

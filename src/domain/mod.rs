@@ -6,6 +6,7 @@
 pub mod abandoned;
 pub mod access;
 pub mod answer;
+pub mod apart;
 pub mod audit;
 pub mod decision;
 pub mod digest;

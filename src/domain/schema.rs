@@ -4,15 +4,16 @@
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use super::FieldErrors;
 use super::error::{Error, FieldError, NOWHERE, Place};
+use super::{FieldErrors, apart};
 
-/// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise).
+/// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise); may take its time.
 ///
 /// # Errors
 /// [`Error::InvalidSchema`]: it is no schema, refers to anything outside itself, or has a pattern that cannot run
 /// in linear time.
 pub fn compile(schema: &Value) -> Result<Validator, Error> {
+    apart::takes_its_time();
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::InvalidSchema("must be an object or a boolean".to_owned()));
     }

@@ -1,5 +1,5 @@
-//! Answers come in: checked, written, then delivered, or, to a parked turn, the turn is woken. All of a request or
-//! nothing.
+//! Answers come in: looked at ([`super::looks`]), written, then delivered, or, to a parked turn, the turn is woken. All of
+//! a request or nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,19 +10,20 @@ use super::claims::Woken;
 use super::deliveries::Ticket;
 use super::dispatch::Delivery;
 use super::holds::claimer;
+use super::looks::{LOOKS, Look, find};
 use super::messages::{keep_reply, reply_scope, stored_reply};
 use super::metrics::Outcome;
 use super::owed::Owed;
 use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached, grants};
-use crate::domain::access::{Actor, check_standing};
-use crate::domain::error::Place;
-use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
+use crate::domain::access::Actor;
+use crate::domain::grant::Grant;
+use crate::domain::interrupt::{Answered, Interrupt};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
 use crate::domain::session::{self, Session, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
-use crate::faults::{self, Point, Rule};
+use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
@@ -43,6 +44,9 @@ pub(super) enum Reached {
     /// It was parked: it is woken and reads its journal.
     Parked(Woken),
 }
+
+/// What is answered, and what that decides for always, with who has claimed what that may settle.
+type Taken = (Box<Interrupt>, Option<(Grant, Option<String>)>);
 
 impl Engine {
     /// Answers interrupts of a session.
@@ -69,10 +73,8 @@ impl Engine {
         faults::at(Point::EngineAnswer);
         let named: Vec<InterruptId> = answers.iter().filter_map(|answer| answer.interrupt_id.parse().ok()).collect();
         let engine = Arc::clone(self);
-        let written = self.store.transact(move |tx| engine.write_answers(tx, id, answers, &actor, key));
-        let engine = Arc::clone(self);
         detached(async move {
-            let written = match written.await {
+            let written = match engine.look_and_write(id, answers.into(), actor, key).await {
                 Err(late @ Error::InterruptExpired(_)) => {
                     engine.expire_overdue(named).await;
                     return Err(late);
@@ -105,52 +107,72 @@ impl Engine {
         self.resume(session, vec![answer], actor, key).await
     }
 
+    async fn look_and_write(
+        self: &Arc<Self>,
+        id: SessionId,
+        answers: Arc<[Answer]>,
+        actor: Actor,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Written, Error> {
+        for look in 1..=LOOKS {
+            let found = self.look(id, &answers, &actor, key.as_ref()).await?;
+            let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
+            let is_last = look == LOOKS;
+            let written =
+                self.store.transact(move |tx| engine.write_answers(tx, id, &answers, &actor, key, found, is_last));
+            if let Some(written) = written.await? {
+                return Ok(written);
+            }
+        }
+        Err(Error::StoreUnavailable(
+            "what the answer is for, or its rules, changed again and again; try again".to_owned(),
+        ))
+    }
+
+    /// `None` where something is not any more as it was when the answers were looked at; nothing is written then. What
+    /// `is_last` says is that nobody looks again: what else a decision for always could settle goes on waiting.
+    #[allow(clippy::too_many_arguments, reason = "all of a request")]
     fn write_answers(
         &self,
         tx: &mut dyn Transaction,
         id: SessionId,
-        answers: Vec<Answer>,
+        answers: &[Answer],
         actor: &Actor,
         key: Option<IdempotencyKey>,
-    ) -> Result<Written, Error> {
+        mut look: Look,
+        is_last: bool,
+    ) -> Result<Option<Written>, Error> {
         let now = clock::now();
         let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
         let scope = reply_scope("resume", &session);
         if let Some(body) = stored_reply(tx, &scope, key.as_ref())? {
             let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
             let resumed = Resumed { session_id: id, status, replayed: true };
-            return Ok(Written {
+            return Ok(Some(Written {
                 resumed,
                 reached: None,
                 resolved: 0,
                 outcomes: Default::default(),
                 owed: self.owed(),
-            });
+            }));
         }
         self.check_agent(&session)?;
+        let Some(taken) = self.take_answers(tx, &session, answers, actor, &mut look, now)? else { return Ok(None) };
+        let granted: Vec<_> = taken.iter().filter_map(|(_, grant)| grant.clone()).collect();
+        if !is_last && !granted.is_empty() {
+            let pending = tx.pending(id)?;
+            let is_new = |(grant, _): &(Grant, _)| {
+                let mut settled = pending.iter().filter(|asked| grants::may_settle(grant, asked, now));
+                settled.any(|asked| look.lets_sweep(asked, grant).is_none())
+            };
+            if granted.iter().any(is_new) {
+                return Ok(None);
+            }
+        }
         let mut owed = self.owed_by(actor);
         let mut deliveries = Vec::new();
-        let mut seen = HashSet::new();
-        let mut granted = Vec::new();
         let (mut outcomes, mut by_rule) = (Vec::new(), Vec::new());
-        for answer in answers {
-            let mut interrupt = find(tx, &session, &answer.interrupt_id)?;
-            if Rule::FirstWriter.is_left_out() {
-                interrupt.status = InterruptStatus::Pending;
-            }
-            // By what the ids mean: a UUID can be written in several ways.
-            if !seen.insert(interrupt.interrupt_id) {
-                return Err(Error::DuplicateAnswer(answer.interrupt_id));
-            }
-            check_standing(&interrupt, actor, self.settings.prevent_self_approval)?;
-            interrupt.check_claim(claimer(actor, answer.said.as_deref()), now)?;
-            let outcome =
-                interrupt.answer(answer.value, actor.name(), now).map_err(|error| at(&answer.place, error))?;
-            let Answered::Now(answered) = outcome else { continue };
-            self.check_rules(tx, &session, &answered, actor).map_err(|error| at(&answer.place, error))?;
-            let grant = grants::granted_by(&answered, actor.name(), now);
-            let who = claimer(actor, answer.said.as_deref()).map(str::to_owned);
-            granted.extend(grant.map(|grant| (grant, who)));
+        for (answered, _) in taken {
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
             outcomes.push(Outcome::of(&answered));
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
@@ -159,8 +181,8 @@ impl Engine {
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
         for (grant, who) in granted {
-            let lets = |asked: &Interrupt, settled: &Interrupt| {
-                asked.check_claim(who.as_deref(), now).is_ok() && self.lets_sweep(&session, settled, actor)
+            let lets = |asked: &Interrupt, grant: &Grant| {
+                asked.check_claim(who.as_deref(), now).is_ok() && look.lets_sweep(asked, grant) == Some(true)
             };
             deliveries.extend(grants::store(tx, id, grant, &lets, &mut owed, &mut by_rule, now)?);
         }
@@ -170,7 +192,36 @@ impl Engine {
         keep_reply(tx, &scope, key, json!({"status": status}), now)?;
         faults::at(Point::EngineAnswerWritten);
         let resumed = Resumed { session_id: id, status, replayed: resolved == 0 };
-        Ok(Written { resumed, reached, resolved, outcomes: (outcomes, by_rule), owed })
+        Ok(Some(Written { resumed, reached, resolved, outcomes: (outcomes, by_rule), owed }))
+    }
+
+    /// What is answered, and what that decides for always, and for whom; `None` where it has to be looked at again.
+    fn take_answers(
+        &self,
+        tx: &dyn Transaction,
+        session: &Session,
+        answers: &[Answer],
+        actor: &Actor,
+        look: &mut Look,
+        now: Timestamp,
+    ) -> Result<Option<Vec<Taken>>, Error> {
+        let mut seen = HashSet::new();
+        let mut taken = Vec::new();
+        let still_stands = self.still_stands(look, session);
+        for answer in answers {
+            let asked = find(tx, session, &answer.interrupt_id)??;
+            self.check_answerer(&asked, answer, actor, &mut seen, now)?;
+            let (valid, grant) = look.take(&asked).filter(|_| still_stands).unzip();
+            match asked.answer_with(&answer.value, valid, actor.name(), now)? {
+                None => return Ok(None),
+                Some(Answered::Before) => {}
+                Some(Answered::Now(answered)) => {
+                    let who = claimer(actor, answer.said.as_deref()).map(str::to_owned);
+                    taken.push((answered, grant.flatten().map(|grant| (grant, who))));
+                }
+            }
+        }
+        Ok(Some(taken))
     }
 
     /// How the open turn of `session` gets what was appended to it in this transaction.
@@ -227,29 +278,4 @@ pub(super) fn close(
     let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };
     owed.change(tx, &session, event, now)?;
     Ok(index)
-}
-
-/// The interrupt that a client named, if it is one of this session.
-fn find(tx: &dyn Transaction, session: &Session, id: &str) -> Result<Interrupt, Error> {
-    let found = match id.parse::<InterruptId>() {
-        Ok(id) => tx.interrupt(id)?.filter(|interrupt| interrupt.session_id == session.id),
-        Err(_) => None,
-    };
-    match (found, session.status()) {
-        // What a suspended turn asks cannot be answered before it is taken up again.
-        (Some(found), status) if found.is_pending() && session.retry().is_some() => Err(Error::NotInterrupted(status)),
-        (Some(found), _) => Ok(found),
-        (None, Status::Interrupted) => Err(Error::UnknownInterrupt(id.to_owned())),
-        (None, other) => Err(Error::NotInterrupted(other)),
-    }
-}
-
-/// Says where in the request the wrong answer stood.
-fn at(place: &[Place], error: Error) -> Error {
-    match error {
-        Error::InvalidAnswer(errors) => {
-            Error::InvalidAnswer(errors.into_iter().map(|error| error.under(place)).collect())
-        }
-        other => other,
-    }
 }

@@ -10,6 +10,7 @@ use super::live::{Pause, Standing};
 use super::metrics::Outcome;
 use super::outage::Mark;
 use super::owed::Owed;
+use super::policy::Looked;
 use super::runs::RunOutcome;
 use super::{Engine, clock};
 use crate::domain::access::{UNKNOWN_OUTCOME, grant_counts};
@@ -17,7 +18,7 @@ use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
-use crate::domain::policy::{self, Asked, Decided, Verdict};
+use crate::domain::policy::{self, Decided, Verdict};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -88,7 +89,7 @@ impl Engine {
         if is_at_work && (standing.pause.is_some() || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
-        let records = Arc::new(self.rule_on(records, Arc::clone(&standing.rules)).await?);
+        let records = Arc::new(self.look_at_records(records, Arc::clone(&standing.rules)).await?);
         let mark = Arc::new(Mutex::new(None));
         let attempt = || self.append_all(turn, epoch, Arc::clone(&records), Arc::clone(&mark));
         let stored = self.until_stored(turn, epoch, attempt).await?;
@@ -101,7 +102,7 @@ impl Engine {
         self: &Arc<Self>,
         turn: TurnId,
         epoch: u64,
-        records: Arc<Vec<(Record, Asked)>>,
+        records: Arc<Vec<(Record, Looked)>>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<Option<Batch>, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
@@ -130,11 +131,11 @@ impl Engine {
                 written,
             };
             let last = records.len().saturating_sub(1);
-            for (place, (record, ruling)) in records.iter().cloned().enumerate() {
+            for (place, (record, looked)) in records.iter().cloned().enumerate() {
                 let outcome = match record {
                     // It went on right after that: parked here, what it said next would come from nobody.
                     Record::Waiting { .. } if place < last => Ok(None),
-                    record => writing.record(record, ruling, can_replay),
+                    record => writing.record(record, looked, can_replay),
                 };
                 match outcome {
                     Err(error) if !is_refusal(&error) => return Err(error),
@@ -204,7 +205,7 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Writing<'_> {
-    fn record(&mut self, record: Record, ruling: Asked, can_replay: bool) -> Result<Option<Appended>, Error> {
+    fn record(&mut self, record: Record, looked: Looked, can_replay: bool) -> Result<Option<Appended>, Error> {
         match record {
             Record::Step { step, result } => {
                 self.written.steps += 1;
@@ -212,7 +213,7 @@ impl Writing<'_> {
             }
             Record::Intent { step } => self.append(&Entry::Intent { step }).map(Some),
             Record::Timer { path, due } => self.append(&Entry::Timer { path, due }).map(Some),
-            Record::Ask { step, ask } => self.ask(step, *ask, ruling).map(Some),
+            Record::Ask { step, ask } => self.ask(step, *ask, looked).map(Some),
             Record::Wakes(wakes) => {
                 // Inside of a step raw I/O is where it belongs.
                 let outside = wakes.iter().find(|wake| !wake.is_in_step());
@@ -235,22 +236,23 @@ impl Writing<'_> {
         Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }
 
-    fn ask(&mut self, step: StepIdentity, ask: Ask, ruling: Asked) -> Result<Appended, Error> {
+    fn ask(&mut self, step: StepIdentity, ask: Ask, looked: Looked) -> Result<Appended, Error> {
         let sent_by = self.sent_by()?;
         let ask = Ask { approvers: self.approvers(&ask)?, ..ask };
         let prevents = self.engine.settings.prevent_self_approval;
         let turn = self.turn;
         let counts = |grant: &&Grant| grant.is_for_turn(turn) && grant_counts(grant, sent_by.as_deref(), prevents);
         let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
+        let Looked { ruling, schema } = looked;
         match policy::decide(&ask, &ruling, &grants) {
             Verdict::Person { rule, approvers, ignored, failed } => {
                 for error in ignored {
                     tracing::warn!(session = %self.session.id, %error, "what on_approval decided is no decision");
                 }
                 let by_rule = ByRule { rule, approvers, failed };
-                self.ask_person(step, ask, by_rule, sent_by)
+                self.ask_person(step, (ask, schema), by_rule, sent_by)
             }
-            Verdict::Decided(decided) => self.ask_nobody(step, ask, decided, sent_by),
+            Verdict::Decided(decided) => self.ask_nobody(step, (ask, schema), decided, sent_by),
         }
     }
 
@@ -289,14 +291,14 @@ impl Writing<'_> {
     fn ask_person(
         &mut self,
         step: StepIdentity,
-        ask: Ask,
+        (ask, schema): (Ask, Result<Option<Arc<Value>>, Error>),
         by_rule: ByRule,
         sent_by: Option<String>,
     ) -> Result<Appended, Error> {
         let opening = self.opening(self.engine.settings.max_payload);
         let id = opening.id;
         // Checked before anything is written: a refused ask leaves nothing behind.
-        let interrupt = by_rule.on(Interrupt { sent_by, ..Interrupt::open(ask, opening)? });
+        let interrupt = by_rule.on(Interrupt { sent_by, ..Interrupt::open(ask, schema, opening)? });
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
         self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
@@ -314,12 +316,12 @@ impl Writing<'_> {
     fn ask_nobody(
         &mut self,
         step: StepIdentity,
-        ask: Ask,
+        (ask, schema): (Ask, Result<Option<Arc<Value>>, Error>),
         decided: Decided,
         sent_by: Option<String>,
     ) -> Result<Appended, Error> {
         let Decided { decision, rule, by, failed } = decided;
-        let opened = Interrupt::open(ask, self.opening(usize::MAX))?;
+        let opened = Interrupt::open(ask, schema, self.opening(usize::MAX))?;
         let interrupt = Interrupt { expires_at: None, sent_by, rule_failed: failed, ..opened };
         let (id, value) = (interrupt.interrupt_id, decision.to_value());
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;

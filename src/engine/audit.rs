@@ -14,7 +14,7 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn audit(&self, query: AuditQuery) -> Result<Page<AuditRow>, Error> {
-        self.store.query(move |reader| reader.audit(&query)).await
+        self.search(query.is_search(), move |reader| reader.audit(&query)).await
     }
 
     /// Where the audit ends.

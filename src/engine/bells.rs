@@ -40,7 +40,7 @@ impl Bells {
     pub fn listen(&self, session: SessionId) -> Listener<'_> {
         let mut bells = self.lock();
         let receiver = bells.entry(session).or_insert_with(|| watch::channel(None).0).subscribe();
-        Listener { bells: self, session, receiver }
+        Listener { bells: self, session, receiver: Some(receiver) }
     }
 
     /// The session changed, and the change is on disk.
@@ -66,26 +66,51 @@ impl Bells {
 pub struct Listener<'a> {
     bells: &'a Bells,
     session: SessionId,
-    receiver: watch::Receiver<Option<Arc<Shown>>>,
+    /// `None` once it is dropped.
+    receiver: Option<watch::Receiver<Option<Arc<Shown>>>>,
 }
 
 impl Listener<'_> {
     /// Waits for a ring since the last one heard, and returns what the newest has shown.
     pub async fn heard(&mut self) -> Option<Arc<Shown>> {
         // The sender lives as long as a listener does, so that this cannot fail.
-        if self.receiver.changed().await.is_err() {
+        let Some(receiver) = &mut self.receiver else { return std::future::pending().await };
+        if receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        self.receiver.borrow_and_update().clone()
+        receiver.borrow_and_update().clone()
     }
 }
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
         let mut bells = self.bells.lock();
-        // Ours is the last receiver: it is dropped after this.
-        if bells.get(&self.session).is_some_and(|bell| bell.receiver_count() <= 1) {
+        // Inside of the lock, so that of two that go at once one is the last.
+        drop(self.receiver.take());
+        if bells.get(&self.session).is_some_and(|bell| bell.receiver_count() == 0) {
             bells.remove(&self.session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::clock;
+
+    #[test]
+    fn a_bell_goes_with_its_last_listener_also_where_two_go_at_once() {
+        let bells = Bells::default();
+        for _ in 0..200 {
+            let session = clock::session_id();
+            let (one, other) = (bells.listen(session), bells.listen(session));
+            std::thread::scope(|scope| {
+                let kept_back = bells.lock();
+                scope.spawn(move || drop(one));
+                scope.spawn(move || drop(other));
+                drop(kept_back);
+            });
+            assert!(!bells.has_listener(session));
         }
     }
 }

@@ -11,16 +11,16 @@ use tokio::sync::Notify;
 
 use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
+use super::policy::OwnRules;
 use super::slots::{Next, Slots};
 use super::turns::owned_turn;
 use super::{Engine, clock};
 use crate::domain::journal::{Entry, Recorded};
-use crate::domain::policy::Rules;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::record::{DueWhat, Turn};
-use crate::store::{StoreExt, Transaction};
+use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long until a claim is tried again that the store did not take.
 pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn new(engine: &Engine, order: TurnOrder, rules: Arc<Rules>, worked: Duration) -> Self {
+    fn new(engine: &Engine, order: TurnOrder, rules: Arc<OwnRules>, worked: Duration) -> Self {
         engine.live.claim(order.turn, order.epoch, rules);
         Self {
             turn: order.turn,
@@ -184,7 +184,10 @@ impl Engine {
             let next = self.slots.next();
             match next {
                 None => return,
-                Some(Next::Start(order)) => self.start_order(order, Duration::ZERO),
+                Some(Next::Start(turn, epoch)) => {
+                    let engine = Arc::clone(self);
+                    tokio::spawn(async move { engine.start_queued(turn, epoch).await });
+                }
                 Some(Next::Claim(turn)) => {
                     let engine = Arc::clone(self);
                     tokio::spawn(async move { engine.claim_and_begin(turn).await });
@@ -200,7 +203,37 @@ impl Engine {
         }
     }
 
-    fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
+    /// Gives a new turn, which waited and has a place now, to a worker.
+    async fn start_queued(self: Arc<Self>, turn: TurnId, epoch: u64) {
+        loop {
+            let order = self.store.query(move |reader| {
+                let row = reader.turn(turn)?.filter(|row| row.ended_at.is_none() && row.epoch == epoch);
+                let row = row.ok_or(Error::TurnNotOpen)?;
+                order(reader, &row, epoch, reader.journal(turn)?)
+            });
+            match order.await {
+                Ok(order) => return self.start_order(order, Duration::ZERO),
+                Err(error @ Error::StoreUnavailable(_)) if !self.is_stopping() => {
+                    tracing::error!(%turn, %error, "a turn waits for the store; it is tried again");
+                    tokio::select! {
+                        () = self.stopping.cancelled() => {}
+                        () = tokio::time::sleep(STORE_PAUSE) => {}
+                    }
+                }
+                // It was cancelled or deleted while it waited, or is the next server's.
+                Err(Error::TurnNotOpen | Error::StoreUnavailable(_)) => break,
+                Err(error) => {
+                    tracing::error!(%turn, %error, "a turn could not be started");
+                    break;
+                }
+            }
+        }
+        self.live.unclaim(turn, epoch);
+        self.slots.leave(turn, epoch);
+        self.pump();
+    }
+
+    pub(super) fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
         let (turn, epoch) = (order.turn, order.epoch);
         faults::at(Point::EngineStart);
         if order.journal.len() > 1 && self.runtime().is_ok_and(|runtime| !runtime.replay) {
@@ -299,13 +332,13 @@ impl Engine {
 }
 
 /// What a worker is given to run the claimed turn.
-fn order(tx: &dyn Transaction, turn: &Turn, epoch: u64, journal: Vec<Recorded>) -> Result<TurnOrder, Error> {
+fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<Recorded>) -> Result<TurnOrder, Error> {
     Ok(TurnOrder {
         turn: turn.id,
         epoch,
         session: turn.session_id,
         message: Arc::new(turn.message.clone()),
-        state: tx.messages(turn.session_id)?,
+        state: reader.messages(turn.session_id)?,
         journal,
     })
 }

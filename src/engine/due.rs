@@ -178,7 +178,7 @@ impl Engine {
 
 /// The timers that a paused turn waits for.
 fn pending_timers(tx: &dyn Transaction, turn: TurnId) -> Result<Vec<PendingTimer>, Error> {
-    Ok(match tx.journal(turn)?.pop().map(|last| last.entry) {
+    Ok(match tx.last_entry(turn)?.map(|last| last.entry) {
         Some(Entry::Pause { timers, .. }) => timers,
         _ => Vec::new(),
     })

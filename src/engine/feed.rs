@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::claims::STORE_PAUSE;
 use super::view::{Heard, Subscription};
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::{Error, SessionId};
@@ -50,7 +51,7 @@ impl Feed {
     pub fn start(store: Arc<dyn Store>, told: u64, stopping: CancellationToken) -> Self {
         let (news, incoming) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(LAG);
-        tokio::spawn(feed(Arc::clone(&store), told, incoming, listeners.clone()));
+        tokio::spawn(feed(Arc::clone(&store), told, incoming, listeners.clone(), stopping.clone()));
         Self { store, news, listeners, stopping }
     }
 
@@ -111,6 +112,7 @@ async fn feed(
     mut told: u64,
     mut news: mpsc::UnboundedReceiver<News>,
     listeners: broadcast::Sender<Live>,
+    stopping: CancellationToken,
 ) {
     while let Some(item) = news.recv().await {
         match item {
@@ -122,7 +124,16 @@ async fn feed(
             News::Stored { last } if listeners.receiver_count() == 0 => told = last,
             News::Stored { last } => {
                 while told < last {
-                    let Ok(events) = read(&store, told, None).await else { break };
+                    let events = match read(&store, told, None).await {
+                        Ok(events) => events,
+                        // Whoever listens hears the end instead.
+                        Err(_) if stopping.is_cancelled() => break,
+                        Err(error) => {
+                            tracing::error!(%error, "events could not be read; they are told later");
+                            tokio::time::sleep(STORE_PAUSE).await;
+                            continue;
+                        }
+                    };
                     let Some(newest) = events.last().map(|event| event.number) else { break };
                     for event in events {
                         drop(listeners.send(Live::Heard(Heard::Stored(Arc::new(event)))));

@@ -58,33 +58,40 @@ pub(super) fn granted_by(answered: &Interrupt, by: Option<&str>, now: Timestamp)
     Grant::new(clock::grant_id(), answered.scope(), &decision, by, &answered.approvers, now)
 }
 
-/// Stores a grant and answers with it whatever else the session asks that it is for, where only others may not answer that,
-/// and `lets` says so of the question and of what it would be. What is stored in the same request with an answer of its
-/// own is not asked any more by then.
+/// Whether what is asked is one of the calls that a grant is for, where only others may not answer that.
+pub(super) fn may_settle(grant: &Grant, asked: &Interrupt, now: Timestamp) -> bool {
+    !asked.is_due(now)
+        && grant.is_open_to(&asked.approvers)
+        && asked.scope() == Some(grant.scope())
+        && answer::terms(asked.into()).allowed.contains(&grant.decision().kind())
+}
+
+/// What a grant makes of what is asked.
+pub(super) fn settled_by(grant: &Grant, asked: &Interrupt, now: Timestamp) -> Interrupt {
+    asked.clone().decided(&grant.decision(), grant.rule(), grant.created_by.clone(), now)
+}
+
+/// Stores a grant and answers with it whatever else the session asks that it is for and `lets` says so of. What is stored
+/// in the same request with an answer of its own is not asked any more by then.
 pub(super) fn store(
     tx: &mut dyn Transaction,
     id: SessionId,
     grant: Grant,
-    lets: &dyn Fn(&Interrupt, &Interrupt) -> bool,
+    lets: &dyn Fn(&Interrupt, &Grant) -> bool,
     owed: &mut Owed,
     outcomes: &mut Vec<Outcome>,
     now: Timestamp,
 ) -> Result<Vec<Delivery>, Error> {
-    let (decision, rule, by) = (grant.decision(), grant.rule(), grant.created_by.clone());
+    let decision = grant.decision();
     let session = tx.session(id)?.ok_or(Error::SessionNotFound)?.granted(grant.clone(), now);
     tx.update_session(&session)?;
     owed.record(tx, Deed::granted(&grant, id), now)?;
     let mut deliveries = Vec::new();
     for asked in tx.pending(id)? {
-        let is_for_it =
-            !asked.is_due(now) && grant.is_open_to(&asked.approvers) && asked.scope() == Some(grant.scope());
-        if !is_for_it || !answer::terms((&asked).into()).allowed.contains(&decision.kind()) {
+        if !may_settle(&grant, &asked, now) || !lets(&asked, &grant) {
             continue;
         }
-        let settled = asked.clone().decided(&decision, rule.clone(), by.clone(), now);
-        if !lets(&asked, &settled) {
-            continue;
-        }
+        let settled = settled_by(&grant, &asked, now);
         outcomes.push(Outcome::of(&settled));
         let (interrupt, value) = (settled.interrupt_id, decision.to_value());
         let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };

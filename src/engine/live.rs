@@ -17,7 +17,7 @@ use super::claims::STORE_PAUSE;
 use super::deliveries::Queue;
 use super::dispatch::{Delivery, TurnOrder};
 use super::held::{Held, HeldTurn, Holder};
-use crate::domain::policy::Rules;
+use super::policy::OwnRules;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point, Rule};
@@ -32,7 +32,7 @@ struct LiveTurn {
     /// How many entries its worker was given with the order.
     known: u64,
     /// The rules of its session.
-    rules: Arc<Rules>,
+    rules: Arc<OwnRules>,
     /// Time at work so far, without the current stretch.
     worked: Duration,
     /// Since when it is at work; `None` while it is paused.
@@ -75,7 +75,7 @@ pub struct Standing {
     /// How many entries its worker was given with the order.
     pub known: u64,
     /// The rules of its session.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<OwnRules>,
     /// Time at work so far.
     pub worked: Duration,
     /// How long its worker has had it.
@@ -117,7 +117,7 @@ pub struct Candidate {
 #[derive(Debug)]
 struct Claimed {
     epoch: u64,
-    rules: Arc<Rules>,
+    rules: Arc<OwnRules>,
     /// What was delivered since.
     held: Vec<Delivery>,
 }
@@ -144,7 +144,7 @@ pub struct LiveTurns {
 
 impl LiveTurns {
     /// A turn is being claimed at `epoch`; see [`super::claims::Claim`]. `rules` are those of its session.
-    pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<Rules>) {
+    pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
         self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
     }
 

@@ -13,7 +13,7 @@ use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
 use crate::store::record::{StoredReply, Turn};
-use crate::store::{StoreExt, Transaction};
+use crate::store::{Reader, StoreExt, Transaction};
 
 impl Engine {
     /// Starts a turn with `message` of `actor`. With a `key` that was used before for the same request, nothing happens
@@ -65,8 +65,10 @@ impl Engine {
             faults::at(Point::EngineMessageCommitted);
             engine.counters.turn_started();
             engine.settle(owed);
-            if let Some((order, _)) = claim.into_order() {
-                reservation.redeem(order);
+            if let Some((order, worked)) = claim.into_order() {
+                if reservation.redeem(order.turn, order.epoch) {
+                    engine.start_order(order, worked);
+                }
                 engine.pump();
             }
             Ok(())
@@ -86,12 +88,12 @@ pub(super) fn reply_scope(kind: &str, session: &Session) -> String {
 /// # Errors
 /// [`Error::IdempotencyKeyReused`] when that was another request.
 pub(super) fn stored_reply(
-    tx: &dyn Transaction,
+    reader: &dyn Reader,
     scope: &str,
     key: Option<&IdempotencyKey>,
 ) -> Result<Option<Value>, Error> {
     let Some(key) = key else { return Ok(None) };
-    match tx.reply(scope, &key.key)? {
+    match reader.reply(scope, &key.key)? {
         Some(stored) if stored.request_digest == key.request_digest => Ok(Some(stored.body)),
         Some(_) => Err(Error::IdempotencyKeyReused),
         None => Ok(None),

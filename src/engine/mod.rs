@@ -26,6 +26,7 @@ mod histogram;
 pub mod holds;
 mod inbox;
 mod live;
+mod looks;
 pub mod messages;
 pub mod metrics;
 mod outage;
@@ -48,10 +49,11 @@ mod unreadable;
 pub mod view;
 pub mod webhooks;
 
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::Error;
@@ -94,6 +96,8 @@ pub struct Engine {
     outage: Outage,
     counters: Counters,
     pending: Pending,
+    /// Who may look at answers and questions that take their time, at once.
+    looking: Arc<Semaphore>,
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
     policies: Policies,
@@ -161,6 +165,7 @@ impl Engine {
             outage: Outage::default(),
             counters: Counters::default(),
             pending: Pending::default(),
+            looking: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, NonZero::get))),
             searching: Arc::default(),
             policies: Policies::default(),
             keyring,

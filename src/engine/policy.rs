@@ -1,19 +1,17 @@
 //! Who decides over a call, with the rules of now.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use serde_json::Value;
 
 use super::Engine;
 use super::dispatch::Record;
 use super::policy_file::{PolicyError, PolicyFile, PolicyStatus};
-use crate::domain::access::{Actor, UNKNOWN_OUTCOME};
 use crate::domain::error::NOWHERE;
-use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Entry;
-use crate::domain::policy::{self, Asked, Rule, Rules, Standing};
+use crate::domain::policy::{Asked, Rule, Rules, Standing};
 use crate::domain::session::Session;
-use crate::domain::{Error, FieldError};
-use crate::store::Transaction;
+use crate::domain::{Error, FieldError, SessionId};
 
 /// How many sessions' rules are kept compiled.
 const KEPT: usize = 64;
@@ -83,12 +81,18 @@ impl Policies {
         Ok(compiled)
     }
 
-    /// The rules of a stored session. One that an earlier release took and this one does not never can tell.
+    /// The rules of a stored session; may take its time. One that an earlier release took and this one does not never can
+    /// tell.
     pub fn of_session(&self, session: &Session) -> Arc<Rules> {
-        self.compile(&session.rules).unwrap_or_else(|errors| {
+        self.stored(Some(session.id), &session.rules)
+    }
+
+    fn stored(&self, session: Option<SessionId>, rules: &[Rule]) -> Arc<Rules> {
+        self.compile(rules).unwrap_or_else(|errors| {
             let error = errors.first().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(session = %session.id, error, "a rule of the session cannot be read, and fails closed");
-            Arc::new(Rules::stored(session.rules.clone()))
+            let session = session.map(|id| id.to_string());
+            tracing::error!(session, error, "a rule of the session cannot be read, and fails closed");
+            Arc::new(Rules::stored(rules.to_vec()))
         })
     }
 }
@@ -107,79 +111,84 @@ impl Engine {
         compiled.unwrap_or_else(|error| Err(vec![FieldError::new(NOWHERE, "invalid", error.to_string())]))
     }
 
-    /// The rules of a session, and whether there are any, with those of the server.
-    pub(super) fn rules_of(&self, session: Option<&Session>) -> (Arc<Rules>, bool) {
-        let rules = session.map(|session| self.policies.of_session(session)).unwrap_or_default();
-        let are_there = !rules.is_empty() || !self.policies.server().is_empty();
-        (rules, are_there)
+    /// The rules of a session, and whether there are any, with those of the server. Nothing is compiled yet.
+    pub(super) fn rules_of(&self, session: Option<&Session>) -> (Arc<OwnRules>, bool) {
+        let own = session.map(OwnRules::of).unwrap_or_default();
+        let are_there = !own.source.is_empty() || !self.policies.server().is_empty();
+        (Arc::new(own), are_there)
     }
 
-    /// What the rules say about each of `records`; apart from the transaction that stores them, since an expression may
-    /// take its time.
+    /// What is to be known about each of `records` before the transaction that stores them: to look at it may take its time.
     ///
     /// # Errors
     /// An internal one.
-    pub(super) async fn rule_on(
-        &self,
+    pub(super) async fn look_at_records(
+        self: &Arc<Self>,
         records: Vec<Record>,
-        session: Arc<Rules>,
-    ) -> Result<Vec<(Record, Asked)>, Error> {
+        own: Arc<OwnRules>,
+    ) -> Result<Vec<(Record, Looked)>, Error> {
         let server = self.policies.server();
-        let rule = move |records: Vec<Record>, session: &Rules, server: &Rules| {
-            let standing = Standing { session, server };
-            let ruled = records.into_iter().map(|record| match &record {
-                Record::Ask { ask, .. } => {
-                    let ruling = standing.rule_on(ask);
-                    (record, ruling)
-                }
-                _ => (record, Asked::default()),
-            });
-            ruled.collect()
+        let has_expressions = server.have_expressions() || own.have_expressions();
+        let takes_time = |record: &Record| match record {
+            Record::Ask { ask, .. } => has_expressions || ask.response_schema.is_some() || ask.proposed.is_some(),
+            _ => false,
         };
-        let asks = records.iter().any(|record| matches!(record, Record::Ask { .. }));
-        if !asks || !(session.have_expressions() || server.have_expressions()) {
-            return Ok(rule(records, &session, &server));
+        if !records.iter().any(takes_time) {
+            return Ok(self.look_at_all(records, &own, &server));
         }
-        tokio::task::spawn_blocking(move || rule(records, &session, &server))
+        let engine = Arc::clone(self);
+        tokio::task::spawn_blocking(move || engine.look_at_all(records, &own, &server))
             .await
             .map_err(|error| Error::Internal(error.to_string()))
     }
 
-    /// What a person lets run is for the rules again: it may be edited, or a rule be newer than the question.
-    ///
-    /// # Errors
-    /// [`Error::InvalidAnswer`] and [`Error::NotAnApprover`], which name the rule.
-    pub(super) fn check_rules(
-        &self,
-        tx: &dyn Transaction,
-        session: &Session,
-        answered: &Interrupt,
-        actor: &Actor,
-    ) -> Result<(), Error> {
-        let is_tool = answered.kind != UNKNOWN_OUTCOME || is_about_a_tool(tx, answered)?;
-        let (own, server) = (self.policies.of_session(session), self.policies.server());
-        policy::objection(answered, Standing { session: &own, server: &server }, Some(actor), is_tool)
-    }
-
-    /// Whether the rules let what `actor` decided for always settle another question too.
-    pub(super) fn lets_sweep(&self, session: &Session, settled: &Interrupt, actor: &Actor) -> bool {
-        let (own, server) = (self.policies.of_session(session), self.policies.server());
-        policy::lets_sweep(settled, Standing { session: &own, server: &server }, actor)
+    fn look_at_all(&self, records: Vec<Record>, own: &OwnRules, server: &Rules) -> Vec<(Record, Looked)> {
+        let look = |record| match &record {
+            Record::Ask { ask, .. } => {
+                let session = own.compiled(&self.policies);
+                let ruling = Standing { session: &session, server }.rule_on(ask);
+                let looked = Looked { ruling, schema: ask.schema(self.settings.max_payload) };
+                (record, looked)
+            }
+            _ => (record, Looked::default()),
+        };
+        records.into_iter().map(look).collect()
     }
 }
 
-/// Whether the step is a tool whose outcome nobody knows. What the journal does not know is taken for one.
-fn is_about_a_tool(tx: &dyn Transaction, asked: &Interrupt) -> Result<bool, Error> {
-    let journal = tx.journal(asked.turn_id)?;
-    let question = journal.iter().find_map(|recorded| match &recorded.entry {
-        Entry::Ask { step, interrupt_id } if *interrupt_id == asked.interrupt_id => Some(step.path.as_str()),
-        _ => None,
-    });
-    // The question is asked inside of the step that it is about.
-    let path = question.and_then(|path| path.rsplit_once('/')).map(|(outer, _)| outer);
-    let began = journal.iter().find_map(|recorded| match &recorded.entry {
-        Entry::Intent { step } if Some(step.path.as_str()) == path => Some(step.kind.as_str()),
-        _ => None,
-    });
-    Ok(began.is_none_or(|kind| kind == "tool"))
+/// What is known about a record before it is stored; of what is no question that is nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Looked {
+    /// What the rules say about what asks.
+    pub ruling: Asked,
+    /// The JSON Schema that its record shows, or what is wrong with it.
+    pub schema: Result<Option<Arc<Value>>, Error>,
+}
+
+impl Default for Looked {
+    fn default() -> Self {
+        Self { ruling: Asked::default(), schema: Ok(None) }
+    }
+}
+
+/// The rules of a session, compiled when they are asked first: to read them in a transaction takes no time.
+#[derive(Debug, Default)]
+pub struct OwnRules {
+    session: Option<SessionId>,
+    source: Vec<Rule>,
+    compiled: OnceLock<Arc<Rules>>,
+}
+
+impl OwnRules {
+    fn of(session: &Session) -> Self {
+        Self { session: Some(session.id), source: session.rules.clone(), compiled: OnceLock::new() }
+    }
+
+    fn have_expressions(&self) -> bool {
+        self.source.iter().any(|rule| rule.when.is_some())
+    }
+
+    fn compiled(&self, policies: &Policies) -> Arc<Rules> {
+        Arc::clone(self.compiled.get_or_init(|| policies.stored(self.session, &self.source)))
+    }
 }

@@ -228,7 +228,7 @@ fn one_left_open(reader: &dyn Reader, turn: TurnId) -> Result<Option<Left>, Erro
 
 /// Where the turn is paused and something will wake it: when its earliest timer is due, if it has one.
 fn paused(reader: &dyn Reader, turn: TurnId, session: &Session) -> Result<Option<Option<Timestamp>>, Error> {
-    Ok(match reader.journal(turn)?.pop().map(|last| last.entry) {
+    Ok(match reader.last_entry(turn)?.map(|last| last.entry) {
         Some(Entry::Pause { timers, .. }) => {
             let wake_at = timers.iter().map(|timer| timer.due).min();
             (wake_at.is_some() || !session.pending().is_empty()).then_some(wake_at)

@@ -220,20 +220,25 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn interrupts(&self, query: InterruptQuery) -> Result<Page<Interrupt>, Error> {
-        // A search may look at every row: one at a time, so that it leaves the other readers to everybody else.
-        let searching = match query.says {
-            Some(_) => Some(Arc::clone(&self.searching).lock_owned().await),
-            None => None,
-        };
-        let search = self.store.query(move |reader| {
-            // Until the search is over, even if whoever wanted it hangs up.
-            let _searching = searching;
-            reader.interrupts(&query)
-        });
-        let mut page = search.await?;
+        let mut page = self.search(query.is_search(), move |reader| reader.interrupts(&query)).await?;
         let now = clock::now();
         page.items = page.items.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
         Ok(page)
+    }
+
+    /// Reads what may look at every row: one at a time, so that it leaves the other readers to everybody else.
+    pub(super) async fn search<T: Send + 'static>(
+        &self,
+        is_search: bool,
+        read: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let searching = if is_search { Some(Arc::clone(&self.searching).lock_owned().await) } else { None };
+        let search = self.store.query(move |reader| {
+            // Until the search is over, even if whoever wanted it hangs up.
+            let _searching = searching;
+            read(reader)
+        });
+        search.await
     }
 
     /// One interrupt, by its id as a client wrote it; nobody looks at it for that: see [`Engine::look_at`].

@@ -10,7 +10,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::dispatch::TurnOrder;
 use crate::domain::{Error, TurnId};
 
 /// The epoch of a turn that has a place and is being claimed.
@@ -34,8 +33,8 @@ struct Places {
     first: VecDeque<TurnId>,
     /// The same, to find one.
     is_first: HashSet<TurnId>,
-    /// New turns.
-    queue: VecDeque<TurnOrder>,
+    /// New turns, claimed at an epoch. What their workers are given is in the store until then: it may be large.
+    queue: VecDeque<(TurnId, u64)>,
 }
 
 /// What may begin now.
@@ -43,8 +42,8 @@ struct Places {
 pub enum Next {
     /// A turn that has to be claimed.
     Claim(TurnId),
-    /// A new turn, claimed already.
-    Start(TurnOrder),
+    /// A new turn, claimed already at this epoch.
+    Start(TurnId, u64),
 }
 
 impl Slots {
@@ -73,11 +72,18 @@ impl Slots {
         places.reserved = places.reserved.saturating_sub(1);
     }
 
-    /// Redeems a promise: the order waits in the queue for [`Slots::next`].
-    pub fn admit(&self, order: TurnOrder) {
+    /// Redeems a promise: the turn waits in the queue for [`Slots::next`], or has a place at once, where it is free and
+    /// nobody waits. Whether it has one.
+    pub fn admit(&self, turn: TurnId, epoch: u64) -> bool {
         let mut places = self.lock();
         places.reserved = places.reserved.saturating_sub(1);
-        places.queue.push_back(order);
+        let is_free = places.first.is_empty() && places.queue.is_empty() && places.at_work.len() < self.workers;
+        if is_free {
+            places.at_work.insert(turn, epoch);
+        } else {
+            places.queue.push_back((turn, epoch));
+        }
+        is_free
     }
 
     /// Gives a free place to a turn that is to be claimed, unless others were first; whether it has one.
@@ -127,7 +133,7 @@ impl Slots {
         if places.is_first.remove(&turn) {
             places.first.retain(|waiting| *waiting != turn);
         } else {
-            places.queue.retain(|order| order.turn != turn);
+            places.queue.retain(|(waiting, _)| *waiting != turn);
         }
     }
 
@@ -153,9 +159,9 @@ impl Slots {
             places.at_work.insert(turn, UNCLAIMED);
             return Some(Next::Claim(turn));
         }
-        let order = places.queue.pop_front()?;
-        places.at_work.insert(order.turn, order.epoch);
-        Some(Next::Start(order))
+        let (turn, epoch) = places.queue.pop_front()?;
+        places.at_work.insert(turn, epoch);
+        Some(Next::Start(turn, epoch))
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -182,9 +188,9 @@ impl Reservation {
     }
 
     /// See [`Slots::admit`].
-    pub fn redeem(mut self, order: TurnOrder) {
+    pub fn redeem(mut self, turn: TurnId, epoch: u64) -> bool {
         self.redeemed = true;
-        self.slots.admit(order);
+        self.slots.admit(turn, epoch)
     }
 }
 
@@ -199,42 +205,36 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::message::ChatMessage;
     use crate::engine::clock;
 
     const EPOCH: u64 = 1;
 
-    fn order() -> TurnOrder {
-        TurnOrder {
-            turn: clock::turn_id(),
-            epoch: EPOCH,
-            session: clock::session_id(),
-            message: Arc::new(ChatMessage::default()),
-            state: Vec::new(),
-            journal: Vec::new(),
-        }
+    fn started(slots: &Slots) -> TurnId {
+        let turn = clock::turn_id();
+        assert_eq!(slots.reserve(), Ok(()));
+        assert!(slots.admit(turn, EPOCH), "no place is free");
+        turn
     }
 
-    fn admitted(slots: &Slots) -> TurnId {
-        let order = order();
-        let turn = order.turn;
+    fn queued(slots: &Slots) -> TurnId {
+        let turn = clock::turn_id();
         assert_eq!(slots.reserve(), Ok(()));
-        slots.admit(order);
+        assert!(!slots.admit(turn, EPOCH), "a place is free");
         turn
     }
 
     fn next(slots: &Slots) -> Option<TurnId> {
         slots.next().map(|next| match next {
             Next::Claim(turn) => turn,
-            Next::Start(order) => order.turn,
+            Next::Start(turn, _) => turn,
         })
     }
 
     #[test]
     fn turns_beyond_the_workers_wait_in_order() {
         let slots = Slots::new(1, 2);
-        let [first, second, third] = [admitted(&slots), admitted(&slots), admitted(&slots)];
-        assert_eq!((next(&slots), next(&slots)), (Some(first), None));
+        let [first, second, third] = [started(&slots), queued(&slots), queued(&slots)];
+        assert_eq!(next(&slots), None);
         assert_eq!(slots.reserve(), Err(Error::QueueFull));
         slots.leave(first, EPOCH);
         assert_eq!((next(&slots), next(&slots)), (Some(second), None));
@@ -245,14 +245,12 @@ mod tests {
     #[test]
     fn a_turn_answered_in_memory_goes_past_everybody() {
         let slots = Slots::new(1, 2);
-        let asking = admitted(&slots);
-        assert_eq!(next(&slots), Some(asking));
+        let asking = started(&slots);
         slots.leave(asking, EPOCH);
-        let second = admitted(&slots);
-        assert_eq!(next(&slots), Some(second));
+        let second = started(&slots);
         slots.rejoin(asking, EPOCH);
         assert_eq!(slots.count().0, 2);
-        let third = admitted(&slots);
+        let third = queued(&slots);
         slots.leave(second, EPOCH);
         assert_eq!(next(&slots), None, "the answered turn fills the only place");
         slots.leave(asking, EPOCH);
@@ -262,9 +260,8 @@ mod tests {
     #[test]
     fn turns_to_be_claimed_go_before_new_ones() {
         let slots = Slots::new(1, 2);
-        let working = admitted(&slots);
-        assert_eq!(next(&slots), Some(working));
-        let new = admitted(&slots);
+        let working = started(&slots);
+        let new = queued(&slots);
         let (answered, again) = (clock::turn_id(), clock::turn_id());
         slots.put_first(answered);
         slots.put_first(again);
@@ -298,8 +295,7 @@ mod tests {
     #[test]
     fn a_settled_turn_never_starts() {
         let slots = Slots::new(1, 2);
-        let (first, second) = (admitted(&slots), admitted(&slots));
-        assert_eq!(next(&slots), Some(first));
+        let (first, second) = (started(&slots), queued(&slots));
         let parked = clock::turn_id();
         slots.put_first(parked);
         slots.forget(second);

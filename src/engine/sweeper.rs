@@ -14,6 +14,8 @@ const DAY: f64 = 24.0 * 3600.0;
 /// How often old rows are looked for, at the most and at the least.
 const OFTEN: f64 = 0.2;
 const SELDOM: f64 = 60.0;
+/// How many sessions one transaction removes, with all they have.
+const SESSIONS_AT_ONCE: usize = 100;
 /// How many journals one transaction removes, so that others get their turn in between.
 const JOURNALS_AT_ONCE: usize = 500;
 
@@ -38,28 +40,38 @@ impl Engine {
     }
 
     pub(super) async fn sweep(self: &Arc<Self>) -> Result<(), Error> {
+        let now = clock::now();
+        self.store.transact(move |tx| tx.sweep_replies(now.plus_seconds(-DAY))).await?;
+        self.store.transact(move |tx| tx.sweep_events(now.plus_seconds(-DAY))).await?;
+        self.store.transact(move |tx| tx.sweep_notices(now.plus_seconds(-7.0 * DAY))).await?;
+        self.sweep_sessions().await?;
+        self.give_up_suspended().await?;
+        self.compact_journals().await
+    }
+
+    async fn sweep_sessions(&self) -> Result<(), Error> {
         let ttl = self.settings.ttl;
-        let swept = self
-            .store
-            .transact(move |tx| {
+        while ttl > 0.0 && !self.is_stopping() {
+            let sweep = move |tx: &mut dyn Transaction| {
                 let now = clock::now();
-                tx.sweep_replies(now.plus_seconds(-DAY))?;
-                tx.sweep_events(now.plus_seconds(-DAY))?;
-                tx.sweep_notices(now.plus_seconds(-7.0 * DAY))?;
-                let swept = if ttl > 0.0 { tx.sweep_sessions(now.plus_seconds(-ttl))? } else { Vec::new() };
+                let swept = tx.sweep_sessions(now.plus_seconds(-ttl), SESSIONS_AT_ONCE)?;
                 for session in &swept {
                     let deed = Deed::new(Action::SessionDeleted).session(*session).with("ttl", ttl);
                     tx.append_audit(deed, now)?;
                 }
                 Ok(swept)
-            })
-            .await?;
-        for session in swept {
-            self.bells.ring(session, None);
-            self.feed.close(session);
+            };
+            let swept = self.store.transact(sweep).await?;
+            let is_last = swept.len() < SESSIONS_AT_ONCE;
+            for session in swept {
+                self.bells.ring(session, None);
+                self.feed.close(session);
+            }
+            if is_last {
+                break;
+            }
         }
-        self.give_up_suspended().await?;
-        self.compact_journals().await
+        Ok(())
     }
 
     /// Interrupts and their answers stay until their session goes.

@@ -50,7 +50,8 @@ impl Engine {
                 .with("entries", state.journal.len())
                 .with("signed", is_signed);
             // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
-            let document = RunState { store: None, agent_name: runtime.agent, ..state }.write_signed(engine.state_key())?;
+            let document =
+                RunState { store: None, agent_name: runtime.agent, ..state }.write_signed(engine.state_key())?;
             engine.owed_by(&actor).record(tx, deed.with("digest", digest::of(&document)), clock::now())?;
             Ok(document)
         });

@@ -2,7 +2,8 @@
 //!
 //! A write is a closure over a [`Transaction`]: it reads, decides with the domain, writes, and returns. Its result is
 //! handed back only after the commit is durable; an error rolls back that closure alone. A store may commit several
-//! closures at once (group commit), never half of one. No implementation may assume that one process owns the
+//! closures at once (group commit), never half of one. All writers wait for each other, so a closure does nothing whose
+//! time its caller's client decides over ([`crate::domain::apart`]). No implementation may assume that one process owns the
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
 pub mod carried;
@@ -23,6 +24,7 @@ use std::pin::Pin;
 use tokio::sync::oneshot;
 
 use crate::domain::access::{Digest, Key, SignIn};
+use crate::domain::apart::Awaited;
 use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
@@ -72,7 +74,9 @@ pub trait StoreExt: Store {
     ) -> BoxFuture<'static, Result<T, Error>> {
         let (sender, receiver) = oneshot::channel();
         let written = self.write(Box::new(move |transaction| {
+            let awaited = Awaited::begin();
             let value = job(transaction)?;
+            drop(awaited);
             // A caller that went away does not undo what it asked for.
             drop(sender.send(value));
             Ok(())
@@ -173,6 +177,9 @@ pub trait Reader: OutboxReader + CarriedReader {
     /// What a turn's journal holds after `index`; all of it after `None`.
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error>;
 
+    /// The last entry of a turn's journal, if it has any; no other is looked at.
+    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error>;
+
     /// Up to `limit` entries of a turn's journal from the one at `first` on; no more than these are looked at.
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
 
@@ -237,9 +244,9 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay. Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
-    /// Removes the idle and error sessions that have not changed since `before` and have no suspended turn; their ids,
-    /// oldest session first.
-    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error>;
+    /// Removes up to `limit` idle and error sessions that have not changed since `before` and have no suspended turn, those
+    /// longest unchanged first; their ids, oldest session first.
+    fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error>;
 
     /// Adds an interrupt.
     ///

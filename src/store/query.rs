@@ -70,6 +70,14 @@ pub struct AuditQuery {
     pub cursor: Option<u64>,
 }
 
+impl AuditQuery {
+    /// Whether rows may be looked at that no index leads to.
+    pub fn is_search(&self) -> bool {
+        let is_narrow = self.session_id.is_some() || self.interrupt_id.is_some();
+        !is_narrow && (self.action.is_some() || self.after.is_some())
+    }
+}
+
 /// Which notices.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NoticeQuery {
@@ -108,4 +116,14 @@ pub struct InterruptQuery {
     pub limit: usize,
     /// Where the page begins: a [`Page::next`].
     pub cursor: Option<u64>,
+}
+
+impl InterruptQuery {
+    /// Whether rows may be looked at that no index leads to.
+    pub fn is_search(&self) -> bool {
+        let is_narrow = self.session_id.is_some() || self.claimed_by.is_some();
+        let is_rare = self.status.is_some_and(|status| status != InterruptStatus::Pending);
+        let is_unindexed = is_rare || self.kind.is_some() || self.agent.is_some() || self.created_after.is_some();
+        self.says.is_some() || (!is_narrow && is_unindexed)
+    }
 }

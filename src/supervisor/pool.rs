@@ -174,15 +174,20 @@ impl Pool {
 
     /// A worker has said hello: it takes turns.
     pub fn ready(self: &Arc<Self>, worker: &Arc<Worker>) {
-        self.state().starting -= 1;
         if self.shared {
-            self.state().ready.push_back(Arc::clone(worker));
-            while let Some(waiting) = self.next_waiting() {
+            let waiting = {
+                // At once: in between it would be neither starting nor ready, and another one be started in its place.
+                let mut state = self.state();
+                state.starting -= 1;
+                state.ready.push_back(Arc::clone(worker));
+                std::mem::take(&mut state.waiting)
+            };
+            for waiting in waiting {
                 // Should the turn have gone meanwhile, the lease goes back.
                 let _ = waiting.send(self.lease(Arc::clone(worker)));
             }
         } else {
-            self.offer(Arc::clone(worker));
+            self.offer(Arc::clone(worker), 1);
         }
     }
 
@@ -274,16 +279,18 @@ impl Pool {
         } else if used {
             worker.finish();
         } else {
-            self.offer(worker);
+            self.offer(worker, 0);
         }
     }
 
-    /// Gives a single worker to the first turn that waits, else keeps it.
-    fn offer(self: &Arc<Self>, worker: Arc<Worker>) {
+    /// Gives a single worker to the first turn that waits, else keeps it. `started` is how many are not starting any more.
+    fn offer(self: &Arc<Self>, worker: Arc<Worker>, started: usize) {
         let mut lease = self.lease(worker);
+        let mut started = Some(started);
         loop {
             let waiting = {
                 let mut state = self.state();
+                state.starting -= started.take().unwrap_or_default();
                 if state.refused.is_some() {
                     lease.used = true;
                     None
@@ -303,10 +310,6 @@ impl Pool {
                 Err(refused) => lease = refused,
             }
         }
-    }
-
-    fn next_waiting(&self) -> Option<oneshot::Sender<Lease>> {
-        self.state().waiting.pop_front()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -62,7 +62,7 @@ fn asked(kind: &str, sent_by: Option<&str>, approvers: &[&str]) -> Interrupt {
         default_ttl: 0.0,
         max_payload: 1000,
     };
-    let opened = Interrupt::open(serde_json::from_value(ask).unwrap(), opening).unwrap();
+    let opened = Interrupt::opened(serde_json::from_value(ask).unwrap(), opening).unwrap();
     Interrupt { sent_by: sent_by.map(str::to_owned), ..opened }
 }
 

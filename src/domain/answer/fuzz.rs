@@ -55,7 +55,7 @@ fn open(ask: &Value) -> Option<Interrupt> {
     let ask = serde_json::from_value(ask.clone()).ok()?;
     let (id, session, turn) = (InterruptId(Uuid::nil()), SessionId(Uuid::nil()), TurnId(Uuid::nil()));
     let now = Timestamp::from_millis(0);
-    Interrupt::open(ask, Opening { id, session, turn, now, default_ttl: 0.0, max_payload: 20_000 }).ok()
+    Interrupt::opened(ask, Opening { id, session, turn, now, default_ttl: 0.0, max_payload: 20_000 }).ok()
 }
 
 fn answer(interrupt: &Interrupt, value: &Value) -> Result<Answered, Error> {

@@ -40,7 +40,7 @@ fn asked(kind: &str, payload: Value) -> Interrupt {
     .unwrap();
     let nil = Uuid::nil();
     let (id, session, turn) = (InterruptId(nil), SessionId(nil), TurnId(nil));
-    Interrupt::open(ask, Opening { id, session, turn, now: at(5), default_ttl: 0.0, max_payload: 10_000 }).unwrap()
+    Interrupt::opened(ask, Opening { id, session, turn, now: at(5), default_ttl: 0.0, max_payload: 10_000 }).unwrap()
 }
 
 fn approval() -> Interrupt {

@@ -109,7 +109,7 @@ mod tests {
         let nil = Uuid::nil();
         let (id, session, turn) = (InterruptId(nil), SessionId(nil), TurnId(nil));
         let opening = Opening { id, session, turn, now: at(0), default_ttl: 0.0, max_payload: 1000 };
-        Interrupt::open(ask, opening).unwrap()
+        Interrupt::opened(ask, opening).unwrap()
     }
 
     fn claimed() -> Interrupt {

@@ -33,7 +33,7 @@ fn opening() -> Opening {
 }
 
 fn open(ask: Ask) -> Interrupt {
-    Interrupt::open(ask, opening()).unwrap()
+    Interrupt::opened(ask, opening()).unwrap()
 }
 
 /// The record after an answer that must be the first one.
@@ -62,22 +62,22 @@ fn a_payload_may_fill_its_limit_and_not_a_byte_more() {
         json!({"text": "ä".repeat((size - overhead) / 2) + &"x".repeat((size - overhead) % 2)})
     };
     let opening = Opening { max_payload: 101, ..opening() };
-    assert!(Interrupt::open(ask("x", sized(101)), opening).is_ok());
-    let refused = Interrupt::open(ask("x", sized(102)), opening);
+    assert!(Interrupt::opened(ask("x", sized(101)), opening).is_ok());
+    let refused = Interrupt::opened(ask("x", sized(102)), opening);
     assert_eq!(refused, Err(Error::PayloadTooLarge { size: 102, limit: 101 }));
 }
 
 #[test]
 fn an_unusable_response_schema_is_refused_when_it_is_asked() {
     for schema in [json!({"type": "colour"}), json!([]), json!({"$ref": "https://example.com/schema.json"})] {
-        let refused = Interrupt::open(Ask { response_schema: Some(schema), ..ask("x", json!({})) }, opening());
+        let refused = Interrupt::opened(Ask { response_schema: Some(schema), ..ask("x", json!({})) }, opening());
         assert!(matches!(refused, Err(Error::InvalidSchema(_))), "{refused:?}");
     }
 }
 
 #[test]
 fn an_approval_that_allows_nothing_could_never_be_answered_and_is_refused() {
-    let refused = Interrupt::open(Ask { allowed_decisions: Some(vec![]), ..approval() }, opening());
+    let refused = Interrupt::opened(Ask { allowed_decisions: Some(vec![]), ..approval() }, opening());
     assert!(matches!(refused, Err(Error::InvalidPayload(_))), "{refused:?}");
 }
 
@@ -86,7 +86,7 @@ fn a_time_to_live_is_a_positive_number_of_seconds() {
     let expiring = |seconds| Ask { expires_in: Some(seconds), ..approval() };
     assert_eq!(open(expiring(1.5)).expires_at, Some(at(1500)));
     for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let refused = Interrupt::open(expiring(seconds), opening());
+        let refused = Interrupt::opened(expiring(seconds), opening());
         assert!(matches!(refused, Err(Error::InvalidPayload(_))), "{refused:?}");
     }
 }
@@ -94,9 +94,9 @@ fn a_time_to_live_is_a_positive_number_of_seconds() {
 #[test]
 fn the_servers_time_to_live_is_for_those_without_their_own() {
     let opening = Opening { default_ttl: 60.0, ..opening() };
-    let inherited = Interrupt::open(approval(), opening).unwrap();
+    let inherited = Interrupt::opened(approval(), opening).unwrap();
     assert_eq!(inherited.expires_at, Some(at(60_000)));
-    let own = Interrupt::open(Ask { expires_in: Some(1.0), ..approval() }, opening).unwrap();
+    let own = Interrupt::opened(Ask { expires_in: Some(1.0), ..approval() }, opening).unwrap();
     assert_eq!(own.expires_at, Some(at(1000)));
 }
 
@@ -209,4 +209,74 @@ fn the_record_on_the_wire_has_every_member_nulls_too() {
                     tool_call_id agent rule args_digest created_at expires_at value resolved_by resolved_at metadata";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(object(record)["created_at"], "1970-01-01T00:16:40.000Z");
+}
+
+#[test]
+fn what_is_shown_beside_the_payload_is_bounded_with_it() {
+    let opening = Opening { max_payload: 100, ..opening() };
+    let text = |size: usize| "x".repeat(size - 2);
+    let metadata = |size: usize| Some(object(json!({"a": text(size - 6)})));
+    let schema = |size: usize| Some(json!({"title": text(size - 10)}));
+    let open = |ask: Ask| Interrupt::opened(ask, opening).map(drop);
+    let with = |message, metadata, response_schema, args_schema| Ask {
+        message,
+        metadata,
+        response_schema,
+        args_schema,
+        ..ask("x", json!({}))
+    };
+    assert_eq!(open(with(Some(text(100)), metadata(100), schema(400), schema(400))), Ok(()));
+    for (refused, what) in [
+        (with(Some(text(101)), None, None, None), "message is 101 bytes of JSON, the limit is 100"),
+        (with(None, metadata(101), None, None), "metadata is 101 bytes of JSON, the limit is 100"),
+        (with(None, None, None, schema(401)), "args_schema is 401 bytes of JSON, the limit is 400"),
+    ] {
+        assert_eq!(open(refused), Err(Error::InvalidPayload(what.to_owned())));
+    }
+    let what = "is 401 bytes of JSON, the limit is 400".to_owned();
+    assert_eq!(open(with(None, None, schema(401), None)), Err(Error::InvalidSchema(what)));
+}
+
+#[test]
+fn what_was_found_about_an_answer_is_not_found_out_again() {
+    // The schema is none: whoever looked at it would refuse the edit.
+    let args_schema = Some(json!({"type": "nonsense"}));
+    let allowed_decisions = Some(vec![DecisionKind::Approve, DecisionKind::Edit]);
+    let asked = open(Ask { allowed_decisions, ..approval() });
+    let edit = json!({"approved": true, "args": {"path": "/x"}});
+    let valid = answer::check(&asked, edit.clone()).unwrap();
+    let asked = Interrupt { args_schema, ..asked };
+    assert!(matches!(asked.answer(edit.clone(), None, at(1)), Err(Error::InvalidAnswer(_))));
+    assert_eq!(asked.answer_with(&edit, None, None, at(1)), Ok(None));
+    let Ok(Some(Answered::Now(edited))) = asked.answer_with(&edit, Some(valid.clone()), None, at(1)) else {
+        panic!("it was refused")
+    };
+    let decided = answer::decision((&*edited).into(), &edit).unwrap();
+    assert_eq!(decided.kind(), DecisionKind::Edit);
+    // Too late is too late, whatever was found.
+    assert_eq!(edited.answer_with(&edit, Some(valid.clone()), None, at(2)), Ok(Some(Answered::Before)));
+    let cancelled = asked.cancel(at(2)).unwrap();
+    assert_eq!(cancelled.answer_with(&edit, Some(valid), None, at(3)), Err(Error::InterruptCancelled));
+}
+
+#[test]
+fn what_was_found_holds_for_the_same_question_alone() {
+    let asked = open(approval());
+    assert!(asked.asks_the_same(&asked.claim("ada", 9.0, at(1)).unwrap()));
+    assert!(asked.asks_the_same(&asked.cancel(at(1)).unwrap()));
+    for other in [
+        Interrupt { payload: object(json!({"tool_name": "delete_file", "tool_args": {"path": "/"}})), ..asked.clone() },
+        Interrupt { kind: "x".to_owned(), ..asked.clone() },
+        Interrupt { args_schema: Some(json!(false)), ..asked.clone() },
+        Interrupt { response_schema: None, ..asked.clone() },
+        Interrupt { approvers: vec!["bob".to_owned()], ..asked.clone() },
+        Interrupt { tool_approvers: vec!["bob".to_owned()], ..asked.clone() },
+        Interrupt { agent: Some("other".to_owned()), ..asked.clone() },
+        Interrupt { tool_source: Some("mcp".to_owned()), ..asked.clone() },
+        Interrupt { allowed_decisions: Some(vec![DecisionKind::Reject]), ..asked.clone() },
+        Interrupt { turn_id: TurnId(Uuid::from_u128(9)), ..asked.clone() },
+        Interrupt { created_at: at(1), ..asked.clone() },
+    ] {
+        assert!(!asked.asks_the_same(&other), "{other:?}");
+    }
 }

@@ -31,7 +31,7 @@ fn interrupt(expires_in: Option<f64>) -> Interrupt {
         default_ttl: 0.0,
         max_payload: 1000,
     };
-    Interrupt::open(ask, opening).unwrap()
+    Interrupt::opened(ask, opening).unwrap()
 }
 
 /// So many tries that failed, one after the other.

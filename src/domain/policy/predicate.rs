@@ -17,6 +17,7 @@ use super::bounds;
 use super::patterns::{self, Patterns};
 use super::rules::Call;
 use super::why::{kind, why};
+use crate::domain::apart;
 use crate::domain::payload::json_size;
 
 /// The most characters of an expression.
@@ -52,6 +53,7 @@ impl Predicate {
     /// # Errors
     /// Why it is none, or one that could take for ever.
     pub fn compile(source: &str) -> Result<Self, String> {
+        apart::takes_its_time();
         if source.chars().count() > MAX_LENGTH {
             return Err(format!("is longer than {MAX_LENGTH} characters"));
         }
@@ -69,6 +71,7 @@ impl Predicate {
     /// # Errors
     /// Why it cannot tell: an argument is missing or of another type, the arguments are too large, or it is no yes or no.
     pub fn holds(&self, scope: &Scope) -> Result<bool, String> {
+        apart::takes_its_time();
         let most = MAX_ARGS / self.times;
         if scope.size > most {
             return Err(format!(

@@ -13,13 +13,16 @@ use crate::domain::grant::{Grant, Scope};
 use crate::domain::interrupt::{Ask, Interrupt};
 use crate::domain::{Error, FieldError};
 
-/// What the rules say about what asks. Made apart from [`decide`], since expressions may take their time.
+/// What the rules, and the tool's own code, say about what asks. Made apart from [`decide`], since expressions and schemas
+/// may take their time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Asked {
     /// About the call as it is.
     call: Ruling,
     /// About the call as the tool's own code would have it.
     edited: Ruling,
+    /// What the tool's own code decided, if it did.
+    proposed: Option<Result<Decision, Vec<FieldError>>>,
 }
 
 /// Who decides, and how.
@@ -63,17 +66,20 @@ const POLICY: &str = "policy";
 const NOT_DONE: &str = "not_done";
 
 impl Standing<'_> {
-    /// What the rules say about what asks; nothing about what is no tool approval.
+    /// What the rules say about what asks; nothing about what is no tool approval. May take its time.
     pub fn rule_on(&self, ask: &Ask) -> Asked {
-        let Some(scope) = ask.scope().filter(|_| !self.is_empty()) else { return Asked::default() };
+        let Some(scope) = ask.scope() else { return Asked::default() };
+        let proposed = ask.proposed.as_ref().map(|proposed| proposed_decision(ask, proposed));
+        if self.is_empty() {
+            return Asked { proposed, ..Asked::default() };
+        }
         let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
         let call = Call { tool: scope.tool, args, agent: scope.agent };
-        let proposed = ask.proposed.as_ref().and_then(|proposed| proposed_decision(ask, proposed).ok());
-        let edited = match proposed {
-            Some(Decision::Edit { args }) => self.ruling(Call { args: &Value::Object(args), ..call }),
+        let edited = match &proposed {
+            Some(Ok(Decision::Edit { args })) => self.ruling(Call { args: &Value::Object(args.clone()), ..call }),
             _ => Ruling::default(),
         };
-        Asked { call: self.ruling(call), edited }
+        Asked { call: self.ruling(call), edited, proposed }
     }
 }
 
@@ -112,8 +118,8 @@ pub fn decide(ask: &Ask, asked: &Asked, grants: &[Grant]) -> Verdict {
         Some(_) if is_for_people_alone(ruling) => Verdict::person(ruling),
         Some(_) => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(ruling)),
         None if !ask.required => Verdict::decided(Decision::PASSED, DEFAULT.to_owned(), None),
-        None => match &ask.proposed {
-            Some(proposed) => decided_by_code(ask, proposed, &asked.edited),
+        None => match &asked.proposed {
+            Some(proposed) => decided_by_code(proposed, &asked.edited),
             None => granted(ask, scope, grants).unwrap_or_else(|| Verdict::person(ruling)),
         },
     }
@@ -206,8 +212,8 @@ fn proposed_decision(ask: &Ask, proposed: &Value) -> Result<Decision, Vec<FieldE
 }
 
 /// Its effect; an edit is for the rules again, with what it would run.
-fn decided_by_code(ask: &Ask, proposed: &Value, edited: &Ruling) -> Verdict {
-    match (proposed_decision(ask, proposed), edited.deciding()) {
+fn decided_by_code(proposed: &Result<Decision, Vec<FieldError>>, edited: &Ruling) -> Verdict {
+    match (proposed.clone(), edited.deciding()) {
         (Err(ignored), _) => Verdict::Person { rule: None, approvers: Vec::new(), ignored, failed: None },
         (Ok(_), Some(matched)) if matched.effect == Effect::Deny => Verdict::denied(matched, edited),
         (Ok(_), Some(matched)) if matched.effect == Effect::Ask => Verdict::person(edited),

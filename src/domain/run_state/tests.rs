@@ -30,7 +30,7 @@ fn asked(id: u128, expires_in: Option<f64>) -> (Recorded, Interrupt) {
         default_ttl: 0.0,
         max_payload: 16_384,
     };
-    let interrupt = Interrupt::open(ask, opening).unwrap();
+    let interrupt = Interrupt::opened(ask, opening).unwrap();
     let step = StepIdentity {
         path: format!("0#{id}"),
         kind: "interrupt".to_owned(),

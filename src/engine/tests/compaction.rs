@@ -1,16 +1,18 @@
-//! `--keep-journal`.
+//! `--keep-journal`, and `--ttl`.
 
 use serde_json::json;
 
 use super::support::{World, settings};
 use crate::domain::interrupt::InterruptStatus;
 use crate::engine::settings::Settings;
+use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;
 
 super::for_each_store!(
     journals_of_ended_turns_go_and_answers_stay,
     with_0_journals_stay,
     what_is_open_or_can_be_retried_keeps_its_journal,
+    old_sessions_go_however_many_there_are,
 );
 
 const AT_ONCE: f64 = 1e-6;
@@ -51,4 +53,18 @@ async fn what_is_open_or_can_be_retried_keeps_its_journal(fixture: Fixture) {
     }
     assert_eq!(world.kinds(paused.turn).await, "start ask pause");
     assert_eq!(world.kinds(suspended.turn).await, "start");
+}
+
+async fn old_sessions_go_however_many_there_are(fixture: Fixture) {
+    let world = World::new(fixture, Settings { ttl: 1e-3, ..settings() }).await;
+    let mut sessions = Vec::new();
+    for _ in 0..250 {
+        sessions.push(world.session().await);
+    }
+    let last = world.state(sessions[249]).await.updated_at;
+    while world.engine.now() <= last.plus_seconds(1e-3) {
+        tokio::task::yield_now().await;
+    }
+    world.engine.sweep().await.unwrap();
+    assert_eq!(world.store.query(|reader| reader.count_sessions()).await, Ok(0));
 }

@@ -27,6 +27,7 @@ mod decisions;
 mod due;
 mod journal;
 mod locks;
+mod looks;
 mod losses;
 mod outages;
 mod outbox;

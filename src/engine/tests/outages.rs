@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{World, asked, journal_of, message, question, runtime, settings, step, waiting};
+use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::interrupt::InterruptStatus;
 use crate::domain::session::Status;
 use crate::engine::settings::Settings;
+use crate::engine::view::{Heard, NewSession};
 use crate::store::contract::fixture::Fixture;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
@@ -20,13 +21,21 @@ struct Fickle {
     store: Arc<dyn Store>,
     full: AtomicBool,
     lies: AtomicBool,
+    unreadable: AtomicBool,
     refused: AtomicUsize,
+    refused_reads: AtomicUsize,
 }
 
 impl Fickle {
     fn new(store: &Arc<dyn Store>) -> Arc<Self> {
-        let (full, lies) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { store: Arc::clone(store), full, lies, refused: AtomicUsize::new(0) })
+        Arc::new(Self {
+            store: Arc::clone(store),
+            full: AtomicBool::default(),
+            lies: AtomicBool::default(),
+            unreadable: AtomicBool::default(),
+            refused: AtomicUsize::default(),
+            refused_reads: AtomicUsize::default(),
+        })
     }
 
     fn fill(&self, full: bool) {
@@ -38,6 +47,14 @@ impl Fickle {
         while self.refused.load(Ordering::Relaxed) < count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+    }
+
+    /// Refuses to be read until somebody has tried.
+    async fn refuse_a_read(&self) {
+        while self.refused_reads.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        self.unreadable.store(false, Ordering::Relaxed);
     }
 }
 
@@ -58,6 +75,10 @@ impl Store for Fickle {
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        if self.unreadable.load(Ordering::Relaxed) {
+            self.refused_reads.fetch_add(1, Ordering::Relaxed);
+            return Box::pin(std::future::ready(Err(Error::StoreUnavailable("nobody reads".to_owned()))));
+        }
         self.store.read(job)
     }
 
@@ -235,4 +256,35 @@ async fn whoever_answers_too_late_finds_it_expired_whatever_the_alarm_is_at() {
     assert_eq!(world.interrupt(interrupt).await.status, InterruptStatus::Expired);
     assert_eq!(world.status(order.session).await, Status::Running);
     assert_eq!(world.kinds(order.turn).await, "start ask pause expire");
+}
+
+#[tokio::test]
+async fn a_turn_that_waited_for_a_place_is_read_when_it_starts() {
+    let (world, store) = world(Settings { workers: 1, ..settings() }).await;
+    let working = world.begin().await;
+    let state = vec![message("before")];
+    let new = NewSession { state: state.clone(), ..NewSession::default() };
+    let waiting = world.engine.create_session(new).await.unwrap().session.id;
+    world.send(waiting).await.unwrap();
+    store.unreadable.store(true, Ordering::Relaxed);
+    world.end(&working).await.unwrap();
+    // Nothing of it was kept but its name, and nothing is lost where that cannot be looked up at once.
+    store.refuse_a_read().await;
+    let order = world.order_of(waiting).await;
+    assert_eq!((&order.state, order.message.content.as_deref()), (&state, Some("go")));
+    assert_eq!(journal_of(&order), "start");
+    world.end(&order).await.unwrap();
+}
+
+#[tokio::test]
+async fn events_that_could_not_be_read_are_told_later() {
+    let (world, store) = world(Settings { workers: 9, ..settings() }).await;
+    let order = world.begin().await;
+    let mut heard = world.engine.subscribe(Some(order.session), None).await.unwrap();
+    store.unreadable.store(true, Ordering::Relaxed);
+    world.end(&order).await.unwrap();
+    store.refuse_a_read().await;
+    // Nothing else happens that would ring again.
+    let event = tokio::time::timeout(PATIENCE, heard.events.recv()).await.unwrap().unwrap();
+    assert!(matches!(event, Heard::Stored(event) if event.event.name == "session.idle"));
 }

@@ -6,9 +6,11 @@ use futures_util::FutureExt;
 
 use super::support::{World, runtime, settings};
 use crate::domain::Error;
+use crate::domain::audit::Action;
+use crate::domain::interrupt::InterruptStatus;
 use crate::domain::search::Needle;
 use crate::store::contract::fixture::Fixture;
-use crate::store::query::InterruptQuery;
+use crate::store::query::{AuditQuery, InterruptQuery};
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// Puts off what is read, once it is told to.
@@ -68,6 +70,58 @@ async fn a_search_goes_on_alone_when_its_client_has_hung_up() {
     }
     store.catch_up().await;
     assert!(search().await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_list_that_no_index_leads_to_is_a_search() {
+    let (world, store) = world().await;
+    let listed = |query: InterruptQuery| world.engine.interrupts(query);
+    let (text, now) = (|| Some("x".to_owned()), world.engine.now());
+    let session_id = Some(world.session().await);
+    *store.put_off.lock().unwrap() = Some(Vec::new());
+    let any = InterruptQuery::default;
+    assert!(listed(InterruptQuery { agent: text(), ..any() }).now_or_never().is_none());
+    for search in [
+        InterruptQuery { agent: text(), ..any() },
+        InterruptQuery { kind: text(), ..any() },
+        InterruptQuery { created_after: Some(now), ..any() },
+        InterruptQuery { status: Some(InterruptStatus::Cancelled), ..any() },
+        InterruptQuery { agent: text(), status: Some(InterruptStatus::Pending), ..any() },
+        InterruptQuery { agent: text(), tool: text(), ..any() },
+    ] {
+        assert!(listed(search).now_or_never().is_none());
+        assert_eq!(store.waiting(), 1);
+    }
+    let audit = |query: AuditQuery| world.engine.audit(query);
+    for search in [
+        AuditQuery { action: Some(Action::Asked), ..AuditQuery::default() },
+        AuditQuery { after: Some(now), ..AuditQuery::default() },
+        AuditQuery { after: Some(now), actor: text(), ..AuditQuery::default() },
+    ] {
+        assert!(audit(search).now_or_never().is_none());
+        assert_eq!(store.waiting(), 1);
+    }
+    // What an index leads to waits for no search.
+    for narrow in [
+        any(),
+        InterruptQuery { status: Some(InterruptStatus::Pending), ..any() },
+        InterruptQuery { tool: text(), ..any() },
+        InterruptQuery { agent: text(), session_id, ..any() },
+        InterruptQuery { agent: text(), claimed_by: Some(("ada".to_owned(), now)), ..any() },
+    ] {
+        let before = store.waiting();
+        assert!(listed(narrow).now_or_never().is_none());
+        assert_eq!(store.waiting(), before + 1);
+    }
+    for narrow in [
+        AuditQuery { actor: text(), ..AuditQuery::default() },
+        AuditQuery { session_id, action: Some(Action::Asked), ..AuditQuery::default() },
+    ] {
+        let before = store.waiting();
+        assert!(audit(narrow).now_or_never().is_none());
+        assert_eq!(store.waiting(), before + 1);
+    }
+    store.catch_up().await;
 }
 
 #[tokio::test]

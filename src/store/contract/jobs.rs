@@ -53,7 +53,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.note_carried(turn_id(1), &Carried { left_at: None })?;
     transaction.sweep_events(at(800))?;
     transaction.delete_session(session_id(1))?;
-    transaction.sweep_sessions(at(1000)).map(drop)
+    transaction.sweep_sessions(at(1000), 10).map(drop)
 }
 
 fn reply() -> crate::store::record::StoredReply {

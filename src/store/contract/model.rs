@@ -24,7 +24,7 @@ enum Operation {
     UpdateSession(u128, Status, i64),
     SetMessages(u128, Vec<String>),
     DeleteSession(u128),
-    SweepSessions(i64),
+    SweepSessions(i64, usize),
     InsertInterrupt(u128, u128, Value, Option<i64>),
     UpdateInterrupt(u128, u128, InterruptStatus, Option<Value>, Option<i64>),
     InsertTurn(u128, u128),
@@ -76,7 +76,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (IDS, status(), time()).prop_map(|(id, status, time)| UpdateSession(id, status, time)),
         2 => (IDS, texts()).prop_map(|(id, texts)| SetMessages(id, texts)),
         1 => IDS.prop_map(DeleteSession),
-        1 => time().prop_map(SweepSessions),
+        1 => (time(), 1..4_usize).prop_map(|(before, limit)| SweepSessions(before, limit)),
         3 => (IDS, IDS, json_value(), prop::option::of(time()))
             .prop_map(|(session, id, value, expires_at)| InsertInterrupt(session, id, value, expires_at)),
         2 => (IDS, IDS, settled(), prop::option::of(json_value()), prop::option::of(time()))
@@ -142,7 +142,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             say(&transaction.set_messages(session_id(id), &messages)?)
         }
         Operation::DeleteSession(id) => say(&transaction.delete_session(session_id(id))?),
-        Operation::SweepSessions(before) => say(&transaction.sweep_sessions(at(before))?),
+        Operation::SweepSessions(before, limit) => say(&transaction.sweep_sessions(at(before), limit)?),
         Operation::InsertInterrupt(session, id, value, expires_at) => {
             let payload = object(json!({"type": "x", "value": value}));
             let expires_at = expires_at.map(at);
@@ -228,6 +228,7 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.journal(turn_id(id))?));
         seen.push(format!("{:?}", reader.journal_after(turn_id(id), Some(0))?));
         seen.push(format!("{:?}", reader.journal_page(turn_id(id), 1, 2)?));
+        seen.push(format!("{:?}", reader.last_entry(turn_id(id))?));
         seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
         seen.push(format!("{:?}", reader.notice(notice(id, 0).id)?));
         seen.push(format!("{:?}", reader.first_pending_notice(session_id(id), &notice(id, 0).url)?));

@@ -360,7 +360,7 @@ async fn sweeping_leaves_sessions_with_a_suspended_turn(it: Fixture) {
         tx.end_turn(turn_id(2), at(0))
     })
     .await;
-    assert_eq!(it.write(|tx| tx.sweep_sessions(at(100))).await, [session_id(2)]);
+    assert_eq!(it.write(|tx| tx.sweep_sessions(at(100), 10)).await, [session_id(2)]);
     it.write(|tx| tx.end_turn(turn_id(1), at(1))).await;
-    assert_eq!(it.write(|tx| tx.sweep_sessions(at(100))).await, [session_id(1)]);
+    assert_eq!(it.write(|tx| tx.sweep_sessions(at(100), 10)).await, [session_id(1)]);
 }

@@ -26,6 +26,7 @@ super::for_each_store!(
     deleting_takes_everything_of_the_session_but_its_events,
     deleting_an_unknown_session_says_so,
     sweeping_takes_old_idle_and_error_sessions_only,
+    sweeping_takes_no_more_sessions_at_once_than_it_is_told,
 );
 
 const STATUSES: [Status; 4] = [Status::Idle, Status::Running, Status::Interrupted, Status::Error];
@@ -256,8 +257,23 @@ async fn sweeping_takes_old_idle_and_error_sessions_only(it: Fixture) {
         transaction.insert_interrupt(&approval(1, 1, "rm"))
     })
     .await;
-    let swept = it.write(|transaction| transaction.sweep_sessions(at(100))).await;
+    let swept = it.write(|transaction| transaction.sweep_sessions(at(100), 10)).await;
     assert_eq!(swept, vec![session_id(1), session_id(4)]);
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 6);
     assert_eq!(it.read(|reader| reader.interrupt(interrupt_id(1))).await, None);
+}
+
+async fn sweeping_takes_no_more_sessions_at_once_than_it_is_told(it: Fixture) {
+    it.write(|transaction| {
+        for (number, updated) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
+            let old = Session { updated_at: at(updated), ..session_in(number, Status::Idle) };
+            transaction.insert_session(&old, &[])?;
+        }
+        Ok(())
+    })
+    .await;
+    let sweep = |limit| it.write(move |transaction| transaction.sweep_sessions(at(100), limit));
+    assert_eq!(sweep(3).await, [session_id(2), session_id(3), session_id(4)]);
+    assert_eq!(sweep(3).await, [session_id(1)]);
+    assert_eq!(sweep(3).await, []);
 }

@@ -165,6 +165,8 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
     }
     assert_eq!(it.read(|reader| reader.journal_page(turn_id(1), u64::MAX, 1)).await, vec![]);
     assert_eq!(it.read(|reader| reader.journal_page(turn_id(2), 0, 1)).await, vec![]);
+    let last = it.read(|reader| Ok((reader.last_entry(turn_id(1))?, reader.last_entry(turn_id(2))?))).await;
+    assert_eq!(last, (expected.last().cloned(), None));
 }
 
 async fn an_owner_that_was_replaced_writes_nothing(it: Fixture) {

@@ -288,6 +288,10 @@ impl Reader for State {
         Ok(row.journal.get(first..).unwrap_or_default().to_vec())
     }
 
+    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error> {
+        Ok(self.turns.get(turn).and_then(|row| row.journal.last().cloned()))
+    }
+
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
         let rest = row.journal.get(usize::try_from(first).unwrap_or(usize::MAX)..).unwrap_or_default();

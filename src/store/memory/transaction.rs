@@ -144,19 +144,22 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(true)
     }
 
-    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error> {
+    fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
         let turns = self.state.turns.values().map(|row| &row.turn);
         let suspended: HashSet<SessionId> =
             turns.filter(|turn| turn.suspended_code.is_some()).map(|turn| turn.session_id).collect();
-        let swept: Vec<SessionId> = self
-            .state
-            .sessions
-            .values()
-            .map(|row| &row.session)
-            .filter(|session| matches!(session.status(), Status::Idle | Status::Error) && session.updated_at < before)
-            .map(|session| session.id)
-            .filter(|id| !suspended.contains(id))
-            .collect();
+        let old = |session: &&Session| {
+            matches!(session.status(), Status::Idle | Status::Error)
+                && session.updated_at < before
+                && !suspended.contains(&session.id)
+        };
+        let sessions = self.state.sessions.values().map(|row| &row.session).filter(old);
+        let mut swept: Vec<_> =
+            (0..).zip(sessions).map(|(seq, session)| (session.updated_at, seq, session.id)).collect();
+        swept.sort_unstable_by_key(|(updated_at, seq, _)| (*updated_at, *seq));
+        swept.truncate(limit);
+        swept.sort_unstable_by_key(|(_, seq, _): &(_, usize, _)| *seq);
+        let swept: Vec<SessionId> = swept.into_iter().map(|(.., id)| id).collect();
         for id in &swept {
             self.delete_session(*id)?;
         }
@@ -469,6 +472,10 @@ impl Reader for MemoryTransaction<'_> {
 
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
         self.state.journal_after(turn, index)
+    }
+
+    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error> {
+        self.state.last_entry(turn)
     }
 
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {

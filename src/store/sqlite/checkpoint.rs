@@ -80,12 +80,13 @@ fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool
             Some(connection) => Ok(connection),
             None => connection::open_writer(path),
         };
-        // A failure is not lost: the log stays as it is, and the writer meets the same disk.
-        if let Ok(opened) = opened
-            && passive(&opened).is_ok()
-        {
-            is_copied.store(true, Ordering::Release);
-            connection = Some(opened);
+        match opened.and_then(|opened| passive(&opened).map(|()| opened)) {
+            Ok(opened) => {
+                is_copied.store(true, Ordering::Release);
+                connection = Some(opened);
+            }
+            // A failure is not lost: the log stays as it is, and the writer meets the same disk.
+            Err(error) => tracing::error!(%error, "the store's log could not be copied into its file, and grows"),
         }
     }
 }

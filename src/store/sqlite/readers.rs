@@ -65,7 +65,10 @@ impl ReadThread {
     fn read(&mut self, job: ReadJob) -> Outcome {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => (self.open)(&self.path).map_err(|error| connection::unavailable(&error))?,
+            None => (self.open)(&self.path).map_err(|error| {
+                tracing::error!(%error, "the store could not be opened for reading");
+                connection::unavailable(&error)
+            })?,
         };
         connection::run(&connection, "BEGIN").map_err(|error| connection::unavailable(&error))?;
         let handle = Handle::new(&connection);
@@ -73,6 +76,8 @@ impl ReadThread {
         let is_sound = !handle.is_broken() && connection::run(&connection, "ROLLBACK").is_ok();
         if is_sound {
             self.connection = Some(connection);
+        } else {
+            tracing::error!(?outcome, "the store could not be read; its file is opened anew");
         }
         outcome
     }

@@ -192,6 +192,10 @@ impl Reader for Handle<'_> {
         self.all("journal", sql!("journal/of_turn"), params, entries::recorded)
     }
 
+    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error> {
+        self.one("journal", sql!("journal/last"), params![turn.0.as_bytes()], entries::recorded)
+    }
+
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
         let after = first.checked_sub(1).map_or(-1, rows::integer);
         let params = params![turn.0.as_bytes(), after, rows::count(limit)];

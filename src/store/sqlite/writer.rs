@@ -52,7 +52,7 @@ pub(super) fn start(
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
     let (path, access) = (lock.path().to_owned(), lock.access());
-    let mut writer = Writer { path, access, limits, connection: Some(connection), checkpoints };
+    let mut writer = Writer { path, access, limits, connection: Some(connection), checkpoints, is_told: false };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -97,6 +97,8 @@ struct Writer {
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
     checkpoints: Checkpoints,
+    /// Whether the log tells already that the file cannot be written.
+    is_told: bool,
 }
 
 /// A job that has run, and what it came to if the commit succeeds.
@@ -109,12 +111,18 @@ impl Writer {
     fn batch(&mut self, first: Queued<WriteJob>, queue: &Receiver<Queued<WriteJob>>) {
         let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
             Ok(connection) => connection,
-            Err(error) => return drop(first.reply.send(Err(connection::unavailable(&error)))),
+            Err(error) => {
+                self.tell(&error.to_string());
+                return drop(first.reply.send(Err(connection::unavailable(&error))));
+            }
         };
         let mut ran = Vec::new();
         match run_batch(&connection, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
+                if std::mem::take(&mut self.is_told) {
+                    tracing::info!("the store can be written again");
+                }
                 faults::at(Point::StoreAfterCommit);
                 for Ran { reply, outcome } in ran {
                     // Whoever asked may be gone; what they asked for is done.
@@ -127,6 +135,7 @@ impl Writer {
                 // Nobody knows what of this is on the disk: a sync that failed once may "succeed" the next time
                 // without having written anything. The connection is given up, which also rolls back.
                 drop(connection);
+                self.tell(&reason);
                 for Ran { reply, .. } in ran {
                     drop(reply.send(Err(Error::StoreUnavailable(reason.clone()))));
                 }
@@ -150,10 +159,18 @@ impl Writer {
         Ok(connection)
     }
 
+    /// Says in the log that the file cannot be written; once, until it can.
+    fn tell(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::error!(error, "the store cannot be written; its file is opened anew for each write that comes");
+        }
+    }
+
     fn checkpoint(&mut self) {
         if let Some(connection) = &self.connection
-            && self.checkpoints.after_commit(connection).is_err()
+            && let Err(error) = self.checkpoints.after_commit(connection)
         {
+            tracing::error!(%error, "the rest of the store's log could not be copied into its file, which is opened anew");
             // What is committed stays committed, but this connection may have met a fault of the disk.
             self.connection = None;
         }

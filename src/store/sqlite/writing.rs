@@ -188,11 +188,12 @@ impl Transaction for Handle<'_> {
         Ok(self.execute(sql!("sessions/delete"), [id.0.as_bytes()])? > 0)
     }
 
-    fn sweep_sessions(&mut self, before: Timestamp) -> Result<Vec<SessionId>, Error> {
+    fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.session.set(None);
-        let mut swept = self.all("sessions", sql!("sessions/sweep"), [before.millis()], |cells| {
-            Ok((cells.number()?, SessionId(cells.uuid()?)))
-        })?;
+        let mut swept =
+            self.all("sessions", sql!("sessions/sweep"), params![before.millis(), rows::count(limit)], |cells| {
+                Ok((cells.number()?, SessionId(cells.uuid()?)))
+            })?;
         swept.sort_unstable();
         Ok(swept.into_iter().map(|(_, id)| id).collect())
     }

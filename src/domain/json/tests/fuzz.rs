@@ -19,7 +19,9 @@ proptest! {
     #[test]
     fn fuzz_json_that_is_read_says_one_thing(text in texts(valid())) {
         let whole = read(&text);
-        prop_assert_eq!(check(&text), whole.clone().map(drop));
+        if let Ok(text) = std::str::from_utf8(&text) {
+            prop_assert_eq!(check(text), whole.clone().map(drop));
+        }
         let plain = serde_json::from_slice::<Value>(&text);
         match whole {
             Ok(value) => {

@@ -77,3 +77,58 @@ fn the_worst_that_is_taken_ends_soon() {
     assert_eq!(tell(&loops, &args), (true, None));
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
+
+#[test]
+fn a_pattern_that_takes_too_many_steps_over_a_text_cannot_tell() {
+    // No text is like this by chance; nor has it a period that an automaton could learn.
+    let mut seed = 88_172_645_463_325_252_u64;
+    let mut letter = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        if seed & 1 == 1 { 'a' } else { 'b' }
+    };
+    let text: String = (0..MAX_ARGS - 100).map(|_| letter()).collect();
+    let args = json!({"text": text});
+    for pattern in ["[ab]*a[ab]{200}c", "[ab]*a[ab]{3000}c", "(?:[ab]*a[ab]{100}){8}c"] {
+        let (_, failed) = tell(&format!("args.text.matches('{pattern}')"), &args);
+        assert!(failed.is_some_and(|why| why.contains("too many steps")), "{pattern}");
+    }
+    // What is looked for in practice is told over all of it.
+    for pattern in ["^[ab]+$", "[.]example[.]com$", "(\\\\w+\\\\s?)*c$"] {
+        let (_, failed) = tell(&format!("args.text.matches('{pattern}')"), &args);
+        assert_eq!(failed, None, "{pattern}");
+    }
+}
+
+#[test]
+fn patterns_know_where_words_end_in_every_language() {
+    for (text, holds) in
+        [("caf\u{e9} \u{fc}ber alles", true), ("caf\u{e9}\u{fc}ber alles", false), ("uber uber", false)]
+    {
+        let args = json!({"text": text});
+        assert_eq!(tell("args.text.matches('\\\\b\u{fc}ber\\\\b')", &args), (holds, None), "{text}");
+    }
+    let args = json!({"text": "\u{fc}ber ".repeat(MAX_ARGS / 8)});
+    let (_, failed) = tell("args.text.matches('\\\\b[a-z]{30}\\\\b')", &args);
+    assert!(failed.is_some_and(|why| why.contains("too many steps")));
+}
+
+#[test]
+fn the_patterns_of_one_expression_are_small_together() {
+    let one = "args.to.matches('[ab]*a[ab]{3000}c')";
+    assert!(Rules::compile(vec![when(Effect::Deny, one)]).is_ok());
+    let errors = Rules::compile(vec![when(Effect::Deny, &vec![one; 20].join(" || "))]).unwrap_err();
+    assert!(errors[0].msg.contains("too large together"), "{}", errors[0].msg);
+}
+
+proptest! {
+    #[test]
+    fn a_pattern_finds_what_it_says(text in "[ab \u{e9}]{0,12}") {
+        for pattern in ["a", "^a", "b$", "^(a|b)+$", "a.b", "", "^$", "\u{e9}+a"] {
+            let found = regex::Regex::new(pattern).unwrap().is_match(&text);
+            let args = json!({"text": text});
+            prop_assert_eq!(tell(&format!("args.text.matches('{pattern}')"), &args), (found, None));
+        }
+    }
+}

@@ -23,7 +23,7 @@ pub fn answered(args: &Value, value: &Value, tool_approvers: &[String]) -> Inter
     let (id, session, turn) = (InterruptId(Uuid::nil()), SessionId(Uuid::nil()), TurnId(Uuid::nil()));
     let now = Timestamp::from_millis(0);
     let opening = Opening { id, session, turn, now, default_ttl: 0.0, max_payload: usize::MAX };
-    let interrupt = Interrupt::open(asked, opening).unwrap();
+    let interrupt = Interrupt::opened(asked, opening).unwrap();
     Interrupt { value: Some(value.clone()), tool_approvers: tool_approvers.to_vec(), ..interrupt }
 }
 

@@ -70,6 +70,8 @@ async fn on_a_full_disk() {
     let Some(path) = std::env::var_os(STORE) else {
         return;
     };
+    // To the output, which whoever started this reads.
+    tracing_subscriber::fmt().with_ansi(false).init();
     let limit = |bytes| setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
     let store = open(Path::new(&path));
     store_turn(&store).await;
@@ -95,7 +97,12 @@ fn a_full_disk_refuses_writes_loses_nothing_and_heals() {
     let (_directory, path) = place();
     let output = child("store::sqlite::tests::faults::on_a_full_disk", STORE, &path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(path.exists(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(path.exists(), "{said}");
+    // Once for each of the three times, however many writes are refused; after the last one nothing is written.
+    for (line, times) in [("the store cannot be written;", 3), ("the store can be written again", 2)] {
+        assert_eq!(said.matches(line).count(), times, "{said}");
+    }
 }
 
 #[tokio::test]

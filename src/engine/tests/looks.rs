@@ -1,0 +1,222 @@
+//! What may take its time is done apart from the transactions, and counts only while what it was about stands.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
+
+use super::support::{World, asked, call, question, runtime, settings, waiting};
+use crate::domain::interrupt::InterruptStatus;
+use crate::domain::policy::{Effect, Rule, Rules};
+use crate::domain::session::Status;
+use crate::domain::{Error, InterruptId, apart};
+use crate::engine::dispatch::TurnOrder;
+use crate::engine::policy_file::PolicyFile;
+use crate::engine::settings::Settings;
+use crate::engine::view::NewSession;
+use crate::store::contract::fixture::Fixture;
+use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
+
+super::for_each_store!(
+    a_transaction_does_nothing_that_may_take_its_time,
+    others_write_while_an_answer_is_looked_at,
+    an_answer_is_looked_at_again_once_the_rules_are_others,
+    what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked,
+    an_answer_whose_rules_change_for_ever_is_not_taken,
+    the_rules_of_a_session_are_ready_when_it_asks,
+);
+
+/// A job that is held back, and whoever waits for it.
+type Held = (WriteJob, oneshot::Sender<Result<(), Error>>);
+
+/// Holds back what is written, as often as it is told to.
+struct Holding {
+    store: Arc<dyn Store>,
+    next: Mutex<usize>,
+    held: Mutex<Vec<Held>>,
+    changed: Notify,
+}
+
+impl Holding {
+    fn hold_next(&self) {
+        *self.next.lock().unwrap() += 1;
+    }
+
+    /// Waits until something is held, and hands it out.
+    async fn held(&self) -> Held {
+        loop {
+            if let Some(held) = self.held.lock().unwrap().pop() {
+                return held;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    async fn write_now(&self, (job, done): Held) {
+        done.send(self.store.write(job).await).unwrap();
+    }
+}
+
+impl Store for Holding {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        let mut next = self.next.lock().unwrap();
+        if *next == 0 {
+            return self.store.write(job);
+        }
+        *next -= 1;
+        let (done, written) = oneshot::channel();
+        self.held.lock().unwrap().push((job, done));
+        self.changed.notify_one();
+        Box::pin(async move { written.await.unwrap() })
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read(job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+async fn holding(fixture: Fixture) -> (Arc<World>, Arc<Holding>) {
+    let store = Arc::new(Holding {
+        store: Arc::clone(&fixture.store),
+        next: Mutex::default(),
+        held: Mutex::default(),
+        changed: Notify::new(),
+    });
+    let world = World::over(fixture, Arc::clone(&store) as _, Settings { workers: 9, ..settings() }, runtime()).await;
+    (Arc::new(world), store)
+}
+
+fn rule(effect: Effect, when: Option<&str>) -> Rule {
+    let (name, tool, when) = ("rule".to_owned(), "pay".to_owned(), when.map(str::to_owned));
+    Rule { name, effect, tool, when, agent: None, reason: None, approvers: Vec::new() }
+}
+
+fn pay(amount: u64) -> Value {
+    json!({
+        "type": "tool_approval", "agent": "bank", "allowed_decisions": ["approve", "edit", "reject"],
+        "payload": {"type": "tool_approval", "tool_name": "pay", "tool_args": {"amount": amount}},
+        "args_schema": {"type": "object", "properties": {"amount": {"type": "integer"}}},
+    })
+}
+
+/// A turn that asks whether it may pay so much.
+async fn paying(world: &World, amount: u64) -> (TurnOrder, InterruptId) {
+    let order = world.begin().await;
+    let batch = world.append(&order, vec![call(pay(amount)), waiting(None, &[])]).await.unwrap();
+    (order, asked(batch)[0])
+}
+
+fn answering(
+    world: &Arc<World>,
+    order: &TurnOrder,
+    id: InterruptId,
+    value: Value,
+) -> tokio::task::JoinHandle<Result<(), Error>> {
+    let (world, session) = (Arc::clone(world), order.session);
+    tokio::spawn(async move { world.answer(session, id, value).await.map(drop) })
+}
+
+async fn a_transaction_does_nothing_that_may_take_its_time(fixture: Fixture) {
+    let slow = |_: &mut dyn crate::store::Transaction| {
+        apart::takes_its_time();
+        Ok(())
+    };
+    let refused = fixture.store.transact(slow).await;
+    // Only builds with failpoints look.
+    assert_eq!(matches!(refused, Err(Error::Internal(_))), cfg!(feature = "failpoints"), "{refused:?}");
+    apart::takes_its_time();
+}
+
+async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
+    let world = Arc::new(World::new(fixture, Settings { workers: 9, ..settings() }).await);
+    let (order, ids) = world.asking(1).await;
+    let (editing, edited) = paying(&world, 1).await;
+    let processors = world.engine.looking.available_permits();
+    let all = u32::try_from(processors).unwrap();
+    let busy = Arc::clone(&world.engine.looking).acquire_many_owned(all).await.unwrap();
+    let large = answering(&world, &order, ids[0], json!("x".repeat(100_000)));
+    let edit = answering(&world, &editing, edited, json!({"approved": true, "args": {"amount": 2}}));
+    // Others ask and are answered.
+    let (other, asked) = paying(&world, 3).await;
+    world.answer(other.session, asked, json!({"approved": true})).await.unwrap();
+    world.step(&other, "paid").await.unwrap();
+    assert!(!large.is_finished() && !edit.is_finished());
+    assert_eq!(world.status(order.session).await, Status::Interrupted);
+    drop(busy);
+    large.await.unwrap().unwrap();
+    edit.await.unwrap().unwrap();
+    assert_eq!(world.engine.looking.available_permits(), processors);
+}
+
+/// The policy file has this rule alone from now on.
+fn load(world: &World, rule: Rule) {
+    let rules = Rules::compile(vec![rule]).unwrap();
+    world.engine.policies.take(Ok(PolicyFile { rules, digest: "sha256:0".to_owned() }));
+}
+
+async fn an_answer_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    let (order, id) = paying(&world, 5).await;
+    store.hold_next();
+    let answering = answering(&world, &order, id, json!({"approved": true}));
+    let held = store.held().await;
+    load(&world, rule(Effect::Deny, Some("args.amount > 4")));
+    store.write_now(held).await;
+    let refused = answering.await.unwrap().unwrap_err();
+    assert!(matches!(&refused, Error::InvalidAnswer(errors) if errors[0].kind == "denied"), "{refused}");
+    assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
+    assert_eq!(world.kinds(order.turn).await, "start ask pause");
+}
+
+async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    load(&world, rule(Effect::Ask, Some("args.amount / args.amount > 5")));
+    let (order, id) = paying(&world, 5).await;
+    store.hold_next();
+    let answering = answering(&world, &order, id, json!({"approved": true, "always": true}));
+    let held = store.held().await;
+    let later = world.append(&order, vec![call(pay(6)), call(pay(0)), waiting(None, &[])]).await.unwrap();
+    let (six, none) = (asked(later), InterruptStatus::Pending);
+    store.write_now(held).await;
+    answering.await.unwrap().unwrap();
+    let (sixth, zeroth) = (world.interrupt(six[0]).await, world.interrupt(six[1]).await);
+    assert!(sixth.rule.is_some_and(|rule| rule.starts_with("grant:")));
+    // Of this one the rule could not tell.
+    assert_eq!(zeroth.status, none);
+}
+
+async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    let (order, id) = paying(&world, 5).await;
+    for _ in 0..super::super::looks::LOOKS {
+        store.hold_next();
+    }
+    let answering = answering(&world, &order, id, json!({"approved": true}));
+    for _ in 0..super::super::looks::LOOKS {
+        let held = store.held().await;
+        load(&world, rule(Effect::Ask, None));
+        store.write_now(held).await;
+    }
+    assert!(matches!(answering.await.unwrap(), Err(Error::StoreUnavailable(_))));
+    assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
+    world.answer(order.session, id, json!({"approved": true})).await.unwrap();
+}
+
+async fn the_rules_of_a_session_are_ready_when_it_asks(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let rules = vec![rule(Effect::Deny, Some("args.amount > 4"))];
+    let session = world.engine.create_session(NewSession { rules, ..NewSession::default() }).await.unwrap().session.id;
+    world.send(session).await.unwrap();
+    let order = world.order_of(session).await;
+    world.append(&order, vec![call(pay(5)), question(1, None), waiting(Some(2), &[])]).await.unwrap();
+    assert_eq!(world.kinds(order.turn).await, "start ask answer ask pause");
+    let world = world.crash().await;
+    world.answer(session, world.state(session).await.pending()[0], json!(1)).await.unwrap();
+    let order = world.order_of(session).await;
+    world.append(&order, vec![call(pay(7))]).await.unwrap();
+    assert_eq!(world.kinds(order.turn).await, "start ask answer ask pause answer ask answer");
+}
