@@ -58,7 +58,8 @@ CASES ?= 20000
 
 fuzz: setup ## What decodes, parses and judges, on changed inputs, for as long as CASES says; other ones each time
 	PROPTEST_CASES=$(CASES) HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) fuzz
-	HITL_FUZZ_CASES=$(CASES) $(IN_VENV) pytest -n auto -k "fuzz or model" tests/python/unit tests/python/http $(ARGS)
+	HITL_FUZZ_CASES=$(CASES) $(IN_VENV) pytest -n auto -o timeout=0 tests/python/unit/test_decoders_fuzz.py $(ARGS)
+	HITL_FUZZ_CASES=$$(( $(CASES) / 200 )) $(IN_VENV) pytest -n0 tests/python/http/test_policy_model.py $(ARGS)
 
 hostile: setup ## 200 clients that mean no good beside 20 who work, for ten minutes
 	HITL_TEST_HOSTILE_SECONDS=600 $(IN_VENV) pytest -n0 -s tests/python/faults/test_hostile.py
