@@ -222,6 +222,10 @@ impl Engine {
                 }
                 // It was cancelled or deleted while it waited, or is the next server's.
                 Err(Error::TurnNotOpen | Error::StoreUnavailable(_)) => break,
+                Err(why @ Error::Unreadable(_)) => {
+                    self.suspend_spoiled(turn, &why).await;
+                    break;
+                }
                 Err(error) => {
                     tracing::error!(%turn, %error, "a turn could not be started");
                     break;
@@ -295,6 +299,13 @@ impl Engine {
         }
     }
 
+    /// It has a place, and what is stored of it cannot be read.
+    async fn suspend_spoiled(self: &Arc<Self>, turn: TurnId, why: &Error) {
+        if let Err(error) = self.suspend_unreadable(DueWhat::Timers(turn), why).await {
+            tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
+        }
+    }
+
     /// Claims a turn that has a place, and starts it.
     async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
         let claimed = self.persist(turn, || {
@@ -312,11 +323,7 @@ impl Engine {
             }
             // It was cancelled or deleted while it waited.
             Err(Error::TurnNotOpen) => {}
-            Err(why @ Error::Unreadable(_)) => {
-                if let Err(error) = self.suspend_unreadable(DueWhat::Timers(turn), &why).await {
-                    tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
-                }
-            }
+            Err(why @ Error::Unreadable(_)) => self.suspend_spoiled(turn, &why).await,
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
         self.slots.not_claimed(turn);

@@ -22,6 +22,8 @@ struct Fickle {
     full: AtomicBool,
     lies: AtomicBool,
     unreadable: AtomicBool,
+    /// What is read next is not what it should be.
+    spoiled: AtomicBool,
     refused: AtomicUsize,
     refused_reads: AtomicUsize,
 }
@@ -33,6 +35,7 @@ impl Fickle {
             full: AtomicBool::default(),
             lies: AtomicBool::default(),
             unreadable: AtomicBool::default(),
+            spoiled: AtomicBool::default(),
             refused: AtomicUsize::default(),
             refused_reads: AtomicUsize::default(),
         })
@@ -78,6 +81,9 @@ impl Store for Fickle {
         if self.unreadable.load(Ordering::Relaxed) {
             self.refused_reads.fetch_add(1, Ordering::Relaxed);
             return Box::pin(std::future::ready(Err(Error::StoreUnavailable("nobody reads".to_owned()))));
+        }
+        if self.spoiled.swap(false, Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Error::Unreadable("no JSON".to_owned()))));
         }
         self.store.read(job)
     }
@@ -274,6 +280,26 @@ async fn a_turn_that_waited_for_a_place_is_read_when_it_starts() {
     assert_eq!((&order.state, order.message.content.as_deref()), (&state, Some("go")));
     assert_eq!(journal_of(&order), "start");
     world.end(&order).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_that_waited_for_a_place_and_cannot_be_read_says_so_and_holds_none() {
+    let (world, store) = world(Settings { workers: 1, ..settings() }).await;
+    let working = world.begin().await;
+    let waiting = world.session().await;
+    world.send(waiting).await.unwrap();
+    store.spoiled.store(true, Ordering::Relaxed);
+    world.end(&working).await.unwrap();
+    while store.spoiled.load(Ordering::Relaxed) {
+        tokio::task::yield_now().await;
+    }
+    while world.status(waiting).await == Status::Running {
+        tokio::task::yield_now().await;
+    }
+    let failed = world.engine.session(waiting).await.unwrap().session;
+    assert_eq!(failed.failure().map(|failure| failure.code.as_str()), Some("journal_unreadable"));
+    let next = world.begin().await;
+    world.end(&next).await.unwrap();
 }
 
 #[tokio::test]
