@@ -103,8 +103,8 @@ except KeyboardInterrupt:
     children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     print("interrupted", repr(children), flush=True)
 with Server("good:agent", port=0, store="hitl.db") as server:
-    print("serving", flush=True)
     try:
+        print("serving", flush=True)
         server.wait()
     except KeyboardInterrupt:
         print("stopped", flush=True)

@@ -15,11 +15,13 @@ pytestmark = pytest.mark.on_every_loop
 
 
 @pytest.fixture
-def thread() -> Any:
-    """One that is nobody's of the turn. Ends when told to, and at the latest with the test."""
+def thread(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One that is nobody's of the turn, and the only other one. Ends when told to, and at the latest with the test."""
     end = threading.Event()
     thread = threading.Thread(target=end.wait, args=(30,))
     thread.start()
+    # Tests before this one may have left threads of their libraries.
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + thread.is_alive())
     yield end
     end.set()
     thread.join()
