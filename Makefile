@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -37,17 +37,21 @@ else
 endif
 	@touch $@
 
-test: test-rust test-python test-pythons ## Set up, then run every test, Rust and Python
+test: test-rust test-python test-pythons ## Set up, then run every test, Rust and Python; names the slowest
+	@$(BIN)/python tools/slowest.py
 
 test-rust: setup ## The tests of the core, with real Python workers
 	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS)
 	cargo test --locked --no-default-features $(FAULTS) --doc
 
 test-python: setup browser ## The tests of the package: agents, workers, HTTP, command line, web inbox
-	$(IN_VENV) pytest -n auto --dist worksteal $(ARGS)
+	$(IN_VENV) pytest -n auto --dist worksteal --junitxml=target/pytest.xml $(ARGS)
 
 test-pythons: setup ## Loops, order and old journals on each other Python that is here, and replays between them
 	$(IN_VENV) python tools/other_pythons.py
+
+slowest: $(VENV)/.tools ## Name the slowest tests of the last `make test`
+	@$(BIN)/python tools/slowest.py
 
 test-full: setup ## The tests of faults at full size: hours
 	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use hitl::domain::interrupt::{Ask, Interrupt, InterruptStatus, Opening};
+use hitl::domain::interrupt::{Ask, Interrupt, Opening};
 use hitl::domain::journal::{Entry, StepIdentity, StepResult};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Session;
+use hitl::domain::status::InterruptStatus;
 use hitl::domain::{InterruptId, JsonObject, SessionId, Timestamp, TurnId};
 use hitl::store::record::Turn;
 use hitl::store::sqlite::SqliteStore;

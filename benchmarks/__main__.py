@@ -46,6 +46,7 @@ SIZES = {
 
 def measure(parts: Sequence[str], name: str, only: str | None, environments: Path) -> Iterator[Report]:
     """Those parts, at that size: what there is after each of them, since a full run of an hour may be cut short."""
+    entries = bench_contenders.chosen(only)  # a name that nobody has is told of now, not after the first parts
     size, described = SIZES[name], machine.describe()
     report = Report("", data={"machine": described, "sizes": {"contenders": asdict(size.contenders)}})
 
@@ -65,7 +66,6 @@ def measure(parts: Sequence[str], name: str, only: str | None, environments: Pat
         yield so_far()
     if "contenders" in parts:
         with tempfile.TemporaryDirectory(dir=machine.scratch(), prefix="bench-") as scratch:
-            entries = bench_contenders.chosen(only)
             measured = bench_contenders.compare(entries, environments, Path(scratch), size.contenders)
         report.tables += bench_contenders.tables(measured, size.contenders)
         report.data["contenders"] = measured

@@ -17,10 +17,10 @@ from typing import Any
 
 import hitl
 from hitl import _core
-from hitl.ports import PendingTimer
-from hitl.runtime import Turn
-from hitl.testing.local import PENDING, LocalPort, LocalTurn
+from hitl.journal.ports import PendingTimer
+from hitl.turn.runtime import Turn
 from hitl.worker.loops import new_loop
+from tests.python.support.local import PENDING, LocalPort, LocalTurn
 
 STEPS = 10
 MATCHES = 5_000

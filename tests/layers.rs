@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
 
 /// Whether a file holds tests only; those may use a clock.
 fn is_test(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == "tests.rs")
+    file.file_name().is_some_and(|name| name == "tests.rs" || name == "fuzz.rs")
         || file.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "contract")))
 }
 
@@ -155,6 +156,79 @@ fn the_domain_is_pure() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Which modules of `layer`, a file or a folder each, import which: by `super::` in a file beside them, by
+/// `crate::<layer>::` anywhere. Names that the layer's `mod.rs` re-exports count as their module's.
+fn rooms(layer: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let root = source().join(layer);
+    let front = code(&root.join("mod.rs"));
+    let mut home: BTreeMap<String, String> = BTreeMap::new();
+    for line in front.split("pub use ").skip(1) {
+        let (module, names) = line.split_once("::").unwrap();
+        for name in names.split(';').next().unwrap().split([',', '{', '}']) {
+            home.insert(name.trim().to_owned(), module.to_owned());
+        }
+    }
+    let room_of = |file: &Path| {
+        let first = file.strip_prefix(&root).unwrap().components().next().unwrap();
+        first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+    };
+    let files: Vec<PathBuf> = files_of(layer).into_iter().filter(|file| !is_test(file)).collect();
+    let known: BTreeSet<String> = files.iter().map(|file| room_of(file)).filter(|room| room != "mod").collect();
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in files.iter().filter(|file| room_of(file) != "mod") {
+        let depth = file.strip_prefix(&root).unwrap().components().count();
+        let is_beside = depth == 1 || (depth == 2 && file.ends_with("mod.rs"));
+        let whole = format!("crate::{layer}::");
+        let paths = if is_beside { vec!["super::", whole.as_str()] } else { vec![whole.as_str()] };
+        let code = code(file);
+        for after in paths.into_iter().flat_map(|path| code.split(path).skip(1)) {
+            let named = match after.strip_prefix('{') {
+                None => vec![identifier(after)],
+                Some(group) => top_level(group).into_iter().map(identifier).collect(),
+            };
+            let rooms = named.into_iter().map(|name| home.get(&name).cloned().unwrap_or(name));
+            let others = rooms.filter(|room| known.contains(room) && *room != room_of(file));
+            arrows.entry(room_of(file)).or_default().extend(others);
+        }
+    }
+    arrows
+}
+
+/// What is left when whatever imports nothing that is left goes, again and again: circles, and what leads to them.
+fn circles(mut arrows: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, BTreeSet<String>> {
+    loop {
+        let left: BTreeSet<String> =
+            arrows.iter().filter(|(_, to)| !to.is_empty()).map(|(room, _)| room.clone()).collect();
+        let before: usize = arrows.values().map(BTreeSet::len).sum();
+        arrows.retain(|room, _| left.contains(room));
+        arrows.values_mut().for_each(|to| to.retain(|room| left.contains(room)));
+        if arrows.values().map(BTreeSet::len).sum::<usize>() == before {
+            return arrows;
+        }
+    }
+}
+
+#[test]
+fn the_modules_of_the_domain_make_no_circle() {
+    let arrows = rooms("domain");
+    assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 50, "this test no longer reads the code: {arrows:?}");
+    let circles = circles(arrows);
+    assert!(circles.is_empty(), "{circles:#?}");
+}
+
+#[test]
+fn circles_are_found() {
+    let arrows = |of: &[(&str, &str)]| {
+        let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, to) in of {
+            arrows.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        arrows
+    };
+    assert!(circles(arrows(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
+    assert_eq!(circles(arrows(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")])).len(), 3);
 }
 
 #[test]

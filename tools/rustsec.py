@@ -1,9 +1,16 @@
-"""Reads a copy of the RustSec advisory database: a folder for each crate, in it a file for each advisory."""
+"""Reads the RustSec advisory database: a checkout of it, or what of a checkout this project keeps in one file.
+
+`python -m tools.rustsec CHECKOUT` writes that file anew. In a checkout there is a folder for each crate, in it a file
+for each advisory.
+"""
 
 from __future__ import annotations
 
 import datetime
+import functools
+import json
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +18,17 @@ from pathlib import Path
 from typing import Any
 
 _FRONT_MATTER = re.compile(r"\A```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_DATE = re.compile(r'^date = "(\d{4}-\d{2}-\d{2})"$', re.MULTILINE)
 _VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 _REQUIREMENT = re.compile(r"(>=|<=|>|<|=|\^|~)?\s*(\S+)")
 
 MERE_NOTES = frozenset({"unmaintained", "notice"})
 """Kinds of advisories that tell of no way to do harm."""
+
+SAFE = ("patched", "unaffected")
+"""Under which names an advisory lists the versions that it is not about."""
+
+KEPT = Path(__file__).with_name("rustsec.json")
+"""What this project keeps, for machines that reach no checkout."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +39,48 @@ class Advisory:
 
 
 def advisories(database: Path, crate: str, version: str) -> Iterator[Advisory]:
-    """What the database says of this version of a crate; what was withdrawn is left out."""
-    for path in sorted((database / "crates" / crate).glob("RUSTSEC-*.md")):
-        text = path.read_text(encoding="utf-8")
-        if (found := _FRONT_MATTER.search(text)) is None:
-            raise ValueError(f"{path} does not begin with TOML")
-        told = tomllib.loads(found[1])
-        about: dict[str, Any] = told["advisory"]
-        if "withdrawn" not in about and is_affected(version, told.get("versions", {})):
-            title = next((line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")), "")
-            yield Advisory(about["id"], title, about.get("informational") in MERE_NOTES)
+    """What the database, a checkout or a kept file, says of this version of a crate."""
+    for told in entries(database).get(crate, []):
+        if is_affected(version, told):
+            yield Advisory(told["id"], told["title"], told.get("informational") in MERE_NOTES)
 
 
 def newest(database: Path) -> datetime.date | None:
     """The date of its newest advisory: there is one every few days, so a copy is not much younger."""
-    dates = (_DATE.search(path.read_text(encoding="utf-8")) for path in database.glob("crates/*/RUSTSEC-*.md"))
-    return max((datetime.date.fromisoformat(found[1]) for found in dates if found), default=None)
+    dates = (datetime.date.fromisoformat(told["date"]) for crate in entries(database).values() for told in crate)
+    return max(dates, default=None)
 
 
-def is_affected(version: str, versions: dict[str, list[str]]) -> bool:
+@functools.cache
+def entries(database: Path) -> dict[str, list[dict[str, Any]]]:
+    """What is kept of each advisory, by crate; what was withdrawn is left out."""
+    if database.is_file():
+        kept: dict[str, list[dict[str, Any]]] = json.loads(database.read_text(encoding="utf-8"))["crates"]
+        return kept
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(database.glob("crates/*/RUSTSEC-*.md")):
+        if (told := _entry(path)) is not None:
+            found.setdefault(path.parent.name, []).append(told)
+    return found
+
+
+def _entry(path: Path) -> dict[str, Any] | None:
+    text = path.read_text(encoding="utf-8")
+    if (found := _FRONT_MATTER.search(text)) is None:
+        raise ValueError(f"{path} does not begin with TOML")
+    told = tomllib.loads(found[1])
+    about, versions = told["advisory"], told.get("versions", {})
+    if "withdrawn" in about:
+        return None
+    title = next((line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")), "")
+    entry = {"id": about["id"], "date": str(about["date"]), "title": title}
+    beside = {"informational": about.get("informational"), **{name: versions.get(name) for name in SAFE}}
+    return entry | {name: value for name, value in beside.items() if value}
+
+
+def is_affected(version: str, versions: dict[str, Any]) -> bool:
     """Whether a version is neither patched nor was ever affected."""
-    safe = [*versions.get("patched", []), *versions.get("unaffected", [])]
-    return not any(matches(version, requirement) for requirement in safe)
+    return not any(matches(version, requirement) for name in SAFE for requirement in versions.get(name, []))
 
 
 def matches(version: str, requirement: str) -> bool:
@@ -98,3 +130,15 @@ def _order(version: str) -> tuple[Any, ...]:
     words = (before or "").split(".")
     pre = (1,) if before is None else (0, *((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words))
     return (*(int(number or 0) for number in numbers), pre)
+
+
+def keep(database: Path, kept: Path = KEPT) -> None:
+    """Write what is kept of a checkout."""
+    source = "https://github.com/RustSec/advisory-db"
+    about = f"facts of {source} (CC0-1.0; those of GHSA ids CC-BY-4.0), all that were not withdrawn"
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(told)}" for name, told in sorted(entries(database).items()))
+    kept.write_text(f'{{"about": {json.dumps(about)},\n"crates": {{\n{lines}\n}}}}\n', encoding="utf-8")
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]))

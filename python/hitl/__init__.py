@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from hitl.agents.seams import HookCall as HookCall
     from hitl.agents.seams import HookFailed as HookFailed
     from hitl.agents.seams import current_run as current_run
-    from hitl.asking import ApprovalMismatch as ApprovalMismatch
     from hitl.decisions import Approval as Approval
     from hitl.decisions import ApprovalRequest as ApprovalRequest
     from hitl.decisions import Decision as Decision
+    from hitl.driver.shapes import Agent as Agent
     from hitl.errors import AgentLoadError as AgentLoadError
     from hitl.errors import AlreadyResolved as AlreadyResolved
     from hitl.errors import AlreadyResumed as AlreadyResumed
@@ -48,16 +48,15 @@ if TYPE_CHECKING:
     from hitl.errors import UnknownInterrupt as UnknownInterrupt
     from hitl.errors import UnreadableJournal as UnreadableJournal
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
-    from hitl.gate import approval as approval
-    from hitl.gate import requires_approval as requires_approval
-    from hitl.interrupts import interrupt as interrupt
-    from hitl.mcp_tools import MCPServerError as MCPServerError
-    from hitl.mcp_tools import MCPTools as MCPTools
     from hitl.messages import ChatMessage as ChatMessage
     from hitl.models.chat_completions import ModelNotConfigured as ModelNotConfigured
-    from hitl.questions import ask_user_question as ask_user_question
+    from hitl.runs.blocking import SyncRunStream as SyncRunStream
     from hitl.runs.blocking import run_sync as run_sync
-    from hitl.runs.results import Interrupt as Interrupt
+    from hitl.runs.blocking import stream_sync as stream_sync
+    from hitl.runs.interrupts import Interrupt as Interrupt
+    from hitl.runs.results import ErrorResult as ErrorResult
+    from hitl.runs.results import IdleResult as IdleResult
+    from hitl.runs.results import InterruptedResult as InterruptedResult
     from hitl.runs.results import RunResult as RunResult
     from hitl.runs.running import run as run
     from hitl.runs.states import RunState as RunState
@@ -65,19 +64,27 @@ if TYPE_CHECKING:
     from hitl.runs.streaming import RunEvent as RunEvent
     from hitl.runs.streaming import RunStream as RunStream
     from hitl.runs.streaming import stream as stream
-    from hitl.serve_options import InvalidOption as InvalidOption
-    from hitl.serving import ServeError as ServeError
-    from hitl.serving import Server as Server
-    from hitl.serving import serve as serve
-    from hitl.steps import now as now
-    from hitl.steps import patched as patched
-    from hitl.steps import random as random
-    from hitl.steps import step as step
-    from hitl.steps import uuid as uuid
-    from hitl.tool_schema import InvalidArguments as InvalidArguments
-    from hitl.tools import RunContext as RunContext
-    from hitl.tools import Tool as Tool
-    from hitl.tools import tool as tool
+    from hitl.serving.options import InvalidOption as InvalidOption
+    from hitl.serving.options import ServerOptions as ServerOptions
+    from hitl.serving.server import ServeError as ServeError
+    from hitl.serving.server import Server as Server
+    from hitl.serving.server import serve as serve
+    from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
+    from hitl.tools.context import RunContext as RunContext
+    from hitl.tools.definition import Tool as Tool
+    from hitl.tools.definition import tool as tool
+    from hitl.tools.gate import approval as approval
+    from hitl.tools.gate import requires_approval as requires_approval
+    from hitl.tools.mcp import MCPServerError as MCPServerError
+    from hitl.tools.mcp import MCPTools as MCPTools
+    from hitl.tools.questions import ask_user_question as ask_user_question
+    from hitl.tools.schema import InvalidArguments as InvalidArguments
+    from hitl.turn.interrupts import interrupt as interrupt
+    from hitl.turn.steps import now as now
+    from hitl.turn.steps import patched as patched
+    from hitl.turn.steps import random as random
+    from hitl.turn.steps import step as step
+    from hitl.turn.steps import uuid as uuid
 
 _ERRORS = (
     "AgentLoadError AlreadyResolved AlreadyResumed HitlError InterruptCancelled InterruptExpired InvalidAnswer "
@@ -88,67 +95,79 @@ _ERRORS = (
 
 # Which module defines a public name. No submodule may be called like one: importing it would hide the name.
 _EXPORTS: dict[str, str] = {
+    "Agent": "hitl.driver.shapes",
     "AgentRuntime": "hitl.agents.seams",
     "Approval": "hitl.decisions",
-    "ApprovalMismatch": "hitl.asking",
+    "ApprovalMismatch": "hitl.tools.asking",
     "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
     "Decision": "hitl.decisions",
+    "ErrorResult": "hitl.runs.results",
     "HookCall": "hitl.agents.seams",
     "HookFailed": "hitl.agents.seams",
-    "Interrupt": "hitl.runs.results",
-    "InvalidArguments": "hitl.tool_schema",
-    "InvalidOption": "hitl.serve_options",
-    "MCPServerError": "hitl.mcp_tools",
-    "MCPTools": "hitl.mcp_tools",
+    "Interrupt": "hitl.runs.interrupts",
+    "InvalidArguments": "hitl.tools.schema",
+    "InvalidOption": "hitl.serving.options",
+    "MCPServerError": "hitl.tools.mcp",
+    "MCPTools": "hitl.tools.mcp",
+    "IdleResult": "hitl.runs.results",
+    "InterruptedResult": "hitl.runs.results",
     "MaxStepsExceeded": "hitl.agents.conversation",
     "ModelNotConfigured": "hitl.models.chat_completions",
     "ReActAgent": "hitl.agents.react",
-    "RunContext": "hitl.tools",
+    "RunContext": "hitl.tools.context",
     "RunEvent": "hitl.runs.streaming",
     "RunResult": "hitl.runs.results",
     "RunState": "hitl.runs.states",
     "RunStream": "hitl.runs.streaming",
-    "ServeError": "hitl.serving",
-    "Server": "hitl.serving",
+    "ServeError": "hitl.serving.server",
+    "Server": "hitl.serving.server",
     "Store": "hitl.runs.stores",
-    "Tool": "hitl.tools",
+    "Tool": "hitl.tools.definition",
+    "ServerOptions": "hitl.serving.options",
+    "SyncRunStream": "hitl.runs.blocking",
     "agent": "hitl.agents.decorator",
-    "approval": "hitl.gate",
-    "ask_user_question": "hitl.questions",
+    "approval": "hitl.tools.gate",
+    "ask_user_question": "hitl.tools.questions",
     "current_run": "hitl.agents.seams",
-    "interrupt": "hitl.interrupts",
-    "now": "hitl.steps",
-    "patched": "hitl.steps",
-    "random": "hitl.steps",
-    "requires_approval": "hitl.gate",
+    "interrupt": "hitl.turn.interrupts",
+    "now": "hitl.turn.steps",
+    "patched": "hitl.turn.steps",
+    "random": "hitl.turn.steps",
+    "requires_approval": "hitl.tools.gate",
     "run": "hitl.runs.running",
     "run_sync": "hitl.runs.blocking",
-    "serve": "hitl.serving",
-    "step": "hitl.steps",
+    "serve": "hitl.serving.server",
+    "step": "hitl.turn.steps",
     "stream": "hitl.runs.streaming",
-    "tool": "hitl.tools",
-    "uuid": "hitl.steps",
+    "tool": "hitl.tools.definition",
+    "uuid": "hitl.turn.steps",
+    "stream_sync": "hitl.runs.blocking",
     **dict.fromkeys(_ERRORS.split(), "hitl.errors"),
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
+def _get(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'hitl' has no attribute {name!r}")
     try:
         value = getattr(_import_module(module), name)
     except ImportError:
+        # A Python that the core was not built for has nothing to import; whoever knows that wants to know the way out.
         from hitl.pythons import require_tested
 
-        # A Python that the core was not built for has nothing to import; whoever knows that wants to know the way out.
         require_tested()
         raise
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:
+    # A checker that saw it would take every misspelt name for a public one.
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:

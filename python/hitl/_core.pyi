@@ -34,6 +34,7 @@ __all__ = [
     "to_json",
     "try_policy",
     "validate",
+    "with_defaults",
 ]
 
 __version__: Final[str]
@@ -93,6 +94,9 @@ def rejection_text(
 ) -> str:
     """What the model is told of a rejection: `User rejected NAME: reason`, or `Policy rejected`; `message` replaces
     all of it."""
+
+def with_defaults(value: object, schema: Mapping[str, object]) -> Any:
+    """`value` with the defaults that a schema of its own names for members that are not there, also deeper inside."""
 
 def edited_text(args: Mapping[str, object]) -> str:
     """What the model is told, after its result, of a call that ran with other arguments than its own."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 DecisionKind = Literal["approve", "edit", "reject", "respond"]
 
 DECISIONS: tuple[DecisionKind, ...] = ("approve", "edit", "reject", "respond")
+
+_HOLDER: Final = re.compile(r"(group:)?[a-z0-9._-]{1,64}")
+_MAX_APPROVERS: Final = 32
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,31 @@ class Approval:
     """Whether the person answered in the tool's place: nothing is to run, `response` is the result."""
 
     response: Any = None
+
+
+def read_allowed_decisions(value: Any) -> tuple[DecisionKind, ...]:
+    """Kinds of decisions, each once; `ValueError` for an unknown one and for none."""
+    kinds = (value,) if isinstance(value, str) else tuple(value)
+    unknown = [kind for kind in kinds if kind not in DECISIONS]
+    if unknown or not kinds:
+        raise ValueError(f"allowed_decisions takes {', '.join(DECISIONS)}; got {unknown or 'nothing'}")
+    return tuple(dict.fromkeys(kinds))
+
+
+def read_approvers(value: Any) -> tuple[str, ...]:
+    """Names of keys and `group:<name>`, each once; `ValueError` for what no key and no group can be named."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        raise TypeError(f"approvers takes a list of names, got the str {value!r}")
+    names = tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"approvers takes names of keys, or group:<name>, got {name!r}")
+        if _HOLDER.fullmatch(name) is None:
+            raise ValueError(
+                f"approvers takes names of keys, or group:<name>, of a-z, 0-9, '.', '-' and '_'; got {name!r}"
+            )
+    if len(names) > _MAX_APPROVERS:
+        raise ValueError(f"approvers takes at most {_MAX_APPROVERS} names, got {len(names)}")
+    return tuple(dict.fromkeys(names))

@@ -26,6 +26,7 @@ def require_tested() -> None:
             f"hitl is not tested on free-threaded builds of Python, and this is one of Python {minor}",
             f"use a build with the GIL, or set {ALLOW}=1 to go on anyway",
         )
+    # Here: what is asked is whether it can be imported.
     from hitl import _core
 
     if minor not in _core.PYTHONS:

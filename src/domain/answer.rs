@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::decision::{self, Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use super::error::{Error, FieldError, NOWHERE};
-use super::interrupt::{Ask, Interrupt};
 use super::payload::MAX_DEPTH;
 use super::question::{self, Question, USER_INPUT};
 use super::{JsonObject, apart, payload, schema};
@@ -24,30 +23,6 @@ pub struct Asked<'a> {
     pub args_schema: Option<&'a Value>,
     /// The author's JSON Schema.
     pub author: Option<&'a Value>,
-}
-
-impl<'a> From<&'a Ask> for Asked<'a> {
-    fn from(ask: &'a Ask) -> Self {
-        Self {
-            kind: &ask.kind,
-            payload: &ask.payload,
-            allowed: ask.allowed_decisions.as_deref(),
-            args_schema: ask.args_schema.as_ref(),
-            author: ask.response_schema.as_ref(),
-        }
-    }
-}
-
-impl<'a> From<&'a Interrupt> for Asked<'a> {
-    fn from(interrupt: &'a Interrupt) -> Self {
-        Self {
-            kind: &interrupt.kind,
-            payload: &interrupt.payload,
-            allowed: interrupt.allowed_decisions.as_deref(),
-            args_schema: interrupt.args_schema.as_ref(),
-            author: interrupt.response_schema.as_deref(),
-        }
-    }
 }
 
 /// What decides over an answer.
@@ -104,16 +79,16 @@ pub fn terms(asked: Asked<'_>) -> Terms<'_> {
 }
 
 /// The JSON Schema that the record shows: the built-in one of its type, else the author's.
-pub fn response_schema(ask: &Ask) -> Option<Arc<Value>> {
-    match Rule::of(ask.into()) {
+pub fn response_schema(asked: Asked<'_>) -> Option<Arc<Value>> {
+    match Rule::of(asked) {
         Rule::Schema(author) => Some(Arc::new(author.clone())),
         rule => rule.built_in(),
     }
 }
 
 /// The JSON Schema that an interrupt's type brings along, whatever its record shows; `None` for a type without one.
-pub fn built_in_schema(interrupt: &Interrupt) -> Option<Arc<Value>> {
-    Rule::of(Asked { author: None, ..interrupt.into() }).built_in()
+pub fn built_in_schema(asked: Asked<'_>) -> Option<Arc<Value>> {
+    Rule::of(Asked { author: None, ..asked }).built_in()
 }
 
 /// A value that was found to be an answer.
@@ -127,17 +102,17 @@ impl Valid {
     }
 }
 
-/// Checks `value` as the answer of `interrupt`; may take its time.
+/// Checks `value` as an answer; may take its time.
 ///
 /// # Errors
 /// [`Error::InvalidAnswer`] with every place that is wrong.
-pub fn check(interrupt: &Interrupt, value: Value) -> Result<Valid, Error> {
+pub fn check(asked: Asked<'_>, value: Value) -> Result<Valid, Error> {
     apart::takes_its_time();
     if payload::depth(&value) > MAX_DEPTH {
         let why = format!("nests deeper than {MAX_DEPTH} levels");
         return Err(Error::InvalidAnswer(vec![FieldError::new(NOWHERE, "too_deep", why)]));
     }
-    let errors = Rule::of(interrupt.into()).check(&value);
+    let errors = Rule::of(asked).check(&value);
     if errors.is_empty() { Ok(Valid(value)) } else { Err(Error::InvalidAnswer(errors)) }
 }
 
@@ -149,9 +124,9 @@ pub fn decision(asked: Asked<'_>, value: &Value) -> Option<Decision> {
 }
 
 /// Whether two answers mean the same: two forms of one decision do.
-pub fn same(interrupt: &Interrupt, stored: &Value, again: &Value) -> bool {
-    if interrupt.kind == TOOL_APPROVAL {
-        let (stored, again) = (decision(interrupt.into(), stored), decision(interrupt.into(), again));
+pub fn same(asked: Asked<'_>, stored: &Value, again: &Value) -> bool {
+    if asked.kind == TOOL_APPROVAL {
+        let (stored, again) = (decision(asked, stored), decision(asked, again));
         return stored.is_some() && stored == again;
     }
     stored == again

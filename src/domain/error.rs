@@ -7,9 +7,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::access::Scope;
-use super::notice::NoticeStatus;
-use super::session::Status;
+use super::scope::Scope;
+use super::status::{NoticeStatus, Status};
 use super::time::Timestamp;
 
 /// What is wrong with one place of a request or an answer.

@@ -8,8 +8,8 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
 use super::JsonObject;
 use super::id::{InterruptId, SessionId};
-use super::interrupt::{Interrupt, InterruptStatus};
-use super::session::Status;
+use super::interrupt::Interrupt;
+use super::status::{InterruptStatus, Status};
 
 /// What kind of event: `session.idle`, `interrupt.created` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,47 +5,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::access;
-use super::answer::{self, Valid};
+use super::answer::{self, Asked, Valid};
+use super::approver::check_approvers;
 use super::decision::{Decision, DecisionKind, TOOL_APPROVAL};
 use super::error::Error;
 use super::grant::Scope;
 use super::id::{InterruptId, SessionId, TurnId};
+use super::status::InterruptStatus;
 use super::time::Timestamp;
 use super::{JsonObject, payload, schema};
 
-/// Where an interrupt stands. Only `pending` can change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum InterruptStatus {
-    /// Waits for an answer.
-    Pending,
-    /// Somebody answered.
-    Resolved,
-    /// Nobody did in time.
-    Expired,
-    /// The agent withdrew it, or its turn ended without it.
-    Cancelled,
-}
-
-impl InterruptStatus {
-    /// The wire form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Resolved => "resolved",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Reads the wire form.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Pending, Self::Resolved, Self::Expired, Self::Cancelled]
-            .into_iter()
-            .find(|status| status.as_str() == text)
-    }
-}
+/// The type of what is asked about a step whose outcome nobody knows; an answer may let it run.
+pub const UNKNOWN_OUTCOME: &str = "unknown_outcome";
 
 /// The interrupt record, the same wherever interrupts are listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -205,7 +176,7 @@ fn yes() -> bool {
 
 /// Whether an answer to a question of this type may always let something run, whatever whoever asks says of it.
 fn is_approval(kind: &str) -> bool {
-    kind == TOOL_APPROVAL || kind == access::UNKNOWN_OUTCOME
+    kind == TOOL_APPROVAL || kind == UNKNOWN_OUTCOME
 }
 
 /// How many times as large as a payload a JSON Schema may be.
@@ -225,7 +196,7 @@ impl Ask {
             }
             schema::compile(author)?;
         }
-        Ok(answer::response_schema(self))
+        Ok(answer::response_schema(self.into()))
     }
 
     /// # Errors
@@ -285,7 +256,7 @@ impl Interrupt {
         payload::check_size(&ask.payload, opening.max_payload)?;
         let response_schema = schema?;
         ask.check_sizes(opening.max_payload)?;
-        access::check_approvers(&ask.approvers).map_err(Error::InvalidPayload)?;
+        check_approvers(&ask.approvers).map_err(Error::InvalidPayload)?;
         if ask.allowed_decisions.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::InvalidPayload("allowed_decisions must allow something".to_owned()));
         }
@@ -385,7 +356,7 @@ impl Interrupt {
             return self.answer_again(&value);
         }
         self.check_open(now)?;
-        Ok(self.settled_by(answer::check(self, value)?, by, now))
+        Ok(self.settled_by(answer::check(self.into(), value)?, by, now))
     }
 
     /// The same for `value` that was looked at before, if it was: `valid` is what that came to. `None` where it has to be
@@ -472,7 +443,7 @@ impl Interrupt {
 
     fn answer_again(&self, value: &Value) -> Result<Answered, Error> {
         let stored = self.value.as_ref().unwrap_or(&Value::Null);
-        if answer::same(self, stored, value) {
+        if answer::same(self.into(), stored, value) {
             return Ok(Answered::Before);
         }
         Err(self.already_resolved())
@@ -500,6 +471,30 @@ mod shared {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Value>>, D::Error> {
         Ok(Option::<Value>::deserialize(deserializer)?.map(Arc::new))
+    }
+}
+
+impl<'a> From<&'a Ask> for Asked<'a> {
+    fn from(ask: &'a Ask) -> Self {
+        Self {
+            kind: &ask.kind,
+            payload: &ask.payload,
+            allowed: ask.allowed_decisions.as_deref(),
+            args_schema: ask.args_schema.as_ref(),
+            author: ask.response_schema.as_ref(),
+        }
+    }
+}
+
+impl<'a> From<&'a Interrupt> for Asked<'a> {
+    fn from(interrupt: &'a Interrupt) -> Self {
+        Self {
+            kind: &interrupt.kind,
+            payload: &interrupt.payload,
+            allowed: interrupt.allowed_decisions.as_deref(),
+            args_schema: interrupt.args_schema.as_ref(),
+            author: interrupt.response_schema.as_deref(),
+        }
     }
 }
 

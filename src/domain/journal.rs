@@ -4,9 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::JsonObject;
-use super::abandoned::Abandoned;
 use super::id::InterruptId;
 use super::time::{Timestamp, as_millis};
+
+mod abandoned;
+
+pub use abandoned::{Abandoned, AbandonedCall, AbandonedReply, AbandonedTurn, LONGEST, MOST, Outcome};
 
 /// Which code a worker runs: a digest of the application's sources (16 hex), or the author's own text.
 pub type CodeVersion = String;

@@ -16,6 +16,7 @@ use super::error::Error;
 use super::event::EventName;
 use super::id::{InterruptId, SessionId};
 use super::interrupt::Interrupt;
+use super::status::NoticeStatus;
 use super::time::Timestamp;
 use super::webhook::Webhook;
 
@@ -68,45 +69,6 @@ impl FromStr for NoticeId {
 impl Serialize for NoticeId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-/// Where a notice stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NoticeStatus {
-    /// A reminder whose time has not come.
-    Scheduled,
-    /// To be delivered: for the first time, again, or after those before it.
-    Pending,
-    /// The receiver took it.
-    Delivered,
-    /// Given up after the last try.
-    Failed,
-}
-
-impl NoticeStatus {
-    /// The wire form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Pending => "pending",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Reads the wire form.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Scheduled, Self::Pending, Self::Delivered, Self::Failed]
-            .into_iter()
-            .find(|status| status.as_str() == text)
-    }
-}
-
-impl fmt::Display for NoticeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

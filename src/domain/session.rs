@@ -8,55 +8,17 @@
 //!
 //! Whether a turn is parked is not part of it: nobody outside can tell.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use super::abandoned::Abandoned;
 use super::error::Error;
 use super::grant::Grant;
 use super::id::{GrantId, InterruptId, SessionId, TurnId};
+use super::journal::Abandoned;
 use super::message::ChatMessage;
 use super::policy::Rule;
+use super::status::Status;
 use super::time::Timestamp;
 use super::webhook::Webhook;
-
-/// What clients see of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// Waiting for a message.
-    Idle,
-    /// A turn is at work or queued.
-    Running,
-    /// A turn waits for at least one answer.
-    Interrupted,
-    /// The last turn failed.
-    Error,
-}
-
-impl Status {
-    /// The wire form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Running => "running",
-            Self::Interrupted => "interrupted",
-            Self::Error => "error",
-        }
-    }
-
-    /// Reads the wire form.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Idle, Self::Running, Self::Interrupted, Self::Error].into_iter().find(|status| status.as_str() == text)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// Why the last turn failed: `TypeName: message`, never a traceback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

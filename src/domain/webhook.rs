@@ -7,8 +7,7 @@ use url::{Host, Url};
 
 use super::error::Error;
 use super::event::EventName;
-use super::interrupt::InterruptStatus;
-use super::session::Status;
+use super::status::{InterruptStatus, Status};
 
 /// What the server's own webhooks are told of where they do not say.
 const UNSAID_OF_SERVER: [EventName; 6] = [

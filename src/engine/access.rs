@@ -11,8 +11,9 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 use tokio::sync::watch;
 
 use super::{Engine, clock, detached};
-use crate::domain::access::{self, Actor, Digest, Key, NewKey, PREFIX, Scope, SignIn};
+use crate::domain::access::{self, Actor, Digest, Key, NewKey, PREFIX, SignIn};
 use crate::domain::audit::{Action, Deed};
+use crate::domain::scope::Scope;
 use crate::domain::{Error, FieldError, KeyId, Timestamp};
 use crate::store::{Store, StoreExt, Transaction};
 

@@ -13,13 +13,13 @@ use super::owed::Owed;
 use super::policy::Looked;
 use super::runs::RunOutcome;
 use super::{Engine, clock};
-use crate::domain::access::{UNKNOWN_OUTCOME, grant_counts};
 use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
-use crate::domain::interrupt::{Ask, Interrupt, Opening};
+use crate::domain::interrupt::{Ask, Interrupt, Opening, UNKNOWN_OUTCOME};
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
 use crate::domain::policy::{self, Decided, Verdict};
 use crate::domain::session::{self, Failure, Session};
+use crate::domain::standing::grant_counts;
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
@@ -262,14 +262,8 @@ impl Writing<'_> {
         if ask.kind != UNKNOWN_OUTCOME || !ask.approvers.is_empty() {
             return Ok(ask.approvers.clone());
         }
-        for recorded in self.tx.journal(self.turn)?.iter().rev() {
-            let Entry::Ask { interrupt_id, .. } = recorded.entry else { continue };
-            let asked = self.tx.interrupt(interrupt_id)?.filter(|asked| asked.is_about_the_tool_of(ask));
-            if let Some(approvers) = asked.map(|asked| asked.approvers).filter(|approvers| !approvers.is_empty()) {
-                return Ok(approvers);
-            }
-        }
-        Ok(Vec::new())
+        let asked = self.tx.last_with_approvers(self.turn, &|asked| asked.is_about_the_tool_of(ask))?;
+        Ok(asked.map(|asked| asked.approvers).unwrap_or_default())
     }
 
     /// Who sent the message.

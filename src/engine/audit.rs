@@ -1,9 +1,10 @@
 //! The audit: who did what, written in the transaction that did it.
 
 use super::{Engine, clock};
-use crate::domain::access::{Actor, Scope};
+use crate::domain::access::Actor;
 use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::interrupt::Interrupt;
+use crate::domain::scope::Scope;
 use crate::domain::{Error, InterruptId, Timestamp};
 use crate::store::query::{AuditQuery, Page};
 use crate::store::{StoreExt, Transaction};

@@ -181,6 +181,8 @@ pub enum Lost {
         /// What the store said.
         message: String,
     },
+    /// What workers run has changed since the turn was claimed: claimed anew, its journal names the code that goes on.
+    Outdated,
     /// The server stops.
     Stopping,
 }

@@ -21,17 +21,24 @@ impl Engine {
         while ttl > 0.0 && !self.is_stopping() {
             let before = clock::now().plus_seconds(-ttl);
             let due = self.store.query(move |reader| reader.suspended_turns(before, AT_ONCE)).await?;
+            let mut given_up = 0;
             for turn in &due {
-                self.give_up(*turn, before).await?;
+                match self.give_up(*turn, before).await {
+                    Err(why @ Error::Unreadable(_)) => {
+                        tracing::error!(%turn, error = %why, "a suspended turn cannot be given up");
+                    }
+                    done => given_up += usize::from(done?),
+                }
             }
-            if due.len() < AT_ONCE {
+            if due.len() < AT_ONCE || given_up == 0 {
                 break;
             }
         }
         Ok(())
     }
 
-    async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<(), Error> {
+    /// Whether it was there to be given up.
+    async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<bool, Error> {
         let ttl = self.settings.suspended_ttl;
         let mut owed = self.owed();
         let given_up = self.store.transact(move |tx: &mut dyn Transaction| {
@@ -45,10 +52,9 @@ impl Engine {
             owed.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, clock::now())?;
             Ok(Some((session.id, owed)))
         });
-        if let Some((session, owed)) = given_up.await? {
-            tracing::warn!(%session, "a suspended turn is given up: nobody retried it for --suspended-ttl");
-            self.settle(owed);
-        }
-        Ok(())
+        let Some((session, owed)) = given_up.await? else { return Ok(false) };
+        tracing::warn!(%session, "a suspended turn is given up: nobody retried it for --suspended-ttl");
+        self.settle(owed);
+        Ok(true)
     }
 }

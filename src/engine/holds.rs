@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use super::audit::see;
 use super::{Engine, clock, detached};
-use crate::domain::access::{Actor, Scope, check_standing};
+use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
 use crate::domain::event::{Event, Hold};
 use crate::domain::interrupt::Interrupt;
+use crate::domain::scope::Scope;
+use crate::domain::standing::check_standing;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp};
 use crate::store::StoreExt;
 

@@ -3,25 +3,32 @@
 //! still stands; else it is looked at again.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock};
 
 use super::holds::claimer;
 use super::messages::{reply_scope, stored_reply};
 use super::view::{Answer, IdempotencyKey};
 use super::{Engine, clock, grants};
-use crate::domain::access::{Actor, UNKNOWN_OUTCOME, check_standing};
+use crate::domain::access::Actor;
 use crate::domain::answer::{self, Valid};
 use crate::domain::decision::{DecisionKind, TOOL_APPROVAL};
 use crate::domain::error::Place;
 use crate::domain::grant::Grant;
-use crate::domain::interrupt::{Answered, Interrupt, InterruptStatus};
-use crate::domain::journal::Entry;
+use crate::domain::interrupt::{Answered, Interrupt, UNKNOWN_OUTCOME};
 use crate::domain::payload::json_size;
 use crate::domain::policy::{self, Rule, Rules, Standing};
-use crate::domain::session::{Session, Status};
+use crate::domain::session::Session;
+use crate::domain::standing::check_standing;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::faults::Rule as Kept;
 use crate::store::{Reader, StoreExt};
+
+/// Processors of this machine, as many as answers are looked at apart at the same time. Asked once: the system opens
+/// files to tell, and each run without a server has an engine of its own.
+pub(super) static PROCESSORS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(2, NonZero::get));
 
 /// How often what was looked at may be another thing by the time of the transaction.
 pub(super) const LOOKS: usize = 5;
@@ -147,7 +154,8 @@ impl Engine {
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
                 continue;
             }
-            let valid = answer::check(&asked, answer.value.clone()).map_err(|error| at(&answer.place, error))?;
+            let valid =
+                answer::check((&asked).into(), answer.value.clone()).map_err(|error| at(&answer.place, error))?;
             let answered = asked.answer_with(&answer.value, Some(valid.clone()), actor.name(), now)?;
             let Some(Answered::Now(answered)) = answered else { continue };
             policy::objection(&answered, standing, Some(actor), is_tool).map_err(|error| at(&answer.place, error))?;
@@ -231,16 +239,9 @@ fn is_soon_done(answer: &Answer, asked: &Asked) -> bool {
 
 /// Whether the step is a tool whose outcome nobody knows. What the journal does not know is taken for one.
 fn is_about_a_tool(reader: &dyn Reader, asked: &Interrupt) -> Result<bool, Error> {
-    let journal = reader.journal(asked.turn_id)?;
-    let question = journal.iter().find_map(|recorded| match &recorded.entry {
-        Entry::Ask { step, interrupt_id } if *interrupt_id == asked.interrupt_id => Some(step.path.as_str()),
-        _ => None,
-    });
+    let Some(question) = reader.asking_step(asked.turn_id, asked.interrupt_id)? else { return Ok(true) };
     // The question is asked inside of the step that it is about.
-    let path = question.and_then(|path| path.rsplit_once('/')).map(|(outer, _)| outer);
-    let began = journal.iter().find_map(|recorded| match &recorded.entry {
-        Entry::Intent { step } if Some(step.path.as_str()) == path => Some(step.kind.as_str()),
-        _ => None,
-    });
-    Ok(began.is_none_or(|kind| kind == "tool"))
+    let Some((path, _)) = question.path.rsplit_once('/') else { return Ok(true) };
+    let began = reader.begun_step(asked.turn_id, path)?;
+    Ok(began.is_none_or(|step| step.kind == "tool"))
 }

@@ -49,7 +49,6 @@ mod unreadable;
 pub mod view;
 pub mod webhooks;
 
-use std::num::NonZero;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -165,7 +164,7 @@ impl Engine {
             outage: Outage::default(),
             counters: Counters::default(),
             pending: Pending::default(),
-            looking: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, NonZero::get))),
+            looking: Arc::new(Semaphore::new(*looks::PROCESSORS)),
             searching: Arc::default(),
             policies: Policies::default(),
             keyring,

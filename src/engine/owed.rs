@@ -7,13 +7,15 @@ use serde_json::{Value, json};
 use super::bells::{Bells, Shown};
 use super::clock;
 use super::sessions::view_of;
-use crate::domain::abandoned::Abandoned;
+use crate::domain::abandoned;
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
 use crate::domain::event::{Event, EventName};
 use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::Abandoned;
 use crate::domain::notice::{Notice, interrupt_body};
-use crate::domain::session::{self, Effect, Phase, Session, Status};
+use crate::domain::session::{self, Effect, Phase, Session};
+use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Transaction;
@@ -199,7 +201,7 @@ impl Owed {
 fn left_by(tx: &dyn Transaction, session: &Session, turn: TurnId) -> Result<Option<Box<Abandoned>>, Error> {
     let Some(row) = tx.turn(turn)? else { return Ok(session.abandoned.clone()) };
     let journal = tx.journal(turn)?;
-    Ok(Abandoned::with(session.abandoned.as_deref(), &row.message, &journal).map(Box::new))
+    Ok(abandoned::known(session.abandoned.as_deref(), &row.message, &journal).map(Box::new))
 }
 
 /// A notice that becomes pending: due where nothing of its lane is.

@@ -133,7 +133,7 @@ impl Engine {
                 return Ok(());
             }
             Lost::Exited { .. } | Lost::Silent => true,
-            Lost::Unstored { .. } => false,
+            Lost::Unstored { .. } | Lost::Outdated => false,
         };
         let fate = self.persist(turn, || {
             let engine = Arc::clone(self);

@@ -23,7 +23,8 @@ use crate::domain::id::GrantId;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::run_state::RunState;
-use crate::domain::session::{self, Failure, Phase, Session, Status};
+use crate::domain::session::{self, Failure, Phase, Session};
+use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::record::Turn;
 use crate::store::{Reader, Store, StoreExt, Transaction};
@@ -266,7 +267,7 @@ impl Engine {
             }
         }
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
-        let waits = matches!(tx.journal(state.turn)?.last().map(|last| &last.entry), Some(Entry::Pause { .. }));
+        let waits = matches!(tx.last_entry(state.turn)?.map(|last| last.entry), Some(Entry::Pause { .. }));
         if waits && !tx.pending(state.session)?.is_empty() {
             if !row.parked {
                 let epoch = tx.claim_turn(row.id)?;

@@ -18,6 +18,17 @@ const SELDOM: f64 = 60.0;
 const SESSIONS_AT_ONCE: usize = 100;
 /// How many journals one transaction removes, so that others get their turn in between.
 const JOURNALS_AT_ONCE: usize = 500;
+/// How many replies, events or notices one transaction removes, for the same reason.
+pub(super) const ROWS_AT_ONCE: usize = 500;
+
+/// What could not be swept.
+#[derive(Debug)]
+pub(super) struct Unswept {
+    /// Which kinds of rows.
+    pub(super) kinds: Vec<&'static str>,
+    /// Why the first of them could not.
+    pub(super) error: Error,
+}
 
 impl Engine {
     /// Sweeps now and then until the engine stops.
@@ -32,21 +43,44 @@ impl Engine {
                     () = engine.stopped.cancelled() => return,
                     () = tokio::time::sleep(Duration::from_secs_f64(pause)) => {}
                 }
-                if let Err(error) = engine.sweep().await {
-                    tracing::error!(%error, "old rows could not be removed");
+                if let Err(Unswept { kinds, error }) = engine.sweep().await {
+                    tracing::error!(%error, kinds = kinds.join(", "), "old rows could not be removed");
                 }
             }
         });
     }
 
-    pub(super) async fn sweep(self: &Arc<Self>) -> Result<(), Error> {
+    /// Sweeps each kind of rows, whatever became of the others.
+    ///
+    /// # Errors
+    /// What could not be swept.
+    pub(super) async fn sweep(self: &Arc<Self>) -> Result<(), Unswept> {
         let now = clock::now();
-        self.store.transact(move |tx| tx.sweep_replies(now.plus_seconds(-DAY))).await?;
-        self.store.transact(move |tx| tx.sweep_events(now.plus_seconds(-DAY))).await?;
-        self.store.transact(move |tx| tx.sweep_notices(now.plus_seconds(-7.0 * DAY))).await?;
-        self.sweep_sessions().await?;
-        self.give_up_suspended().await?;
-        self.compact_journals().await
+        let (day_ago, week_ago) = (now.plus_seconds(-DAY), now.plus_seconds(-7.0 * DAY));
+        let swept = [
+            ("replies", self.sweep_rows(move |tx| tx.sweep_replies(day_ago, ROWS_AT_ONCE)).await),
+            ("events", self.sweep_rows(move |tx| tx.sweep_events(day_ago, ROWS_AT_ONCE)).await),
+            ("notices", self.sweep_rows(move |tx| tx.sweep_notices(week_ago, ROWS_AT_ONCE)).await),
+            ("sessions", self.sweep_sessions().await),
+            ("suspended turns", self.give_up_suspended().await),
+            ("journals", self.compact_journals().await),
+        ];
+        let mut failed = swept.into_iter().filter_map(|(kind, swept)| Some((kind, swept.err()?)));
+        let Some((first, error)) = failed.next() else { return Ok(()) };
+        Err(Unswept { kinds: std::iter::once(first).chain(failed.map(|(kind, _)| kind)).collect(), error })
+    }
+
+    /// Removes rows until there are no more of them; `sweep` removes [`ROWS_AT_ONCE`] and says how many it has found.
+    async fn sweep_rows(
+        &self,
+        sweep: impl Fn(&mut dyn Transaction) -> Result<usize, Error> + Copy + Send + 'static,
+    ) -> Result<(), Error> {
+        while !self.is_stopping() {
+            if self.store.transact(sweep).await? < ROWS_AT_ONCE {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn sweep_sessions(&self) -> Result<(), Error> {

@@ -35,27 +35,31 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToExport`].
     pub async fn export_run(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<Value, Error> {
+        let runtime = self.runtime()?;
+        let (agent, code) = (self.settings.agent.clone(), runtime.code);
+        let state = self.store.query(move |reader| export(reader, id, &agent, &code)).await?;
+        // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
+        let state = RunState { store: None, agent_name: runtime.agent, ..state.ok_or(Error::NothingToExport)? };
+        let (turn, is_signed) = (state.turn, self.state_key().is_some());
+        // Apart from the transaction: a journal may be long.
+        let document = state.write_signed(self.state_key())?;
+        let deed = Deed::new(Action::RunExported)
+            .session(id)
+            .with("agent", state.agent.as_str())
+            .with("turn_id", turn.to_string())
+            .with("entries", state.journal.len())
+            .with("signed", is_signed)
+            .with("digest", digest::of(&document));
         let engine = Arc::clone(self);
-        let exported = self.store.transact(move |tx| {
-            let (agent, runtime) = (&engine.settings.agent, engine.runtime()?);
-            let state = export(tx, id, agent, &runtime.code)?.ok_or(Error::NothingToExport)?;
-            let is_signed = engine.state_key().is_some();
+        let noted = self.store.transact(move |tx| {
+            tx.turn(turn)?.ok_or(Error::SessionNotFound)?;
             if is_signed {
-                tx.note_carried(state.turn, &Carried { left_at: None })?;
+                tx.note_carried(turn, &Carried { left_at: None })?;
             }
-            let deed = Deed::new(Action::RunExported)
-                .session(id)
-                .with("agent", agent.as_str())
-                .with("turn_id", state.turn.to_string())
-                .with("entries", state.journal.len())
-                .with("signed", is_signed);
-            // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
-            let document =
-                RunState { store: None, agent_name: runtime.agent, ..state }.write_signed(engine.state_key())?;
-            engine.owed_by(&actor).record(tx, deed.with("digest", digest::of(&document)), clock::now())?;
-            Ok(document)
+            engine.owed_by(&actor).record(tx, deed, clock::now())
         });
-        exported.await
+        noted.await?;
+        Ok(document)
     }
 
     /// Takes in the state of a run for `actor`: a new session, under the id that it had.

@@ -12,7 +12,8 @@ use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
 use crate::domain::policy::Rule;
-use crate::domain::session::{Session, Status};
+use crate::domain::session::Session;
+use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
 

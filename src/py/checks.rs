@@ -23,6 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_decision, module)?)?;
     module.add_function(wrap_pyfunction!(check_decision, module)?)?;
     module.add_function(wrap_pyfunction!(rejection_text, module)?)?;
+    module.add_function(wrap_pyfunction!(with_defaults, module)?)?;
     module.add_function(wrap_pyfunction!(edited_text, module)?)
 }
 
@@ -143,6 +144,13 @@ fn rejection_text(tool_name: &str, reason: Option<&str>, message: Option<&str>, 
     let by = Decider::parse(by)
         .ok_or_else(|| PyValueError::new_err(format!("by is \"person\" or \"policy\", got {by:?}")))?;
     Ok(decision::rejection_text(tool_name, reason, message, by))
+}
+
+/// `value` with the defaults that a schema of its own names for members that are not there, also deeper inside.
+#[pyfunction]
+fn with_defaults<'py>(value: &Bound<'py, PyAny>, schema: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let filled = schema::with_defaults(&to_json(value, "value")?, &to_json(schema, "schema")?);
+    Ok(pythonize::pythonize(value.py(), &filled)?)
 }
 
 /// What the model is told, after its result, of a call that ran with other arguments than its own.

@@ -4,7 +4,8 @@ use axum::http::Method;
 
 use super::ui;
 use crate::domain::Error;
-use crate::domain::access::{Actor, Scope};
+use crate::domain::access::Actor;
+use crate::domain::scope::Scope;
 
 /// What a request has to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use super::error::ServerError;
 use super::limits::{Buckets, network};
 use super::settings::{ApiKey, HttpSettings};
 use crate::domain::Error;
-use crate::domain::access::{Actor, Digest, Scopes, digest};
+use crate::domain::access::{Actor, Digest, digest};
+use crate::domain::scope::Scopes;
 use crate::engine::Engine;
 
 /// The cookie of somebody who has signed in, or what its name begins with: see [`cookie_name`].

@@ -37,7 +37,8 @@ const RECONNECT: Duration = Duration::from_secs(1);
 ///
 /// `id:` is a number that grows, `event:` the name (`session.running`, `session.interrupted`, `session.idle`,
 /// `session.error`, `interrupt.created`, `interrupt.resolved`, `interrupt.expired`, `interrupt.cancelled`,
-/// `message.delta`), `data:` JSON with `session_id`. From now on, or after `Last-Event-ID`, also across a restart;
+/// `interrupt.claimed`, `interrupt.released`, `interrupt.snoozed`, `interrupt.unsnoozed`, `message.delta`), `data:` JSON
+/// with `session_id`. From now on, or after `Last-Event-ID`, also across a restart;
 /// deltas are not stored and have no id.
 #[utoipa::path(get, path = "/events", tag = "events", operation_id = "listen",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$",

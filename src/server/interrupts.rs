@@ -13,8 +13,9 @@ use super::error::ServerError;
 use super::params::{InterruptPath, Query};
 use super::problems::problems;
 use crate::domain::access::Actor;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::search::Needle;
+use crate::domain::status::InterruptStatus;
 use crate::domain::{SessionId, Timestamp};
 use crate::store::query::InterruptQuery;
 

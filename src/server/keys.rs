@@ -17,7 +17,8 @@ use super::models::{CreatedKey, NewKeyBody};
 use super::params::Query;
 use super::problems::problems;
 use super::reading::{At, Reading, present};
-use crate::domain::access::{Actor, Key, NewKey, Scope};
+use crate::domain::access::{Actor, Key, NewKey};
+use crate::domain::scope::Scope;
 use crate::domain::{Error, KeyId};
 
 /// The routes of this module.

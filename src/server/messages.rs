@@ -23,7 +23,7 @@ use super::reading::{At, Reading, present};
 use crate::domain::SessionId;
 use crate::domain::access::Actor;
 use crate::domain::message::ChatMessage;
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
 
 /// The routes of this module.

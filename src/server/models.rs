@@ -3,14 +3,16 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::domain::access::{Key, Scope, Scopes};
+use crate::domain::access::Key;
 use crate::domain::audit::Head;
 use crate::domain::event::EventName;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
-use crate::domain::notice::{Notice, NoticeId, NoticeStatus};
+use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::policy::Rule;
-use crate::domain::session::{Phase, Session, Status};
+use crate::domain::scope::{Scope, Scopes};
+use crate::domain::session::{Phase, Session};
+use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp};
 use crate::engine::held::HeldTurn;

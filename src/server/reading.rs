@@ -98,15 +98,13 @@ impl Reading {
         }
     }
 
-    /// Notes an array of more than `most` elements and reads none of it.
-    pub fn at_most(&mut self, at: At<'_>, value: Value, most: usize) -> Value {
-        match &value {
-            Value::Array(items) if items.len() > most => {
-                self.wrong(at, "too_long", format!("must hold at most {most}, got {}", items.len()));
-                Value::Array(Vec::new())
-            }
-            _ => value,
+    /// Notes an array of more than `most` elements; whether it is none.
+    pub fn at_most(&mut self, at: At<'_>, value: &Value, most: usize) -> bool {
+        let count = value.as_array().map_or(0, Vec::len);
+        if count > most {
+            self.wrong(at, "too_long", format!("must hold at most {most}, got {count}"));
         }
+        count <= most
     }
 
     /// A member that has to be there, null or not.

@@ -23,8 +23,9 @@ use super::params::{Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use super::telemetry::LongPoll;
-use crate::domain::access::{Actor, Scope};
-use crate::domain::session::Status;
+use crate::domain::access::Actor;
+use crate::domain::scope::Scope;
+use crate::domain::status::Status;
 use crate::domain::{Error, SessionId};
 use crate::engine::view::{NewSession, SessionView};
 use crate::store::query::{Order, SessionQuery};
@@ -229,9 +230,10 @@ async fn cancel_turn(
 
 /// Take up the turn of a failed session again
 ///
-/// For an `error` whose journal was kept: `replay_mismatch`, `python_unsupported`, or `worker_exited`. The turn goes on by a
-/// replay, with what it asks still open. The same happens by itself when a server starts with other code of the agent. A
-/// new message abandons the turn instead.
+/// For an `error` whose journal was kept: `replay_mismatch`, `python_unsupported`, `journal_unreadable`, `worker_exited`,
+/// `model_unavailable` or `max_steps_exceeded`. The turn goes on by a replay, with what it asks still open. For the first
+/// four the same happens by itself when a server starts with other code of the agent. A new message abandons the turn
+/// instead.
 #[utoipa::path(post, path = "/sessions/{session_id}/retry", tag = "sessions", operation_id = "retry_turn",
     params(("session_id" = SessionId, Path, description = "The session.")),
     responses(
@@ -291,12 +293,17 @@ async fn read_new(
         Some(_) if state.is_some() || rules.is_some() || webhook.is_some() => {
             reading.wrong(at_run, "not_allowed", "a run state comes alone, with its own messages");
         }
-        Some(Value::Object(_)) | None => {}
+        Some(Value::Object(document)) => {
+            if let Some(messages) = document.get("messages") {
+                reading.at_most(At::Member(&at_run, "messages"), messages, MOST_MESSAGES);
+            }
+        }
+        None => {}
         Some(_) => reading.wrong(at_run, "wrong_type", "must be an object"),
     }
     let state = state.map(|state| {
-        let state = reading.at_most(at_state, state, MOST_MESSAGES);
-        reading.array(at_state, state, Reading::message)
+        let fits = reading.at_most(at_state, &state, MOST_MESSAGES);
+        reading.array(at_state, if fits { state } else { Value::Array(Vec::new()) }, Reading::message)
     });
     let state = state.unwrap_or_default();
     let rules = rules.map(|rules| reading.array(at_rules, rules, Reading::rule)).unwrap_or_default();

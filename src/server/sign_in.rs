@@ -20,7 +20,8 @@ use super::models::{MeResponse, SignInBody};
 use super::problems::problems;
 use super::reading::{At, Reading};
 use crate::domain::Error;
-use crate::domain::access::{Actor, Scopes, digest};
+use crate::domain::access::{Actor, digest};
+use crate::domain::scope::Scopes;
 use crate::engine::access::SIGN_IN_SECONDS;
 
 /// The routes of this module.
@@ -85,7 +86,7 @@ async fn sign_out(State(app): Shared, headers: HeaderMap) -> Result<Response, Se
 async fn me(State(app): Shared, actor: Actor) -> Json<MeResponse> {
     let authentication = app.gate.is_shut(&app.engine);
     // An admin's scopes are all of them, so that a page need not know what follows from which.
-    let scopes = if actor.scopes.allow(crate::domain::access::Scope::Admin) { Scopes::ALL } else { actor.scopes };
+    let scopes = if actor.scopes.allow(crate::domain::scope::Scope::Admin) { Scopes::ALL } else { actor.scopes };
     let (name, groups) = (actor.name().map(str::to_owned), actor.groups.to_vec());
     let prevent_self_approval = app.engine.settings().prevent_self_approval;
     Json(MeResponse { name, scopes, groups, authentication, prevent_self_approval })

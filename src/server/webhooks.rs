@@ -15,7 +15,7 @@ use super::error::ServerError;
 use super::models::NoticeResponse;
 use super::params::Query;
 use super::problems::problems;
-use crate::domain::notice::NoticeStatus;
+use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, SessionId};
 use crate::store::query::NoticeQuery;
 

@@ -6,6 +6,7 @@
 //! time its caller's client decides over ([`crate::domain::apart`]). No implementation may assume that one process owns the
 //! data: a turn is claimed with an epoch, and every append is conditional on it.
 
+pub mod asked;
 pub mod carried;
 #[cfg(test)]
 pub(crate) mod contract;
@@ -32,6 +33,7 @@ use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
+use asked::AskedReader;
 use carried::{CarriedReader, CarriedWriter};
 use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
@@ -128,7 +130,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 
 /// What can be read. What is asked for and is not what it should be is [`Error::Unreadable`]; in lists of sessions,
 /// interrupts and notices such a row is left out.
-pub trait Reader: OutboxReader + CarriedReader {
+pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Which store this is: the same for as long as what it holds is there, and another one for every other store.
     fn store_id(&self) -> Result<StoreId, Error>;
 
@@ -331,8 +333,8 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// Keeps the reply to a request with an idempotency key, in the place of an older one.
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error>;
 
-    /// Forgets the replies kept before `before`.
-    fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error>;
+    /// Forgets up to `limit` of the replies kept before `before`, the oldest first; how many.
+    fn sweep_replies(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 
     /// Appends a row to the audit; nothing ever takes it away.
     fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error>;
@@ -361,7 +363,7 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;
 
-    /// Forgets the events up to the first that was stored at `before` or later, but never the newest one, from which the
-    /// next number is counted.
-    fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error>;
+    /// Forgets events up to the first that was stored at `before` or later, but never the newest one, from which the next
+    /// number is counted: at most the first `limit`; how many.
+    fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 }

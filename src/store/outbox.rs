@@ -63,6 +63,7 @@ pub trait OutboxWriter {
     /// Whoever held leases is gone: those notices are due at `now`.
     fn release_notices(&mut self, now: Timestamp) -> Result<(), Error>;
 
-    /// Forgets the notices that were settled before `before`.
-    fn sweep_notices(&mut self, before: Timestamp) -> Result<(), Error>;
+    /// Forgets up to `limit` of the notices that were settled before `before`, those first that were settled first; how
+    /// many.
+    fn sweep_notices(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 }

@@ -1,10 +1,8 @@
 //! Lists: filters, page sizes and cursors.
 
 use crate::domain::audit::Action;
-use crate::domain::interrupt::InterruptStatus;
-use crate::domain::notice::NoticeStatus;
 use crate::domain::search::Needle;
-use crate::domain::session::Status;
+use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::{InterruptId, SessionId, Timestamp};
 
 /// A page of a list.

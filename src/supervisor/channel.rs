@@ -96,24 +96,20 @@ impl Channel {
         Ok(())
     }
 
-    /// Like [`Self::send`], but waits until the worker has read what was sent before: for frames as large as a
-    /// session's state, of which several must not make a worker look lost.
-    ///
-    /// # Errors
-    /// [`Lost`] when the worker is gone.
-    pub async fn send_when_there_is_room(&self, frame: Bytes) -> Result<(), Lost> {
+    /// Waits until the worker has read what was sent before, or is lost, so that [`Self::send`] has room for `size` bytes:
+    /// for frames as large as a session's state, of which several must not make a worker look lost.
+    pub async fn room_for(&self, size: usize) {
         loop {
             let mut room = std::pin::pin!(self.room.notified());
             room.as_mut().enable();
             {
                 let unsent = self.unsent();
-                if unsent.lost || unsent.bytes + frame.len() <= MAX_UNSENT / 2 || unsent.frames.is_empty() {
-                    break;
+                if unsent.lost || unsent.bytes + size <= MAX_UNSENT / 2 || unsent.frames.is_empty() {
+                    return;
                 }
             }
             room.await;
         }
-        self.send(frame)
     }
 
     /// Ends the stream after what was sent: a worker exits at its end.
@@ -296,15 +292,15 @@ mod tests {
         for _ in 0..2 {
             channel.send(Bytes::from(vec![1; MAX_FRAME / 2 + 1])).unwrap();
         }
-        let large = channel.send_when_there_is_room(Bytes::from(vec![2; MAX_FRAME]));
-        let mut large = std::pin::pin!(large);
-        assert!(timeout(Duration::from_millis(20), &mut large).await.is_err());
+        let mut room = std::pin::pin!(channel.room_for(MAX_FRAME));
+        assert!(timeout(Duration::from_millis(20), &mut room).await.is_err());
         let reading = tokio::spawn(async move {
             let mut read = Vec::new();
             theirs.read_to_end(&mut read).await.unwrap();
             read.len()
         });
-        large.await.unwrap();
+        room.await;
+        channel.send(Bytes::from(vec![2; MAX_FRAME])).unwrap();
         channel.finish();
         writing.await.unwrap();
         assert_eq!(reading.await.unwrap(), 2 * (MAX_FRAME / 2 + 1) + MAX_FRAME);

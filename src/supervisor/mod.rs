@@ -272,6 +272,16 @@ impl Supervisor {
         lease.mark_used();
     }
 
+    /// A worker that was leased has imported the agent before its code was changed; another one takes its place.
+    fn replace(self: &Arc<Self>, mut lease: Lease) {
+        if let Some(worker) = lease.worker() {
+            self.pool.retire(worker);
+        }
+        lease.mark_used();
+        drop(lease);
+        self.refill();
+    }
+
     /// See [`Pool::retire`]; another one takes its place.
     fn retire(self: &Arc<Self>, worker: &Arc<Worker>) {
         self.pool.retire(worker);

@@ -50,6 +50,9 @@ struct State {
     alive: Vec<Arc<Worker>>,
     failures: u32,
     refused: Option<Refused>,
+    /// How many were starting, ready and waiting each time the lock was taken: what others could have seen.
+    #[cfg(test)]
+    seen: Vec<[usize; 3]>,
 }
 
 /// A turn's hold on a worker. Dropped unused, it gives the worker back; dropped after use, a single worker ends.
@@ -312,7 +315,19 @@ impl Pool {
         }
     }
 
+    #[cfg(not(test))]
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    #[cfg(test)]
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = [state.starting, state.ready.len(), state.waiting.len()];
+        state.seen.push(now);
+        state
+    }
 }
+
+#[cfg(test)]
+mod tests;

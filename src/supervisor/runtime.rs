@@ -25,6 +25,11 @@ impl KnownRuntime {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learned;
     }
 
+    /// Whether it is `code`.
+    pub fn runs(&self, code: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).code == code
+    }
+
     /// What is known.
     pub fn get(&self) -> Runtime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -34,6 +39,14 @@ impl KnownRuntime {
 /// `3.11` of `3.11.7`.
 fn minor(python: &str) -> String {
     python.splitn(3, '.').take(2).collect::<Vec<_>>().join(".")
+}
+
+/// The code that goes on with the turn, as its journal has it.
+pub fn recorded(journal: &[Recorded]) -> Option<&str> {
+    journal.iter().rev().find_map(|recorded| match &recorded.entry {
+        Entry::Start { code, .. } | Entry::Taken { code, .. } => Some(code.as_str()),
+        _ => None,
+    })
 }
 
 /// Why a worker with this version of Python must not go on from `journal`, if it must not.

@@ -33,6 +33,15 @@ pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Sea
                 Refused::Stopping => Lost::Stopping,
             })
         })?;
+        let code = lease.worker().map_or("", |worker| worker.code());
+        if runtime::recorded(&order.journal).is_some_and(|recorded| recorded != code) {
+            // Who reads the journal has to know whose code wrote it. Workers that each import the agent may differ.
+            if supervisor.known.runs(code) {
+                return Err(Untaken::Lost(Lost::Outdated));
+            }
+            supervisor.replace(lease);
+            continue;
+        }
         let refusal = lease.worker().and_then(|worker| runtime::refusal(&order.journal, worker.python()));
         if let Some(failure) = refusal {
             return Err(Untaken::Failed(failure));

@@ -64,8 +64,8 @@ pub struct Worker {
     /// The session whose turn a single worker runs.
     session: OnceLock<SessionId>,
     gone: OnceLock<Gone>,
-    /// The version of Python it said hello with.
-    python: OnceLock<String>,
+    /// What it said hello with.
+    hello: OnceLock<Hello>,
     /// What it says is not read, because too much of it waits for the engine.
     backlogged: AtomicBool,
     retired: AtomicBool,
@@ -102,7 +102,7 @@ impl Worker {
             seats: Mutex::default(),
             session: OnceLock::new(),
             gone: OnceLock::new(),
-            python: OnceLock::new(),
+            hello: OnceLock::new(),
             backlogged: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             born: Instant::now(),
@@ -135,11 +135,13 @@ impl Worker {
     /// Sends the frame that begins a turn of `session`, when the worker has read what was sent before. Nothing is sent
     /// when the future is dropped.
     pub async fn begin(&self, frame: Bytes, session: SessionId) {
-        if self.channel.send_when_there_is_room(frame).await.is_err() {
-            self.kill();
-        }
+        self.channel.room_for(frame.len()).await;
         if !self.shared {
+            // Before it has the frame: from then on it may print.
             let _ = self.session.set(session);
+        }
+        if self.channel.send(frame).is_err() {
+            self.kill();
         }
     }
 
@@ -197,7 +199,12 @@ impl Worker {
 
     /// The version of Python it runs, once it has said hello.
     pub fn python(&self) -> &str {
-        self.python.get().map_or("", String::as_str)
+        self.hello.get().map_or("", |hello| &hello.python)
+    }
+
+    /// The agent's code that it imported, once it has said hello.
+    pub fn code(&self) -> &str {
+        self.hello.get().map_or("", |hello| &hello.code)
     }
 
     /// How long it has been there.
@@ -238,7 +245,7 @@ impl Worker {
             },
         };
         match &greeted {
-            Ok(hello) => drop(self.python.set(hello.python.clone())),
+            Ok(hello) => drop(self.hello.set(hello.clone())),
             Err(_) => self.kill(),
         }
         greeted

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hitl
 from hitl.messages import ChatMessage
-from hitl.runtime import current_turn
+from hitl.turn.runtime import current_turn
 
 imported_by = os.getpid()
 

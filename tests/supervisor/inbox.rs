@@ -215,13 +215,8 @@ impl TurnInbox for Inbox {
 }
 
 /// The first entry of a journal.
-pub fn started(python: &str) -> Recorded {
-    recorded(Entry::Start {
-        code: "0123456789abcdef".to_owned(),
-        python: python.to_owned(),
-        policy: false,
-        abandoned: None,
-    })
+pub fn started(code: &str, python: &str) -> Recorded {
+    recorded(Entry::Start { code: code.to_owned(), python: python.to_owned(), policy: false, abandoned: None })
 }
 
 /// An entry of a journal.

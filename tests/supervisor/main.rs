@@ -5,6 +5,7 @@
 
 mod bad_workers;
 mod batches;
+mod changed_code;
 mod fake;
 mod inbox;
 mod lifetimes;

@@ -6,7 +6,7 @@ use hitl::engine::dispatch::{Delivery, Dispatch};
 use serde_json::json;
 
 use crate::fake::{Fake, parked, waiting};
-use crate::support::{Said, Turn, World, exists, recorded, scripted, settings, started, until};
+use crate::support::{Said, Turn, World, exists, recorded, scripted, settings, until};
 
 fn expired(index: u64) -> Delivery {
     Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt: InterruptId(uuid::Uuid::nil()) }
@@ -137,7 +137,7 @@ async fn a_word_under_an_old_epoch_takes_the_turn_from_its_worker() {
 async fn what_stands_in_the_journal_already_is_not_delivered_again() {
     let (world, mut fake) = Fake::worker().await;
     let entry = Entry::Expire { interrupt_id: InterruptId(uuid::Uuid::nil()) };
-    let turn = world.start_order("x", Vec::new(), vec![started("3.11"), recorded(entry)]);
+    let turn = world.start_order("x", Vec::new(), vec![world.started("3.11"), recorded(entry)]);
     world.supervisor.deliver(turn.id, expired(1));
     world.supervisor.deliver(turn.id, expired(2));
     let frame = fake.next().await;
@@ -153,11 +153,11 @@ async fn what_stands_in_the_journal_already_is_not_delivered_again() {
 async fn a_journal_of_a_python_that_is_not_known_to_agree_is_refused_before_anything_runs() {
     let (world, mut fake) = Fake::worker().await;
     let pause = || recorded(Entry::Pause { timers: Vec::new(), context: None });
-    let mut turn = world.start_order("x", Vec::new(), vec![started("3.20"), pause()]);
+    let mut turn = world.start_order("x", Vec::new(), vec![world.started("3.20"), pause()]);
     let Said::Failed(failure) = turn.next().await else { panic!("it was not refused") };
     assert_eq!(failure.code, "python_unsupported");
     assert!(failure.message.contains("Python 3.20") && failure.message.contains("Python 3.11"), "{}", failure.message);
-    let agreeing = world.start_order("x", Vec::new(), vec![started("3.13"), pause()]);
+    let agreeing = world.start_order("x", Vec::new(), vec![world.started("3.13"), pause()]);
     assert_eq!(fake.next().await["turn"], agreeing.id.to_string());
     world.shut_down().await;
 }

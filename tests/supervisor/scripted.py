@@ -17,8 +17,9 @@ async def agent(message: Any, state: Any) -> Any:
 
 
 class Script:
-    def __init__(self, channel: int) -> None:
+    def __init__(self, channel: int, code: str) -> None:
         self._channel = channel
+        self._code = code
         self._calls = 0
         self._pings: dict[str, int] = {}
         self._stubborn: set[str] = set()
@@ -26,9 +27,8 @@ class Script:
         """Turns that have a step for each ping."""
 
     def run(self) -> None:
-        self._say(
-            {"frame": "hello", "protocol": 2, "pid": os.getpid(), "python": _python(), "library": "0", "code": "c0de"}
-        )
+        about = {"pid": os.getpid(), "python": _python(), "library": "0", "code": self._code}
+        self._say({"frame": "hello", "protocol": 2, **about})
         while True:
             frame = json.loads(self._read(int.from_bytes(self._read(4), "big")))
             getattr(self, f"_{frame['frame']}", lambda frame: None)(frame)
@@ -101,7 +101,7 @@ def _python() -> str:
 
 def _run(channel: int, agent: Any, mode: str, code: str, loop: Any) -> None:
     os.set_blocking(channel, True)
-    Script(channel).run()
+    Script(channel, code).run()
 
 
 __main__.run_child = _run

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hitl::supervisor::Supervisor;
-use hitl::supervisor::settings::{StartError, SupervisorSettings};
+use hitl::supervisor::settings::{Isolation, StartError, SupervisorSettings};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{World, alone, captured_log, descendants, exists, settings, signal, until, within};
@@ -98,6 +98,33 @@ fn an_import_that_hangs_is_ended_in_time() {
         assert_eq!(error.to_string(), "importing hangs_later:agent took longer than 0.5 s");
         assert!(error.is_agents());
         assert_eq!(descendants(std::process::id()), [0; 0]);
+    });
+}
+
+/// An agent that cannot be forked, since it has a thread, and that no worker can import.
+const FAILS_IN_WORKERS: &str = "\
+import sys, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+if 'hitl.worker.plain' in sys.orig_argv:
+    raise RuntimeError('not today')
+async def agent(message, state):
+    return None, state
+";
+
+#[test]
+fn a_start_that_no_worker_brings_about_is_not_tried_again() {
+    alone("starting::a_start_that_no_worker_brings_about_is_not_tried_again", async {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("fails_in_workers.py"), FAILS_IN_WORKERS).unwrap();
+        for isolation in [Isolation::Process, Isolation::tasks()] {
+            let paths = vec![directory.path().to_owned()];
+            let error = failure(SupervisorSettings { paths, isolation, ..settings("fails_in_workers:agent") }).await;
+            assert!(error.is_agents(), "{error}");
+            // Whatever would start another worker is a task, also while it rests before it does.
+            let tasks = tokio::runtime::Handle::current().metrics();
+            until("the end of every task", || tasks.num_alive_tasks() == 0).await;
+            assert_eq!(descendants(std::process::id()), [0; 0]);
+        }
     });
 }
 

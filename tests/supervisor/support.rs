@@ -111,7 +111,12 @@ impl World {
     }
 
     pub fn start_with(&self, content: &str, state: Vec<ChatMessage>) -> Turn {
-        self.start_order(content, state, vec![started("3.11")])
+        self.start_order(content, state, vec![self.started("3.11")])
+    }
+
+    /// The beginning of a journal of the code that runs here.
+    pub fn started(&self, python: &str) -> Recorded {
+        started(&self.supervisor.runtime().code, python)
     }
 
     /// Starts a turn that has a journal already.

@@ -11,21 +11,18 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hitl import _core
-from hitl.agents.tool_calls import error_content, own_ids
-from hitl.approvals import guard_output
-from hitl.asking import rejection
-from hitl.codec import decode
+from hitl.agents.participant import Participant
+from hitl.agents.tool_calls import content_of, error_content, own_ids
 from hitl.errors import InterruptExpired, ReplayMismatch, WorkerProtocolError
+from hitl.journal.codec import decode
 from hitl.messages import ChatMessage
-from hitl.runtime import Turn
-from hitl.tool_results import content_of
-from hitl.tools import Tool
-
-if TYPE_CHECKING:
-    from hitl.agents.react import ReActAgent
+from hitl.tools.approvals import guard_output
+from hitl.tools.asking import rejection
+from hitl.tools.definition import Tool
+from hitl.turn.runtime import Turn
 
 _NOT_SHOWN = "[The tool ran. Its result is too long to be shown.]"
 
@@ -37,7 +34,7 @@ _ERRORS = {
 """What a model is told of a call that came to nothing."""
 
 
-async def tell_abandoned(turn: Turn, agent: ReActAgent, state: Sequence[ChatMessage]) -> list[ChatMessage]:
+async def tell_abandoned(turn: Turn, agent: Participant, state: Sequence[ChatMessage]) -> list[ChatMessage]:
     """What `agent` has to be told before the turn's message; nothing where `state` holds it already, and for an agent
     that is called as a tool, which has a conversation of its own."""
     abandoned = turn.abandoned

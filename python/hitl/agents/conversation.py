@@ -6,22 +6,20 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hitl.agents.handoffs import handoff_tools
 from hitl.agents.namesakes import place_of
-from hitl.agents.seams import AgentRun, AgentRuntime, ToolCallRequest, current_run_var
+from hitl.agents.participant import Participant
+from hitl.agents.seams import AgentRun, AgentRuntime, Middleware, ToolCallRequest, current_run_var
 from hitl.agents.tool_calls import Answered, ToolBox, changed_call, own_ids
-from hitl.approvals import guard_output
 from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
-from hitl.permits import Permit, permit, permitted
-from hitl.runtime import Turn, agent_name, agent_place
-
-if TYPE_CHECKING:
-    from hitl.agents.react import ReActAgent
+from hitl.tools.approvals import guard_output
+from hitl.turn.permits import Permit, permit, permitted
+from hitl.turn.runtime import Turn, agent_name, agent_place
 
 
 class MaxStepsExceeded(HitlError):
@@ -35,9 +33,10 @@ class MaxStepsExceeded(HitlError):
 class _Desk:
     """An agent that has, or had, the conversation: made when it first gets it."""
 
-    agent: ReActAgent
+    agent: Participant
     run: AgentRun
     box: ToolBox
+    middleware: Middleware
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -66,10 +65,10 @@ class Conversation:
         self._requests = 0
         self._desks: dict[int, _Desk] = {}
 
-    async def answer(self, agent: ReActAgent) -> ChatMessage:
+    async def answer(self, agent: Participant) -> ChatMessage:
         """From `agent` on, until one answers: the final message. Raises `MaxStepsExceeded`."""
         async with AsyncExitStack() as connections:
-            now: ReActAgent | ChatMessage = agent
+            now: Participant | ChatMessage = agent
             while not isinstance(now, ChatMessage):
                 desk = self._desks.get(id(now))
                 is_new = desk is None
@@ -78,14 +77,14 @@ class Conversation:
                 with desk.at_work():
                     if is_new:
                         with permit():
-                            await desk.agent.middleware.before_agent(desk.run)
+                            await desk.middleware.before_agent(desk.run)
                     now = await self._work(desk)
             for desk in reversed(self._desks.values()):
                 with desk.at_work():
-                    await desk.agent.middleware.after_agent(desk.run)
+                    await desk.middleware.after_agent(desk.run)
             return now
 
-    async def _work(self, desk: _Desk) -> ChatMessage | ReActAgent:
+    async def _work(self, desk: _Desk) -> ChatMessage | Participant:
         """Until this agent answers, or hands the conversation over: the answer, or who has it then."""
         while True:
             if self._requests >= self._granted:
@@ -95,10 +94,10 @@ class Conversation:
                 self._granted += self._most_requests
             self._requests += 1
             with permit() as gate:
-                await desk.agent.middleware.before_model(desk.run)
+                await desk.middleware.before_model(desk.run)
                 reply, doomed = await self._ask_model(desk)
                 self._history.append(reply)
-                await desk.agent.middleware.after_model(desk.run)
+                await desk.middleware.after_model(desk.run)
             if reply.tool_calls:
                 answered = await self._call_tools(desk, reply, doomed, gate)
                 self._history += [each.message for each in answered]
@@ -112,16 +111,19 @@ class Conversation:
                 self._history[-1] = await guard_message(self._turn, agent.label, agent.output_guardrails, reply)
                 return self._history[-1]
 
-    async def _make_desk(self, agent: ReActAgent, connections: AsyncExitStack) -> _Desk:
+    async def _make_desk(self, agent: Participant, connections: AsyncExitStack) -> _Desk:
         """Everything the agent works with; connections to MCP servers end with the conversation."""
         turn = self._turn
+        middleware: Middleware = agent.middleware
         tools = [*agent.tools]
-        tools += agent.middleware.wrap_tools(handoff_tools(agent.handoffs))
+        tools += middleware.wrap_tools(handoff_tools(agent.handoffs))
         for source in agent.sources:
             await connections.enter_async_context(source.connected(turn))
-            tools += agent.middleware.wrap_tools(await source.list_tools(turn))
+            tools += middleware.wrap_tools(await source.list_tools(turn))
         runtime = AgentRuntime(agent, turn.context, turn.session_id, turn.turn_id)
-        return _Desk(agent, AgentRun(runtime, {"messages": self._history}), ToolBox(turn, tools, agent.hooks))
+        return _Desk(
+            agent, AgentRun(runtime, {"messages": self._history}), ToolBox(turn, tools, agent.hooks), middleware
+        )
 
     async def _ask_model(self, desk: _Desk) -> tuple[ChatMessage, dict[str, str]]:
         """What the model says, and `doomed`: see `own_ids`."""
@@ -146,7 +148,7 @@ class Conversation:
             response_format=agent.response_format,
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
         )
-        reply = await agent.middleware.around(ask)(request)
+        reply = await desk.middleware.around(ask)(request)
         message, shared = own_ids(reply.message)
         return message, doomed | shared
 
@@ -167,7 +169,7 @@ class Conversation:
         self, desk: _Desk, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str], gate: Permit
     ) -> Answered:
         """One call, with the middleware that stands around it. A call that cannot be read is answered at once."""
-        middleware = desk.agent.middleware
+        middleware = desk.middleware
         asked = desk.box.request_of(call, doomed, desk.run) if middleware.wraps_tool_calls else None
         if asked is None:
             return await desk.box.answer(call, calls, doomed, gate.asked)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-from hitl.agents.shapes import OPTIONS_ATTRIBUTE, AgentOptions, as_agent
+from hitl.driver.shapes import OPTIONS_ATTRIBUTE, AgentOptions, as_agent
 
 A = TypeVar("A")
 

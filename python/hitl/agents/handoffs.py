@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from hitl.tool_schema import SchemaParameters
-from hitl.tools import Tool
+from hitl.agents.participant import Participant
+from hitl.messages import ChatMessage
+from hitl.tools.definition import Tool
+from hitl.tools.schema import SchemaParameters
 
-if TYPE_CHECKING:
-    from hitl.agents.react import ReActAgent
-    from hitl.messages import ChatMessage
+AgentT = TypeVar("AgentT", bound=Participant)
 
 _PREFIX = "transfer_to_"
 _LONGEST_NAME = 64
@@ -31,10 +31,10 @@ def snake_case(name: str) -> str:
 class HandoffTool(Tool[..., Any]):
     """A tool that gives the conversation to `target`. Gated like any other, if middleware or a rule says so."""
 
-    target: ReActAgent
+    target: Participant
 
 
-def read_handoffs(given: Iterable[Any]) -> list[ReActAgent]:
+def read_handoffs(given: Iterable[AgentT]) -> list[AgentT]:
     """Check what is given as `handoffs=`."""
     agents = list(given)
     for agent in agents:
@@ -44,9 +44,7 @@ def read_handoffs(given: Iterable[Any]) -> list[ReActAgent]:
 
 def transfer_name(agent: Any) -> str:
     """What the tool that hands over to `agent` is called; TypeError or ValueError where there can be none."""
-    from hitl.agents.react import ReActAgent
-
-    if not isinstance(agent, ReActAgent):
+    if not isinstance(agent, Participant):
         raise TypeError(f"ReActAgent: handoffs takes agents, got {agent!r}")
     slug = snake_case(agent.name or "")
     if not slug:
@@ -54,12 +52,12 @@ def transfer_name(agent: Any) -> str:
     return f"{_PREFIX}{slug}"[:_LONGEST_NAME]
 
 
-def handoff_tools(agents: Sequence[ReActAgent]) -> list[HandoffTool]:
+def handoff_tools(agents: Sequence[Participant]) -> list[HandoffTool]:
     """A tool for each agent."""
     return [_make_tool(agent) for agent in agents]
 
 
-def _make_tool(agent: ReActAgent) -> HandoffTool:
+def _make_tool(agent: Participant) -> HandoffTool:
     async def transfer() -> str:
         return _said_by(agent)
 
@@ -72,7 +70,7 @@ def _make_tool(agent: ReActAgent) -> HandoffTool:
     return made
 
 
-def agent_in_charge(first: ReActAgent, messages: Iterable[ChatMessage]) -> ReActAgent:
+def agent_in_charge(first: Participant, messages: Iterable[ChatMessage]) -> Participant:
     """Who has the conversation after these messages, when `first` had it at their beginning.
 
     A transfer that is not open to the agent in charge (any more) is passed over.
@@ -87,5 +85,5 @@ def agent_in_charge(first: ReActAgent, messages: Iterable[ChatMessage]) -> ReAct
     return current
 
 
-def _said_by(agent: ReActAgent) -> str:
+def _said_by(agent: Participant) -> str:
     return f"Transferred to {agent.name}."

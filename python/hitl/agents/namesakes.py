@@ -10,10 +10,9 @@ import contextvars
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from hitl.agents.react import ReActAgent
+from hitl.agents.participant import Participant
 
 INNER_AGENT: Final = "__hitl_inner_agent__"
 """Where the function of a tool that is an agent says which."""
@@ -22,7 +21,7 @@ _places: contextvars.ContextVar[dict[int, str] | None] = contextvars.ContextVar(
 
 
 @contextmanager
-def told_apart(root: ReActAgent) -> Iterator[None]:
+def told_apart(root: Participant) -> Iterator[None]:
     """In this block, a run of `root`, `place_of` knows the agents that share a name. The outermost run decides."""
     if _places.get() is not None:
         yield
@@ -34,13 +33,13 @@ def told_apart(root: ReActAgent) -> Iterator[None]:
         _places.reset(token)
 
 
-def place_of(agent: ReActAgent) -> str | None:
+def place_of(agent: Participant) -> str | None:
     """`outer/tool`: where an agent is that shares its name with another; None for every other one."""
     return (_places.get() or {}).get(id(agent))
 
 
-def _find(root: ReActAgent) -> dict[int, str]:
-    found: dict[int, tuple[ReActAgent, str]] = {}
+def _find(root: Participant) -> dict[int, str]:
+    found: dict[int, tuple[Participant, str]] = {}
     ahead = [(root, root.label)]
     for agent, place in ahead:
         if id(agent) in found:
@@ -48,7 +47,7 @@ def _find(root: ReActAgent) -> dict[int, str]:
         found[id(agent)] = (agent, place)
         ahead += [(target, f"{place}/{target.name}") for target in agent.handoffs]
         for tool in agent.tools:
-            inner: ReActAgent | None = getattr(tool.function, INNER_AGENT, None)
+            inner: Participant | None = getattr(tool.function, INNER_AGENT, None)
             if inner is not None:
                 ahead.append((inner, f"{place}/{tool.name}"))
     names = Counter(agent.name for agent, _ in found.values() if agent.name)

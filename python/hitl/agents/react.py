@@ -12,24 +12,26 @@ from hitl.agents.conversation import Conversation, guard_message
 from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
 from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
 from hitl.agents.namesakes import INNER_AGENT, told_apart
-from hitl.agents.seams import Middleware, read_hooks
+from hitl.agents.participant import Participant
+from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
-from hitl.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
-from hitl.permits import permit
-from hitl.retrying import Transient, check_retries
-from hitl.runtime import Turn, agent_name, current_turn
-from hitl.stopwatch import limit
-from hitl.tools import ApprovalPolicy, Tool, is_tool_name, tool
+from hitl.tools.context import ApprovalPolicy
+from hitl.tools.definition import Tool, is_tool_name, tool
+from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
+from hitl.turn.permits import permit
+from hitl.turn.retrying import Transient, check_retries
+from hitl.turn.runtime import Turn, agent_name, current_turn
+from hitl.turn.stopwatch import limit
 
 if TYPE_CHECKING:
-    from hitl.mcp_tools import MCPTools
+    from hitl.tools.mcp import MCPTools
 
     ToolLike = Tool[..., Any] | Callable[..., Any] | MCPTools
 
 
-class ReActAgent:
+class ReActAgent(Participant):
     """An agent that lets a model call tools until it answers.
 
     One agent may run many turns at once; it keeps nothing between them. The session's state holds the conversation
@@ -45,7 +47,7 @@ class ReActAgent:
         tools: Iterable[ToolLike] = (),
         handoffs: Sequence[ReActAgent] = (),
         middleware: Sequence[Any] = (),
-        hooks: Sequence[Any] = (),
+        hooks: Sequence[Hook] = (),
         response_format: Any = None,
         max_steps: int = 20,
         timeout: float | None = None,
@@ -120,6 +122,7 @@ class ReActAgent:
         self.output_guardrails: tuple[OutputGuardrail, ...] = read_output_guardrails(self.label, output_guardrails)
         self._structured = None
         if response_format is not None:
+            # Late: most agents answer in text.
             from hitl.agents.structured import StructuredOutput
 
             self._structured = StructuredOutput(response_format)
@@ -249,6 +252,7 @@ class ReActAgent:
     def chat_client(self) -> ChatClient:
         """Where replies come from."""
         if self._client is None:
+            # Late: who brings a client of his own pays for no other.
             from hitl.models.chat_completions import OpenAIChatClient
 
             self._client = OpenAIChatClient()
@@ -259,6 +263,7 @@ class ReActAgent:
         model = self.model_name or os.environ.get("HITL_MODEL") or getattr(self._client, "default_model", None)
         if model:
             return model
+        # Late, as the client is.
         from hitl.models.chat_completions import ModelNotConfigured
 
         raise ModelNotConfigured(

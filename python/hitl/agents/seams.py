@@ -17,16 +17,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hitl.agents.participant import Participant
 from hitl.errors import HitlError
-from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage
-from hitl.runtime import current_turn
+from hitl.models.chat_client import ModelReply, ModelRequest
+from hitl.tools.definition import Tool
+from hitl.tools.guardrails import guardrail_name
+from hitl.turn.runtime import current_turn
 
 if TYPE_CHECKING:
-    from hitl.agents.react import ReActAgent
-    from hitl.models.chat_client import ModelReply, ModelRequest
-    from hitl.tools import Tool
-
     ModelCall = Callable[[ModelRequest], Awaitable[ModelReply]]
     ToolMessageCall = Callable[["ToolCallRequest"], Awaitable[ChatMessage]]
 
@@ -67,7 +66,7 @@ class HookFailed(HitlError):
     code = "hook_failed"
 
 
-Hook = Callable[[HookCall], Any]
+Hook = Callable[[HookCall], str | Awaitable[str | None] | None]
 """`(HookCall) -> str | None`, plain or async."""
 
 
@@ -75,7 +74,7 @@ Hook = Callable[[HookCall], Any]
 class AgentRuntime:
     """Which run a middleware is called in."""
 
-    agent: ReActAgent
+    agent: Participant
     """The agent that works: after a handoff, the one that has the conversation."""
 
     context: Any = None
@@ -172,8 +171,6 @@ class Middleware:
 
     def wrap_tools(self, tools: Iterable[Tool[..., Any]]) -> tuple[Tool[..., Any], ...]:
         """The tools as every middleware left them."""
-        from hitl.tools import Tool
-
         wrapped = tuple(tools)
         for item in reversed(self._each):
             wrap = getattr(item, "wrap_tools", None)
@@ -214,8 +211,6 @@ class Middleware:
 
     def around(self, ask: ModelCall) -> ModelCall:
         """`ask` with every middleware around it."""
-        from hitl.models.chat_client import ModelReply
-
         for item in reversed(self._each):
             own, hook = _hook(item, "wrap_model_call")
             if hook is not None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from hitl.models.chat_client import ResponseFormat
+from hitl.tools.schema import describe_errors
 
 
 class StructuredOutput:
@@ -31,8 +32,6 @@ class StructuredOutput:
     def parse(self, content: str | None) -> Any:
         """The object a message holds; `ValueError` that tells a model what is wrong with it."""
         from pydantic import ValidationError
-
-        from hitl.tool_schema import describe_errors
 
         try:
             return self._adapter.validate_json(content or "")

@@ -8,23 +8,20 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hitl.agents.handoffs import HandoffTool
+from hitl.agents.participant import Participant
 from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequest
-from hitl.approvals import ReadyCall, invoke, prepare_call
 from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
-from hitl.guardrails import guardrail_name
 from hitl.messages import ChatMessage, ToolCall
-from hitl.permits import permit
-from hitl.places import place_var
-from hitl.runtime import Turn, agent_name
-from hitl.tool_results import content_of
-from hitl.tool_schema import InvalidArguments, parse_arguments
-from hitl.tools import Tool
-
-if TYPE_CHECKING:
-    from hitl.agents.react import ReActAgent
+from hitl.tools.approvals import ReadyCall, invoke, prepare_call
+from hitl.tools.definition import Tool
+from hitl.tools.guardrails import guardrail_name
+from hitl.tools.schema import InvalidArguments, parse_arguments
+from hitl.turn.permits import permit
+from hitl.turn.places import place_var
+from hitl.turn.runtime import Turn, agent_name
 
 logger = logging.getLogger("hitl.agents")
 
@@ -36,7 +33,7 @@ class Answered:
     message: ChatMessage
     """For the model."""
 
-    handoff: ReActAgent | None = None
+    handoff: Participant | None = None
     """Who has the conversation now, where the call handed it over."""
 
 
@@ -217,3 +214,15 @@ def error_content(error: Exception) -> str:
     if not isinstance(error, HitlError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return json.dumps({"error": text}, ensure_ascii=False)
+
+
+def content_of(result: Any) -> str:
+    """A tool's result as a model reads it: text as it is, everything else as JSON."""
+    if isinstance(result, str):
+        return result
+    from pydantic_core import to_json
+
+    try:
+        return to_json(result, by_alias=True, inf_nan_mode="strings").decode()
+    except ValueError:  # bytes that are no text, or what only Python knows
+        return to_json(result, by_alias=True, inf_nan_mode="strings", bytes_mode="base64", fallback=str).decode()

@@ -14,7 +14,7 @@ from hitl.cli import exit_codes
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
 from hitl.cli.output import Failure, console, print_json, print_table, usage_error, wants_json
 from hitl.errors import HitlError, StoreError
-from hitl.serve_options import DEFAULT_STORE
+from hitl.serving.options import DEFAULT_STORE
 
 app = typer.Typer(
     name="keys",

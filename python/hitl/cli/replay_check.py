@@ -16,7 +16,7 @@ from hitl.cli import exit_codes
 from hitl.cli.connection import AsJson
 from hitl.cli.output import Failure, wants_json
 from hitl.pythons import require_tested
-from hitl.serve_options import DEFAULT_STORE, InvalidOption, ServeOptions
+from hitl.serving.options import DEFAULT_STORE, InvalidOption, ServeOptions
 
 
 def replay_check(
@@ -37,7 +37,7 @@ def replay_check(
     Turns that wait are replayed up to where they stand, and so are failed ones that a retry would take up. Nothing is
     written and no step begins; the agent's code between its steps does run. Exits with 1 when a turn would not go on.
     """
-    from hitl.serving import worker_environment
+    from hitl.serving.server import worker_environment
 
     try:
         ServeOptions(agent=agent, store=store)

@@ -19,16 +19,16 @@ from hitl.cli import exit_codes
 from hitl.cli.output import Failure, console, print_failure, print_table
 from hitl.cli.stored import stored_sessions
 from hitl.cli.text import one_line, plain
+from hitl.driver.code_version import code_version
+from hitl.driver.replay_check import OpenTurn, Verdict, check_turns
 from hitl.errors import AgentLoadError
-from hitl.replay_check import OpenTurn, Verdict, check_turns
 from hitl.worker import isolation
-from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
 from hitl.worker.loops import new_loop, run
 
 if TYPE_CHECKING:
     from hitl._core import StoredSessions
-    from hitl.agents.shapes import LoadedAgent
+    from hitl.driver.shapes import LoadedAgent
 
 AT_ONCE = 100
 """Sessions that are read at once: a million waiting ones must not need the memory of a million."""

@@ -10,7 +10,7 @@ import typer
 
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure, usage_error
-from hitl.serve_options import (
+from hitl.serving.options import (
     DEFAULT_STORE,
     InvalidOption,
     Isolation,
@@ -238,7 +238,7 @@ def serve(
 
 
 def _serve(options: ServeOptions) -> int:
-    from hitl.serving import serve as serve_until_stopped
+    from hitl.serving.server import serve as serve_until_stopped
 
     return serve_until_stopped(options)
 

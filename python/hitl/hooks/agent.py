@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hitl.agents.react import ReActAgent
 from hitl.agents.seams import HookCall, HookFailed
 from hitl.errors import HitlError, NothingPending, UnknownInterrupt
+from hitl.hooks.current import agent_var
 from hitl.hooks.events import HookProvider, HookRegistry
 from hitl.hooks.interrupts import (
     PAYLOAD_TYPES,
@@ -28,22 +28,15 @@ from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from hitl.mcp_tools import MCPTools
-    from hitl.runs.results import Interrupt as RunInterrupt
+    from hitl.runs.interrupts import Interrupt as RunInterrupt
     from hitl.runs.results import RunResult
     from hitl.runs.states import RunState
     from hitl.runs.stores import Store
-    from hitl.tools import Tool
+    from hitl.tools.definition import Tool
+    from hitl.tools.mcp import MCPTools
 
 Prompt = str | list[dict[str, Any]] | list[InterruptResponseContent]
 StopReason = Literal["end_turn", "interrupt"]
-
-_agent: contextvars.ContextVar[Agent | None] = contextvars.ContextVar("hitl_hooks_agent", default=None)
-
-
-def current_agent() -> Agent | None:
-    """The agent whose turn runs in this context."""
-    return _agent.get()
 
 
 @dataclass(frozen=True)
@@ -130,6 +123,7 @@ class Agent:
             pass
         else:
             raise RuntimeError("agent() would block the event loop; use: await agent.invoke_async(...)")
+        # Late: a worker that serves the agent runs its turns by itself, and needs none of it.
         from hitl.runs.blocking import blocking_loop
 
         result: AgentResult = blocking_loop().run(self.invoke_async(prompt, invocation_state=invocation_state))
@@ -150,29 +144,31 @@ class Agent:
                 (`NothingPending`). In all these cases nothing has changed.
             Exception: What a callback or the model's client raises; what a tool raises is told to the model.
         """
-        import hitl
+        # Late: a worker that serves the agent runs its turns by itself, and needs none of it.
+        from hitl.runs.running import run
+        from hitl.runs.states import RunState
 
         async with self._alone():
             store = self._opened()
-            state = await hitl.RunState.from_store(self, store, self.session_id, context=invocation_state)
+            state = await RunState.from_store(self, store, self.session_id, context=invocation_state)
             message = _read_prompt(prompt, state)
             if state is not None and message is None:
                 _answer(state, read_responses(list(prompt)))
-                result = await hitl.run(self, state, context=invocation_state, store=store)
+                result = await run(self, state, context=invocation_state, store=store)
             else:
                 assert message is not None
-                result = await hitl.run(self, message, context=invocation_state, store=store, session=self.session_id)
+                result = await run(self, message, context=invocation_state, store=store, session=self.session_id)
             if self._failure is not None and isinstance(result.exception, HookFailed):
                 raise self._failure
             return _result(result)
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         """One turn, as servers and `hitl.run` call it."""
-        token = _agent.set(self)
+        token = agent_var.set(self)
         try:
             return await self._agent.run_turn(message, state)
         finally:
-            _agent.reset(token)
+            agent_var.reset(token)
 
     def prepare(self) -> None:
         """See `ReActAgent.prepare`."""
@@ -188,6 +184,7 @@ class Agent:
             raise HookFailed(f"{type(error).__name__}: {error}") from error  # no model can mend a callback
 
     def _opened(self) -> Store:
+        # Late, as in `__call__`.
         from hitl.runs.stores import Store
 
         if not isinstance(self._store, Store):

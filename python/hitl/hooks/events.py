@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from hitl.agents.seams import HookCall, current_run
+from hitl.hooks.current import AnyAgent
 from hitl.hooks.interrupts import InterruptException, Interruptible, Questions
-from hitl.runtime import current_turn
-from hitl.threads import call_blocking
-
-if TYPE_CHECKING:
-    from hitl.hooks.agent import Agent
+from hitl.turn.runtime import current_turn
+from hitl.turn.threads import call_blocking
 
 CANCELLED = "tool cancelled by user"
 """What the model is told where `cancel_tool` is only True."""
@@ -32,7 +30,7 @@ class BeforeToolCallEvent(Interruptible):
 
     def __init__(
         self,
-        agent: Agent | None = None,
+        agent: AnyAgent | None = None,
         tool_use: ToolUse | None = None,
         invocation_state: dict[str, Any] | None = None,
         cancel_tool: bool | str = False,
@@ -46,11 +44,11 @@ class BeforeToolCallEvent(Interruptible):
             invocation_state: What `agent(..., invocation_state=...)` was given.
             cancel_tool: Set it to a text, which the model gets in the place of the result, or to True.
         """
+        call: ToolUse = {"toolUseId": "", "name": "", "input": {}} if tool_use is None else tool_use
         self.agent = agent
-        self.tool_use = tool_use
+        self.tool_use = call
         self.invocation_state = {} if invocation_state is None else invocation_state
         self.cancel_tool = cancel_tool
-        call: Any = {"toolUseId": "", "name": "", "input": {}} if tool_use is None else tool_use
         self._questions = Questions("before_tool_call", call) if _questions is None else _questions
         self._made = True
 
@@ -91,7 +89,7 @@ class HookRegistry:
             raise TypeError(f"hooks takes objects with register_hooks(registry), got {hook!r}")
         hook.register_hooks(self)
 
-    async def before_tool_call(self, agent: Agent, call: HookCall) -> str | None:
+    async def before_tool_call(self, agent: AnyAgent, call: HookCall) -> str | None:
         """Call every callback, as often as answers come in; the text that cancels the call, or None.
 
         Runs inside of the hook's step. Raises what callbacks raise.

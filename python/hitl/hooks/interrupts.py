@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
+from hitl.decisions import read_approvers
 from hitl.errors import HitlError
-from hitl.interrupts import interrupt as hitl_interrupt
-from hitl.tool_options import read_approvers
+from hitl.turn.interrupts import interrupt as hitl_interrupt
 
 T = TypeVar("T")
 

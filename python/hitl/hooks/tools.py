@@ -7,18 +7,17 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
+from hitl.hooks.current import AnyAgent, current_agent
 from hitl.hooks.events import ToolUse
 from hitl.hooks.interrupts import InterruptException, Interruptible, Questions
-from hitl.runtime import current_turn
-from hitl.threads import call_blocking
-from hitl.tool_schema import FunctionParameters, read_docstring, read_signature, resolve_hints
-from hitl.tools import RunContext, Tool
-from hitl.tools import tool as make_tool
-
-if TYPE_CHECKING:
-    from hitl.hooks.agent import Agent
+from hitl.tools.context import RunContext
+from hitl.tools.definition import Tool
+from hitl.tools.definition import tool as make_tool
+from hitl.tools.schema import FunctionParameters, read_docstring, read_signature, resolve_hints
+from hitl.turn.runtime import current_turn
+from hitl.turn.threads import call_blocking
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,7 +28,7 @@ DEFAULT_PARAMETER: Final = "tool_context"
 class ToolContext(Interruptible):
     """What a tool knows about its call. A tool gets it by annotating a parameter with it, or by `tool(context=...)`."""
 
-    def __init__(self, agent: Agent | None, tool_use: ToolUse, invocation_state: Any, questions: Questions) -> None:
+    def __init__(self, agent: AnyAgent | None, tool_use: ToolUse, invocation_state: Any, questions: Questions) -> None:
         self.agent = agent
         self.tool_use = tool_use
         self.invocation_state = {} if invocation_state is None else invocation_state
@@ -135,8 +134,6 @@ def _asking_tool(
 async def _call(
     function: Callable[..., Any], parameter: str, run: RunContext[Any], name: str, arguments: dict[str, Any]
 ) -> Any:
-    from hitl.hooks.agent import current_agent
-
     turn = current_turn(f"{name}()")
     tool_use: ToolUse = {"toolUseId": run.tool_call_id or "", "name": name, "input": _plain(arguments)}
     questions = Questions("tool_call", tool_use, turn.idempotency_key())

@@ -12,7 +12,7 @@ from hitl.models.chat_client import ModelRequest
 if TYPE_CHECKING:
     from hitl.agents.seams import AgentRuntime, ToolCallRequest
     from hitl.messages import ChatMessage
-    from hitl.tools import Tool
+    from hitl.tools.definition import Tool
 
 __all__ = ["AgentMiddleware", "ModelRequest", "ModelResponse"]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from hitl.agents.seams import ToolCallRequest
+from hitl.agents.seams import ToolCallRequest, current_run
+from hitl.decisions import ApprovalRequest as Asked
+from hitl.decisions import Decision
 from hitl.middleware.base import AgentMiddleware
 from hitl.middleware.configuration import (
     InterruptOnConfig,
@@ -15,11 +17,11 @@ from hitl.middleware.configuration import (
 )
 from hitl.middleware.resuming import ApprovalDecision, DecisionInput, ResumeData, read_decision
 from hitl.middleware.shapes import ApprovalRequest, read_tool_call
-
-if TYPE_CHECKING:
-    from hitl.decisions import ApprovalRequest as Asked
-    from hitl.decisions import Decision
-    from hitl.tools import RunContext, Tool
+from hitl.tools.approvals import invoke
+from hitl.tools.context import RunContext
+from hitl.tools.definition import Tool
+from hitl.tools.definition import tool as changed
+from hitl.turn.runtime import current_turn
 
 InterruptMode = Literal["batched", "per_call"]
 
@@ -89,8 +91,6 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         return kept.pop() if middleware is self and kept else None
 
     def _gated(self, tool: Tool[..., Any]) -> Tool[..., Any]:
-        from hitl.tools import tool as changed
-
         config = self.tool_configs.get(tool.name)
         if config is None:
             return tool
@@ -166,8 +166,6 @@ def _lists_decisions(config: bool | InterruptOnConfig) -> bool:
 
 
 def _call_request(tool: Tool[..., Any], context: RunContext[Any], args: dict[str, Any]) -> ToolCallRequest:
-    from hitl.agents.seams import current_run
-
     run = current_run()
     call = {"name": tool.name, "args": args, "id": context.tool_call_id, "type": "tool_call"}
     state = {"messages": []} if run is None else run.state
@@ -175,16 +173,11 @@ def _call_request(tool: Tool[..., Any], context: RunContext[Any], args: dict[str
 
 
 async def _call(function: Callable[..., Any], *args: Any) -> Any:
-    from hitl.approvals import invoke
-    from hitl.runtime import current_turn
-
     return await invoke(current_turn("approval"), function, *args)
 
 
 def _as_decision(said: Any) -> Decision | None:
     """What a callback said, as ours. `TypeError` or `InvalidAnswer` for what is no decision: a person is asked then."""
-    from hitl.decisions import Decision
-
     if said is None or isinstance(said, Decision):
         return said
     if isinstance(said, str):

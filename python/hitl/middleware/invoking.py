@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hitl.agents.react import ReActAgent
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.errors import HitlError, InvalidAnswer, NothingPending, RunInterrupted
 from hitl.messages import ChatMessage
 from hitl.middleware.human_in_the_loop import HumanInTheLoopMiddleware, InterruptMode
@@ -95,6 +95,7 @@ class ToolCallAgent(ReActAgent):
             pass
         else:
             raise RuntimeError("invoke() would block the event loop; use: await agent.ainvoke(...)")
+        # Late: a worker that serves the agent runs its turns by itself, and needs none of it.
         from hitl.runs.blocking import blocking_loop
 
         input = self._given(input)  # here: the loop's tasks do not see what this thread has set
@@ -133,6 +134,7 @@ class ToolCallAgent(ReActAgent):
                 "the conversation without a thread_id waits for an answer\n\n"
                 'hint: name conversations that wait side by side: config={"configurable": {"thread_id": ...}}'
             )
+        # Late, as in `invoke`.
         from hitl.runs.stores import Store
 
         return await self._run(str(uuid.uuid4()), Store("memory"), message, context)
@@ -144,6 +146,7 @@ class ToolCallAgent(ReActAgent):
     # -- threads --------------------------------------------------------------------------------------------------
 
     async def _go_on(self, thread: str | None, command: Command | None, context: Any) -> dict[str, Any]:
+        # Late, as in `invoke`.
         from hitl.runs.states import RunState
         from hitl.runs.stores import using
 
@@ -172,6 +175,7 @@ class ToolCallAgent(ReActAgent):
     async def _run(
         self, thread: str, store: Store | str | os.PathLike[str], input: ChatMessage | RunState, context: Any = None
     ) -> dict[str, Any]:
+        # Late, as in `invoke`.
         from hitl.runs.running import run
         from hitl.runs.states import RunState
         from hitl.runs.stores import session_id
@@ -194,6 +198,7 @@ class ToolCallAgent(ReActAgent):
             return self.store
         if thread in self._unnamed:
             return self._unnamed[thread]
+        # Late, as in `invoke`.
         from hitl.runs.stores import Store
 
         with self._making:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl.errors import HitlError
+from hitl.tools.schema import parse_arguments
 
 
 class _Shape(dict[str, Any], ABC):
@@ -179,8 +180,6 @@ def read_tool_call(tool_call: Any) -> tuple[str, dict[str, Any], str]:
     if not isinstance(name, str):
         raise TypeError(f"a tool call has a name, args and an id, got {tool_call!r}")
     if isinstance(args, str):
-        from hitl.tool_schema import parse_arguments
-
         args = parse_arguments(args)
     if args is None:
         args = {}

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hitl.codec import decode
 from hitl.errors import InvalidAnswer, NothingPending
+from hitl.journal.codec import decode
 from hitl.middleware.resuming import DecisionInput, ResumeData, read_decision
 from hitl.middleware.shapes import ActionRequest, CallValue, InterruptInfo, InterruptValue, ReviewConfig
 
 if TYPE_CHECKING:
     from hitl.middleware.human_in_the_loop import InterruptMode
-    from hitl.runs.results import Interrupt
+    from hitl.runs.interrupts import Interrupt
     from hitl.runs.states import RunState
 
     SchemaOf = Callable[[str], "dict[str, Any] | None"]

@@ -36,7 +36,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _get(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -44,6 +44,11 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:
+    # A checker that saw it would take every misspelt name for a public one.
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hitl.errors import HitlError
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import DEFAULT_RETRIES, record_model_call, turn_to_record_in
-from hitl.places import place_var
-from hitl.retrying import Retries, Transient, check_retries, is_transient, run_in_place
+from hitl.turn.places import place_var
+from hitl.turn.retrying import Retries, Transient, check_retries, is_transient, run_in_place
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -120,11 +120,13 @@ class OpenAIChatClient:
 
     def _may_begin_anew(self, error: Exception) -> bool | float:
         """The same where pieces of the reply are with the reader, who would read them a second time."""
+        # Late: see prepare().
         from hitl.models.wire import IncompleteReply
 
         return not isinstance(error, IncompleteReply) and self.is_transient(error)
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
+        # Late: see prepare().
         from hitl.models.wire import ReplyBuilder, response_format_to_wire, to_wire
 
         client = self._client()

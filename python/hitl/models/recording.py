@@ -8,9 +8,9 @@ from typing import Any
 from hitl.errors import TransientError
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ModelReply, ModelRequest
-from hitl.places import place_var
-from hitl.retrying import Judge, Retries, Transient, is_transient, run
-from hitl.runtime import Turn
+from hitl.turn.places import place_var
+from hitl.turn.retrying import Judge, Retries, Transient, is_transient, run
+from hitl.turn.runtime import Turn, turn_of
 
 DEFAULT_RETRIES = 2
 """How often a model is asked again after errors that may pass, where nobody says."""
@@ -66,4 +66,4 @@ def turn_to_record_in() -> Turn | None:
     place = place_var.get()
     if place is None or (place.step is not None and place.step.kind == "model"):
         return None
-    return place.turn
+    return turn_of(place)

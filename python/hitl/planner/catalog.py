@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from hitl.planner.context import ToolContext
-
-    NodeFunction = Callable[[Any, ToolContext], Awaitable[Any]]
+NodeFunction = Callable[[Any, Any], Awaitable[Any]]
+"""`(arguments, ToolContext)`: its model of arguments, and what a tool may do besides."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from hitl import _core
+from hitl.decisions import read_approvers
 from hitl.errors import HitlError, Parked
-from hitl.permits import permit
 from hitl.planner.catalog import NodeSpec
-from hitl.tool_options import read_approvers
-from hitl.tool_schema import ModelParameters
-from hitl.tools import RunContext, Tool
+from hitl.tools.context import RunContext
+from hitl.tools.definition import Tool
+from hitl.tools.schema import ModelParameters
+from hitl.turn.interrupts import interrupt
+from hitl.turn.permits import permit
 
 PauseReason = Literal["approval_required", "await_input", "external_event", "constraints_conflict"]
 
@@ -128,7 +130,7 @@ def make_tool(spec: NodeSpec, pause_enabled: bool) -> Tool[..., Any]:
     """A node of the catalog as a tool of the agent behind the planner."""
 
     async def run(hitl_context: RunContext[Any], /, **arguments: Any) -> Any:
-        context: dict[str, Any] = hitl_context.context  # type: ignore[assignment]  # the planner gives every run one
+        context: dict[str, Any] = hitl_context.context  # the planner gives every run one
         ctx = ToolContext(spec.name, context, pause_enabled)
         try:
             result = await spec.node.func(spec.args_model.model_construct(**arguments), ctx)
@@ -157,8 +159,6 @@ def make_tool(spec: NodeSpec, pause_enabled: bool) -> Tool[..., Any]:
 
 async def pause(result: Any) -> str | None:
     """Where a call has paused: ask, and return what the model is told."""
-    from hitl.interrupts import interrupt
-
     if not isinstance(result, Pause):
         return None
     shown = {"reason": result.reason, "payload": result.payload}

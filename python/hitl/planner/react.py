@@ -18,7 +18,8 @@ from hitl.planner.context import INTERRUPT_TYPE, PauseReason, make_tool, plain_o
 from hitl.planner.pauses import MemoryKey, Pauses, Record, SupportsPlannerState
 
 if TYPE_CHECKING:
-    from hitl.runs.results import Interrupt, RunResult
+    from hitl.runs.interrupts import Interrupt
+    from hitl.runs.results import RunResult
     from hitl.runs.states import RunState
     from hitl.runs.stores import Store
 
@@ -132,10 +133,11 @@ class ReactPlanner:
 
         Raises TypeError for a tool_context that is not JSON, and what the model's client and the state store raise.
         """
-        import hitl
+        # Late: a worker that serves the agent runs its turns by itself, and needs none of it.
+        from hitl.runs.running import run
 
         context = plain_object(tool_context, "tool_context")
-        return await self._outcome(await hitl.run(self._agent, query, context=context), memory_key)
+        return await self._outcome(await run(self._agent, query, context=context), memory_key)
 
     async def resume(
         self,
@@ -164,11 +166,14 @@ class ReactPlanner:
                 same answer goes on from there. A state store that is waited for is waited for to the end.
             AlreadyResolved: Another answer than before to a pause whose resume was cancelled.
         """
-        import hitl
+        # Late, as in `run`.
+        from hitl.runs.running import run
+        from hitl.runs.states import RunState
+        from hitl.runs.stores import Store
 
         context = None if tool_context is None else plain_object(tool_context, "tool_context")
         record = await self._pauses.look(token, memory_key)
-        state = hitl.RunState.from_string(
+        state = RunState.from_string(
             self._agent,
             json.dumps(record.run_state),
             context=context,
@@ -183,8 +188,8 @@ class ReactPlanner:
             latency = max(0.0, now - record.paused_at) * 1000
             extra = {"reason": record.reason}
             self._emit(PlannerEvent("resume", now, record.step, record.tool, latency_ms=latency, extra=extra))
-            store = hitl.Store()
-            result = await hitl.run(self._agent, state, store=store)
+            store = Store()
+            result = await run(self._agent, state, store=store)
             if result.status == "error" and _steps(result) == record.step:
                 # The model could not be asked, so nothing came of the answer yet: it can be given again.
                 await self._pauses.give_back(token, record)
@@ -196,10 +201,11 @@ class ReactPlanner:
 
     async def _keep(self, token: str, record: Record, store: Store | None, session: str) -> None:
         """Give back the token of a resume that was cancelled, with the run as it is in ``store`` by now."""
-        import hitl
+        # Late, as in `run`.
+        from hitl.runs.states import RunState
 
         if store is not None:
-            state = await hitl.RunState.from_store(self._agent, store, session)
+            state = await RunState.from_store(self._agent, store, session)
             if state is None:
                 return  # it came to its end, and what it did must not be done again
             record = replace(record, run_state=json.loads(state.to_string()))

@@ -1,49 +1,24 @@
-"""``hitl.run_sync``: the same for programs without an event loop."""
+"""``hitl.run_sync`` and ``hitl.stream_sync``: the same for programs without an event loop."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-import weakref
 from typing import Any
 
-from hitl.holding import DEFAULT_HOLD
+from hitl.driver.shapes import Agent
+from hitl.runs.interrupts import Interrupt
 from hitl.runs.results import RunResult
 from hitl.runs.running import Input, run
 from hitl.runs.stores import Store
+from hitl.runs.streaming import RunEvent, RunStream, stream
+from hitl.runs.thread_loop import blocking_loop as blocking_loop
+from hitl.runs.thread_loop import refuse_on_a_loop
 from hitl.runs.turns import Formatter
-
-_local = threading.local()
-
-
-class _Runner:
-    """One loop per thread, so that clients which an agent keeps open work in the next call too.
-
-    Closed when its thread or the program ends: at the program's exit, where code still runs as it should, and not when
-    the interpreter takes its objects apart.
-    """
-
-    def __init__(self) -> None:
-        self.runner = asyncio.Runner()
-        self.loop = self.runner.get_loop()
-        self.loop.shutdown_default_executor = _leave_executor  # type: ignore[method-assign]  # a runner always waits
-        weakref.finalize(self, _close, self.runner, self.loop)
-
-
-async def _leave_executor(timeout: float | None = None) -> None:
-    """Closing the loop tells the threads of its executor to end. To wait for that as well takes one more thread, and an
-    interpreter that exits starts none."""
-
-
-def _close(runner: asyncio.Runner, loop: asyncio.AbstractEventLoop) -> None:
-    # One that runs is a daemon thread's, which ends with the program wherever it is.
-    if not loop.is_running():
-        runner.close()
+from hitl.turn.holding import DEFAULT_HOLD
 
 
 def run_sync(
-    agent: Any,
+    agent: Agent,
     input: Input,
     *,
     context: Any = None,
@@ -54,12 +29,7 @@ def run_sync(
     replay_timeout: float = 0.0,
 ) -> RunResult:
     """``hitl.run`` that blocks. RuntimeError where an event loop runs: ``await hitl.run(...)`` there."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise RuntimeError("hitl.run_sync() would block the event loop; use: await hitl.run(...)")
+    refuse_on_a_loop("hitl.run_sync()", "await hitl.run(...)")
     coroutine = run(
         agent,
         input,
@@ -70,13 +40,78 @@ def run_sync(
         hold=hold,
         replay_timeout=replay_timeout,
     )
-    result: RunResult = blocking_loop().run(coroutine)
-    return result
+    return blocking_loop().run(coroutine)
 
 
-def blocking_loop() -> asyncio.Runner:
-    """The runner of this thread's loop, which stays open between calls."""
-    kept: _Runner | None = getattr(_local, "runner", None)
-    if kept is None or kept.loop.is_closed():
-        kept = _local.runner = _Runner()
-    return kept.runner
+def stream_sync(
+    agent: Agent,
+    input: Input,
+    *,
+    context: Any = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    session: str | None = None,
+    tool_error_formatter: Formatter | None = None,
+    hold: float = DEFAULT_HOLD,
+    replay_timeout: float = 0.0,
+) -> SyncRunStream:
+    """``hitl.stream`` as a plain iterator of RunEvent; then ``.result``. RuntimeError where an event loop runs."""
+    refuse_on_a_loop("hitl.stream_sync()", "hitl.stream(...)")
+    return SyncRunStream(
+        stream(
+            agent,
+            input,
+            context=context,
+            store=store,
+            session=session,
+            tool_error_formatter=tool_error_formatter,
+            hold=hold,
+            replay_timeout=replay_timeout,
+        )
+    )
+
+
+class SyncRunStream:
+    """The events of one run, in order: ``for event in stream``; then ``stream.result``.
+
+    The run goes on while the iteration waits for an event, and stands still between them: its loop is this thread's.
+    What ``hitl.run`` raises, the iteration raises. Leaving it early stops nothing for good: ``close()`` does, as
+    ``with`` at its end.
+    """
+
+    def __init__(self, stream: RunStream) -> None:
+        """Not for users: see ``hitl.stream_sync``."""
+        self._stream = stream
+
+    def __iter__(self) -> SyncRunStream:
+        return self
+
+    def __next__(self) -> RunEvent:
+        refuse_on_a_loop("hitl.stream_sync()", "hitl.stream(...)")
+        event = blocking_loop().run(self._next())
+        if event is None:
+            raise StopIteration
+        return event
+
+    async def _next(self) -> RunEvent | None:
+        return await anext(self._stream, None)
+
+    def __enter__(self) -> SyncRunStream:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the run, if it goes on."""
+        refuse_on_a_loop("close()", "hitl.stream(...) and its aclose()")
+        blocking_loop().run(self._stream.aclose())
+
+    @property
+    def result(self) -> RunResult:
+        """How the run came out; RuntimeError while it has not."""
+        return self._stream.result
+
+    @property
+    def interrupts(self) -> list[Interrupt]:
+        """What is asked at the end."""
+        return self._stream.interrupts

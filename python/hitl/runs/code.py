@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from hitl.agents.shapes import LoadedAgent
-from hitl.worker.code_version import code_version
+from hitl.driver.code_version import code_version
+from hitl.driver.shapes import LoadedAgent
 
 _known: tuple[int, str] | None = None
 

@@ -15,10 +15,10 @@ from itertools import count
 from typing import Any, Protocol
 
 from hitl import _core
+from hitl.driver.frames import Frame, encode_body
 from hitl.pythons import require_tested
-from hitl.rebound import rebind
-from hitl.schedule import OUTSIDE, install
-from hitl.worker.frames import Frame, encode_body
+from hitl.turn.rebound import rebind
+from hitl.turn.schedule import OUTSIDE, install
 
 Listener = Callable[[str, bytes], None]
 """Hears the name and the data (JSON) of an event."""

@@ -1,77 +1,21 @@
-"""What a run comes to: its result, and the questions it waits with."""
+"""What a run comes to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 from hitl.messages import ChatMessage
-
-if TYPE_CHECKING:
-    from hitl.runs.states import RunState
+from hitl.runs.interrupts import Interrupt as Interrupt
+from hitl.runs.states import RunState
 
 RunStatus = Literal["idle", "interrupted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupt:
-    """A question to a person, as an agent asked it. Times are RFC 3339 in UTC."""
-
-    id: str
-    type: str
-    payload: dict[str, Any]
-    session_id: str
-    turn_id: str
-    status: str
-    created_at: str
-    message: str | None = None
-    response_schema: Any = None
-    allowed_decisions: list[str] | None = None
-    tool_call_id: str | None = None
-    agent: str | None = None
-    rule: str | None = None
-    args_digest: str | None = None
-    args_schema: dict[str, Any] | None = None
-    expires_at: str | None = None
-    value: Any = None
-    resolved_by: str | None = None
-    resolved_at: str | None = None
-    metadata: dict[str, Any] | None = None
-    _record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Interrupt:
-        """The interrupt of a record as HTTP lists it."""
-        known = {name: record[name] for name in _MEMBERS if name in record}
-        return cls(id=record["interrupt_id"], **known, _record=record)
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
-    @property
-    def tool_name(self) -> str | None:
-        """The tool that asks to run; None for every other kind of question."""
-        name = self.payload.get("tool_name")
-        return name if isinstance(name, str) else None
-
-    @property
-    def tool_args(self) -> dict[str, Any] | None:
-        """The exact arguments it would run with."""
-        args = self.payload.get("tool_args")
-        return args if isinstance(args, dict) else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record as HTTP lists it."""
-        return dict(self._record)
-
-
-_MEMBERS = tuple(name for name in Interrupt.__dataclass_fields__ if name not in ("id", "_record"))
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run came out."""
+class _Result:
+    """What every result has."""
 
     status: RunStatus
     """``idle``: the agent has answered. ``interrupted``: it waits for people. ``error``: it failed."""
@@ -92,5 +36,52 @@ class RunResult:
     state: RunState | None
     """From where the run can go on; None when there is nothing left to go on with."""
     session_id: str
-    output: Any = None
-    """The text of the response; None unless idle."""
+    output: str | None
+    """The text of the response, empty for one without text; None unless idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleResult(_Result):
+    """The agent has answered."""
+
+    status: Literal["idle"]
+    response: ChatMessage
+    error: None
+    error_code: None
+    exception: None
+    state: None
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedResult(_Result):
+    """The agent waits for people."""
+
+    status: Literal["interrupted"]
+    response: None
+    error: None
+    error_code: None
+    exception: None
+    state: RunState
+    output: None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResult(_Result):
+    """The agent failed. Where the run can be taken up again all the same, ``state`` is from where."""
+
+    status: Literal["error"]
+    response: None
+    error: str
+    output: None
+
+
+RunResult: TypeAlias = IdleResult | InterruptedResult | ErrorResult
+"""How a run came out. Checkers know by its ``status`` which of the three it is."""
+
+RESULTS: Final[Mapping[RunStatus, type[RunResult]]] = {
+    "idle": IdleResult,
+    "interrupted": InterruptedResult,
+    "error": ErrorResult,
+}
+"""The class of each status."""

@@ -5,28 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from hitl import _core
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import Agent, as_agent
 from hitl.errors import RunInterrupted, RunStateError
-from hitl.holding import DEFAULT_HOLD
+from hitl.journal.account import Usage, usage_of
 from hitl.messages import ChatMessage
-from hitl.places import place_var
 from hitl.runs.code import code_of
 from hitl.runs.loop import PYTHON, Listener, LoopRuns
-from hitl.runs.results import RunResult
+from hitl.runs.results import RESULTS, RunResult
 from hitl.runs.states import RunState
 from hitl.runs.stores import Store, home_of, session_id, using
 from hitl.runs.turns import Formatter, Task
-from hitl.runtime import Turn
-from hitl.usage import Usage, usage_of
+from hitl.turn.holding import DEFAULT_HOLD
+from hitl.turn.places import place_var
+from hitl.turn.runtime import Turn
 
 Input = str | ChatMessage | RunState
 
 
 async def run(
-    agent: Any,
+    agent: Agent,
     input: Input,
     *,
     context: Any = None,
@@ -73,7 +74,7 @@ async def run(
 
 
 async def run_with(
-    agent: Any,
+    agent: Agent,
     input: Input,
     *,
     context: Any,
@@ -182,7 +183,8 @@ async def _go(
     answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))
     readers = task.turn.turn.typed.readers if task.turn is not None else {}
     waits = None if after is None else RunState(after, task.context, home, readers)
-    return RunResult(
+    made: Callable[..., RunResult] = RESULTS[status]
+    return made(
         status=status,
         response=answer,
         messages=[ChatMessage.from_dict(item) for item in json.loads(messages)],
@@ -193,7 +195,7 @@ async def _go(
         interrupts=waits.interrupts if waits is not None and status == "interrupted" else [],
         state=waits,
         session_id=of_session,
-        output=None if answer is None else _output(task, answer),
+        output=None if answer is None else answer.content or "",
     )
 
 
@@ -233,10 +235,6 @@ def _message(input: str | ChatMessage | RunState) -> ChatMessage:
         input.check()
         return input
     raise TypeError(f"the input of a run is a str, a ChatMessage or a RunState, got {type(input).__name__}")
-
-
-def _output(task: Task, answer: ChatMessage) -> Any:
-    return answer.content
 
 
 def _refuse_inside(name: str) -> None:

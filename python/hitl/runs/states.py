@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from hitl import _core
-from hitl.agents.shapes import as_agent
-from hitl.codec import decode, encode
+from hitl.driver.shapes import Agent, as_agent
 from hitl.errors import RunStateError, UnknownInterrupt
+from hitl.journal.codec import decode, encode
 from hitl.messages import ChatMessage
-from hitl.reasking import Reader
-from hitl.runs.results import Interrupt
+from hitl.runs.code import code_of
+from hitl.runs.interrupts import Interrupt
+from hitl.runs.stores import Store, home_of, session_id, using
+from hitl.runs.thread_loop import blocking_loop, refuse_on_a_loop
+from hitl.turn.reasking import Reader
 
 if TYPE_CHECKING:
     from os import PathLike
-
-    from hitl.runs.stores import Store
 
 ContextStrategy = Literal["merge", "replace"]
 
@@ -166,7 +167,7 @@ class RunState:
     @classmethod
     def from_string(
         cls,
-        agent: Any,
+        agent: Agent,
         text: str,
         *,
         context: Any = None,
@@ -190,7 +191,7 @@ class RunState:
     @classmethod
     async def from_store(
         cls,
-        agent: Any,
+        agent: Agent,
         store: Store | str | PathLike[str],
         session: str,
         *,
@@ -198,9 +199,6 @@ class RunState:
         context_strategy: ContextStrategy = "merge",
     ) -> RunState | None:
         """The state of a session's turn that is not over, as the store has it, also after a crash; None without one."""
-        from hitl.runs.code import code_of
-        from hitl.runs.stores import home_of, session_id, using
-
         loaded = as_agent(agent)
         async with using(store) as opened:
             core = await opened.load(session_id(session), loaded.name, code_of(loaded))
@@ -208,6 +206,21 @@ class RunState:
         if core is None:
             return None
         return cls(core, _context(core, context, context_strategy), home)
+
+    @classmethod
+    def from_store_sync(
+        cls,
+        agent: Agent,
+        store: Store | str | PathLike[str],
+        session: str,
+        *,
+        context: Any = None,
+        context_strategy: ContextStrategy = "merge",
+    ) -> RunState | None:
+        """The same for programs without an event loop; RuntimeError where one runs."""
+        refuse_on_a_loop("RunState.from_store_sync()", "await RunState.from_store(...)")
+        loading = cls.from_store(agent, store, session, context=context, context_strategy=context_strategy)
+        return blocking_loop().run(loading)
 
 
 def _context(core: _core.RunState, given: Any, strategy: ContextStrategy) -> Any:

@@ -10,14 +10,15 @@ from typing import Any
 
 from hitl import _core
 from hitl.runs.loop import LoopRuns
+from hitl.runs.thread_loop import blocking_loop, refuse_on_a_loop
 
 
 class Store:
     """A store that stays open between runs: ``sqlite:PATH``, a path, or ``memory`` (gone with the object).
 
-    Opened at its first use; ``async with`` or ``close()`` closes it. Usable from several loops and threads, and beside
-    other processes that run agents on the same file; a server has its file for itself. StoreError, from the first run,
-    for one that cannot be opened.
+    Opened at its first use; ``async with`` or ``close()`` closes it, where no loop runs ``with`` or ``close_sync()``.
+    Usable from several loops and threads, and beside other processes that run agents on the same file; a server has its
+    file for itself. StoreError, from the first run, for one that cannot be opened.
     """
 
     def __init__(self, address: str | os.PathLike[str] = "memory") -> None:
@@ -32,6 +33,14 @@ class Store:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+    def __enter__(self) -> Store:
+        refuse_on_a_loop("with Store(...)", "async with Store(...)")
+        blocking_loop().run(self.open())
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close_sync()
 
     async def open(self) -> _core.RunStore:
         """The open store; not for users."""
@@ -59,6 +68,11 @@ class Store:
         if core is not None:
             runs = LoopRuns.here()
             await runs.wait(lambda token: runs.core.close_store(token, core))
+
+    def close_sync(self) -> None:
+        """``close()`` for programs without an event loop; RuntimeError where one runs."""
+        refuse_on_a_loop("Store.close_sync()", "await store.close()")
+        blocking_loop().run(self.close())
 
     async def load(self, session: str, agent: str, code: str) -> _core.RunState | None:
         """The state of a session's open turn; not for users, who have ``RunState.from_store``."""

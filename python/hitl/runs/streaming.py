@@ -9,11 +9,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from hitl.holding import DEFAULT_HOLD
-from hitl.runs.results import Interrupt, RunResult
+from hitl.driver.shapes import Agent
+from hitl.runs.interrupts import Interrupt
+from hitl.runs.results import RunResult
 from hitl.runs.running import Input, run_with
 from hitl.runs.stores import Store
 from hitl.runs.turns import Formatter
+from hitl.turn.holding import DEFAULT_HOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class RunStream:
     early does not stop the run: ``aclose()`` does, as ``async with`` at its end.
     """
 
-    def __init__(self, agent: Any, input: Input, options: dict[str, Any]) -> None:
+    def __init__(self, agent: Agent, input: Input, options: dict[str, Any]) -> None:
         """Not for users: see ``hitl.stream``."""
         self._begin = (agent, input, options)
         self._events: deque[RunEvent] = deque()
@@ -101,7 +103,7 @@ class RunStream:
 
 
 def stream(
-    agent: Any,
+    agent: Agent,
     input: Input,
     *,
     context: Any = None,

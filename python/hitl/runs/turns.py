@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hitl.agents.shapes import LoadedAgent
+from hitl.driver.frames import Frame
+from hitl.driver.output import original
+from hitl.driver.port import ChannelPort
+from hitl.driver.running import RunningTurn, unopened
+from hitl.driver.shapes import LoadedAgent
 from hitl.errors import ToolRejected
-from hitl.holding import DEFAULT_HOLD
 from hitl.runs.loop import LoopRuns
-from hitl.worker.frames import Frame
-from hitl.worker.output import original
-from hitl.worker.port import ChannelPort
-from hitl.worker.turns import RunningTurn, unopened
+from hitl.turn.holding import DEFAULT_HOLD
 
 Formatter = Callable[[str, dict[str, Any], ToolRejected], str]
 

@@ -39,13 +39,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _get(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'hitl.testing' has no attribute {name!r}")
     value = getattr(_import_module(module), name)
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:
+    # A checker that saw it would take every misspelt name for a public one.
+    __getattr__ = _get
 
 
 def __dir__() -> list[str]:

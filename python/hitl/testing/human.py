@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from hitl.errors import HitlError
-from hitl.reasking import REFUSED
+from hitl.turn.reasking import REFUSED
 
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from hitl.errors import HitlError
 from hitl.testing.human import Human
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from hitl.client import Client, Session
     from hitl.client.models import Interrupt
     from hitl.messages import ChatMessage
-    from hitl.serving import Server
+    from hitl.serving.options import ServerOptions
+    from hitl.serving.server import Agent, Server
 
 
 class TurnFailed(HitlError):
@@ -33,13 +34,14 @@ class TurnFailed(HitlError):
 class LiveServer:
     """One running server. `client` talks to it, `send` runs a whole turn."""
 
-    def __init__(self, agent: object, human: Human, **options: Any) -> None:
-        from hitl.serving import Server
+    def __init__(self, agent: Agent | str, human: Human, **options: Unpack[ServerOptions]) -> None:
+        from hitl.serving.server import Server
 
         self._human = human
         self._api_key: str | None = options.get("api_key")
         self._client: Client | None = None
-        self._server: Server = Server(agent, **{"port": 0, "store": "memory", "log_level": "warning", **options})
+        defaults: ServerOptions = {"port": 0, "store": "memory", "log_level": "warning"}
+        self._server: Server = Server(agent, **(defaults | options))
         self._server.start()
 
     @property
@@ -131,18 +133,18 @@ class HitlServer:
     """What the fixture `hitl_server` is: call it with an agent to serve it until the test ends."""
 
     def __init__(self, human: Human) -> None:
-        self.options: dict[str, Any] = {}
+        self.options: ServerOptions = {}
         """Serve options for the servers of this test that do not say otherwise."""
         self._human = human
         self._running: list[LiveServer] = []
 
-    def __call__(self, agent: object, **serve_options: Any) -> LiveServer:
+    def __call__(self, agent: Agent | str, **serve_options: Unpack[ServerOptions]) -> LiveServer:
         """Serve an agent on a free port.
 
         agent: a live object, whose turns run in this process; or `"module:attr"`, which real workers import.
         serve_options: those of `hitl.Server`; the store is `memory` unless another one is named.
         """
-        server = LiveServer(agent, self._human, **{**self.options, **serve_options})
+        server = LiveServer(agent, self._human, **(self.options | serve_options))
         self._running.append(server)
         return server
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Protocol
 
+from hitl.driver.frames import Frame, FrameReader, encode_frame
 from hitl.errors import WorkerProtocolError
-from hitl.schedule import OUTSIDE
-from hitl.worker.frames import Frame, FrameReader, encode_frame
+from hitl.turn.schedule import OUTSIDE
 
 _READ_SIZE = 256 * 1024
-
-
-class Sender(Protocol):
-    """Where a turn's frames go."""
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame. TypeError or ValueError for what is no frame."""
 
 
 class Channel:

@@ -8,9 +8,10 @@ import sys
 import traceback
 from typing import Any, Literal, NoReturn
 
-from hitl.agents.shapes import as_agent
-from hitl.worker import isolation, loops, output
-from hitl.worker.turns import Worker
+from hitl.driver import output
+from hitl.driver.shapes import as_agent
+from hitl.worker import isolation, loops
+from hitl.worker.protocol import Worker
 
 _EXIT_OK = 0
 _EXIT_BROKEN = 70

@@ -9,10 +9,11 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from hitl.agents.shapes import as_agent
-from hitl.worker import loops, output
-from hitl.worker.code_version import code_version
-from hitl.worker.turns import Worker
+from hitl.driver import output
+from hitl.driver.code_version import code_version
+from hitl.driver.shapes import as_agent
+from hitl.worker import loops
+from hitl.worker.protocol import Worker
 
 
 class InProcessWorker:

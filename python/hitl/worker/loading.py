@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hitl.agents.shapes import LoadedAgent, as_agent
+from hitl.driver.shapes import LoadedAgent, as_agent
 from hitl.errors import AgentLoadError
-from hitl.rebound import rebind
+from hitl.turn.rebound import rebind
 
 _FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
 

@@ -7,8 +7,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any
 
-from hitl.rebound import rebind
-from hitl.schedule import install
+from hitl.turn.rebound import rebind
+from hitl.turn.schedule import install
 
 
 class WorkerLoop(asyncio.SelectorEventLoop):

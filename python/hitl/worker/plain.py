@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
+from hitl.driver.code_version import code_version
+from hitl.driver.frames import encode_frame
 from hitl.errors import AgentLoadError
 from hitl.worker import isolation
 from hitl.worker.child import run_child
-from hitl.worker.code_version import code_version
-from hitl.worker.frames import encode_frame
 from hitl.worker.loading import load_agent
 
 _EXIT_IMPORT = 3

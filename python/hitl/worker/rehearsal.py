@@ -12,12 +12,12 @@ import json
 import socket
 from typing import Any
 
-from hitl.agents.shapes import as_agent
-from hitl.interrupts import interrupt
+from hitl.driver.shapes import as_agent
 from hitl.messages import ChatMessage
-from hitl.steps import step
+from hitl.turn.interrupts import interrupt
+from hitl.turn.steps import step
 from hitl.worker import loops
-from hitl.worker.turns import Worker
+from hitl.worker.protocol import Worker
 
 # Python specialises bytecode that has run eight times.
 _TIMES = 12

@@ -20,11 +20,11 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from hitl.agents.shapes import LoadedAgent
+from hitl.driver.code_version import code_version
+from hitl.driver.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
 from hitl.worker import isolation
 from hitl.worker.child import run_child
-from hitl.worker.code_version import code_version
 from hitl.worker.loading import load_agent
 from hitl.worker.loops import WorkerLoop
 from hitl.worker.rehearsal import rehearse

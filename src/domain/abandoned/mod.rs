@@ -1,221 +1,389 @@
-//! What turns did that nobody took up again. The conversation does not have it, since a turn that came to no end leaves
-//! the messages as they were: so the turn after it is told, in its `start`, and a replay of that turn reads it there.
-//!
-//! It is bounded: long texts are shortened, and what is oldest is left out first.
+//! From a journal to what was done. Calls are found by the id that their entries carry; in a journal that was written
+//! before entries had it, by the tool's name, where that leaves no doubt.
 
-mod reading;
+use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::JsonObject;
-use super::decision::Decider;
-use super::journal::Recorded;
-use super::message::ChatMessage;
+use super::decision::{Decision, DecisionKind, TOOL_APPROVAL, Terms};
+use super::journal::{
+    Abandoned, AbandonedCall, AbandonedReply, Entry, LONGEST, Outcome, Recorded, StepIdentity, StepResult,
+};
+use super::message::{ChatMessage, ToolCall};
+use super::{InterruptId, JsonObject};
 
-/// The longest text, and the longest compact JSON, that is kept of one thing, in bytes.
-pub const LONGEST: usize = 4096;
-/// How large all of it may be as compact JSON, in bytes.
-pub const MOST: usize = 32 * 1024;
-/// The longest of one thing where a single message of a model has so many calls that it would be more than [`MOST`].
-const SHORT: usize = 256;
-
-/// What turns did that nobody took up again.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Abandoned {
-    /// The turns that did something, oldest first.
-    pub turns: Vec<AbandonedTurn>,
-    /// How many tool calls are left out, all older than those that are not.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub left_out: usize,
+/// Where a step was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place<'j> {
+    /// The path of the step that it is inside of; empty for none.
+    scope: &'j str,
+    /// The task in that scope.
+    task: &'j str,
 }
 
-/// One of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AbandonedTurn {
-    /// What it was to answer.
-    #[serde(serialize_with = "without_nulls")]
-    pub message: ChatMessage,
-    /// What its models said and had done, in order; never empty.
-    pub replies: Vec<AbandonedReply>,
+impl<'j> Place<'j> {
+    fn of(path: &'j str) -> Self {
+        let (scope, inner) = path.rsplit_once('/').unwrap_or(("", path));
+        Self { scope, task: inner.split(['#', '~']).next().unwrap_or(inner) }
+    }
+
+    /// Whether a task of `other` made this one, at whatever distance.
+    fn is_below(&self, other: Place<'_>) -> bool {
+        self.scope == other.scope && self.task.strip_prefix(other.task).is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// The numbers of the tasks, for their order.
+    fn order(&self) -> Vec<u64> {
+        self.task.split('.').map(|number| number.parse().unwrap_or(u64::MAX)).collect()
+    }
 }
 
-/// A message of a model with tool calls.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AbandonedReply {
-    /// What it said beside the calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// The calls, in its order; never empty.
-    pub calls: Vec<AbandonedCall>,
-    /// What finished, or was rejected, inside of those calls that came to no end: calls of agents that are tools, and steps.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub within: Vec<AbandonedCall>,
+/// A model's message with tool calls.
+struct Reply<'j> {
+    place: Place<'j>,
+    index: usize,
+    content: Option<String>,
+    calls: Vec<ToolCall>,
 }
 
-/// A tool call, and what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AbandonedCall {
-    /// Its id in the conversation; none for a step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The tool's name, or the step's.
-    pub name: String,
-    /// As the model wrote them; none where no model did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<String>,
-    /// What a person, or the tool's own code, made of the arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edited: Option<JsonObject>,
-    /// What came of it.
-    pub outcome: Outcome,
-    /// How many output guardrails have seen the result.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub guardrails: usize,
+/// What a journal tells of one call, or of one step inside of a call.
+struct Trace<'j> {
+    place: Place<'j>,
+    index: usize,
+    name: &'j str,
+    /// The call's id; none in older journals, and for a step.
+    id: Option<&'j str>,
+    is_step: bool,
+    /// The path of the tool's own step, once that has begun or is over.
+    path: Option<&'j str>,
+    has_begun: bool,
+    asked: Option<InterruptId>,
+    outcome: Option<Outcome>,
+    guardrails: usize,
 }
 
-/// What came of a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It returned this, encoded by the worker's codec.
-    Value(Value),
-    /// It returned what begins so, and is too long to be kept.
-    Beginning(String),
-    /// It raised: `TypeName: message`.
-    Failed(String),
-    /// Somebody said no: it did not run.
-    Rejected {
-        /// Why.
-        #[serde(default)]
-        reason: Option<String>,
-        /// What the model is told instead of the built-in text.
-        #[serde(default)]
-        message: Option<String>,
-        /// Whose no it is.
-        #[serde(default)]
-        by: Decider,
-    },
-    /// Somebody answered in its place: it did not run.
-    Responded(Value),
-    /// Nobody decided in time: it did not run.
+/// What was settled of an interrupt.
+enum Settled<'j> {
+    Answered(&'j Value),
     Expired,
-    /// Nobody has decided: it did not run.
-    Undecided,
-    /// It is `once`, and had begun: nobody knows what came of it.
-    Unknown,
-    /// Nothing is recorded of its end.
-    Unfinished,
-    /// A step that is no tool call is over; what it returned is no part of the conversation.
-    Finished,
 }
 
-impl Abandoned {
-    /// What is known after a turn about `message` with this journal was given up: what was known `before` it, and what it
-    /// did itself. `None` where nothing was done.
-    pub fn with(before: Option<&Self>, message: &ChatMessage, journal: &[Recorded]) -> Option<Self> {
-        let mut all = before.cloned().unwrap_or_default();
-        let replies = reading::replies(journal);
-        if !replies.is_empty() {
-            all.turns.push(AbandonedTurn { message: bounded_message(message), replies });
-        }
-        all.bound();
-        (!all.turns.is_empty()).then_some(all)
-    }
-
-    /// Leaves out the oldest until the rest is small enough; the last message of a model stays, shortened if need be.
-    fn bound(&mut self) {
-        while json!(self).to_string().len() > MOST {
-            let is_last = matches!(self.turns.as_slice(), [only] if only.replies.len() == 1);
-            let Some(oldest) = self.turns.first_mut() else { return };
-            if is_last {
-                oldest.replies.iter_mut().for_each(|reply| reply.shorten(SHORT));
-                return;
-            }
-            self.left_out += oldest.replies.remove(0).calls.len();
-            if oldest.replies.is_empty() {
-                self.turns.remove(0);
-            }
-        }
-    }
+/// What is known after a turn about `message` with this journal was given up; `before` is what was known before it.
+/// `None` where nothing was done.
+pub fn known(before: Option<&Abandoned>, message: &ChatMessage, journal: &[Recorded]) -> Option<Abandoned> {
+    Abandoned::with(before, message, replies(journal))
 }
 
-impl AbandonedReply {
-    /// Lets no part of it be longer than `longest`.
-    fn shorten(&mut self, longest: usize) {
-        self.content = self.content.take().map(|content| shortened(content, longest));
-        self.calls.iter_mut().chain(&mut self.within).for_each(|call| call.shorten(longest));
-    }
+/// What the models of a turn said and had done.
+fn replies(journal: &[Recorded]) -> Vec<AbandonedReply> {
+    let read = Read::of(journal);
+    let outermost: Vec<&Reply<'_>> = read.replies.iter().filter(|reply| reply.place.scope.is_empty()).collect();
+    outermost.iter().map(|reply| read.told(reply)).collect()
 }
 
-impl AbandonedCall {
-    fn shorten(&mut self, longest: usize) {
-        // Providers read the arguments of a call as JSON.
-        self.arguments = self.arguments.take().map(|arguments| match beginning(&arguments, longest) {
-            Some(start) => json!({"shortened": start}).to_string(),
-            None => arguments,
-        });
-        if self.edited.as_ref().is_some_and(|edited| json!(edited).to_string().len() > longest) {
-            let text = self.edited.take().map(|edited| json!(edited).to_string()).unwrap_or_default();
-            self.edited = Some(JsonObject::from_iter([("shortened".to_owned(), shortened(text, longest).into())]));
-        }
-        self.outcome = match std::mem::replace(&mut self.outcome, Outcome::Unfinished) {
-            Outcome::Value(value) => match beginning_of(&value, longest) {
-                Some(start) => Outcome::Beginning(start),
-                None => Outcome::Value(value),
-            },
-            Outcome::Responded(value) => match beginning_of(&value, longest) {
-                Some(start) => Outcome::Beginning(start),
-                None => Outcome::Responded(value),
-            },
-            Outcome::Beginning(text) => Outcome::Beginning(shortened(text, longest)),
-            Outcome::Failed(text) => Outcome::Failed(shortened(text, longest)),
-            Outcome::Rejected { reason, message, by } => Outcome::Rejected {
-                reason: reason.map(|reason| shortened(reason, longest)),
-                message: message.map(|message| shortened(message, longest)),
-                by,
-            },
-            other => other,
+struct Read<'j> {
+    replies: Vec<Reply<'j>>,
+    traces: Vec<Trace<'j>>,
+    settled: HashMap<InterruptId, Settled<'j>>,
+    /// Steps that are over.
+    over: Vec<&'j str>,
+    /// Steps that have steps of their own.
+    outer: Vec<&'j str>,
+}
+
+impl<'j> Read<'j> {
+    fn of(journal: &'j [Recorded]) -> Self {
+        let mut read = Self {
+            replies: Vec::new(),
+            traces: Vec::new(),
+            settled: HashMap::new(),
+            over: Vec::new(),
+            outer: Vec::new(),
         };
+        for (index, recorded) in journal.iter().enumerate() {
+            match &recorded.entry {
+                Entry::Intent { step } => {
+                    read.note_outer(step);
+                    if let Some(trace) = read.trace(step, index) {
+                        trace.has_begun = true;
+                        trace.path = Some(&step.path);
+                    }
+                }
+                Entry::Ask { step, interrupt_id } => {
+                    read.note_outer(step);
+                    if step.name == TOOL_APPROVAL && step.tool_call_id.is_some() {
+                        let trace = read.trace_of_call(step, "", index);
+                        trace.asked = Some(*interrupt_id);
+                    }
+                }
+                Entry::Step { step, result } => {
+                    read.note_outer(step);
+                    read.over.push(&step.path);
+                    read.step(step, result, index);
+                }
+                Entry::Answer { interrupt_id, value } => {
+                    read.settled.insert(*interrupt_id, Settled::Answered(value));
+                }
+                Entry::Expire { interrupt_id } => {
+                    read.settled.insert(*interrupt_id, Settled::Expired);
+                }
+                _ => {}
+            }
+        }
+        read
+    }
+
+    /// Remembers which step this one is inside of, unless it only asks what came of that.
+    fn note_outer(&mut self, step: &'j StepIdentity) {
+        if let Some((outer, inner)) = step.path.rsplit_once('/')
+            && !inner.starts_with('?')
+        {
+            self.outer.push(outer);
+        }
+    }
+
+    fn step(&mut self, step: &'j StepIdentity, result: &'j StepResult, index: usize) {
+        match (step.kind.as_str(), result) {
+            ("model", StepResult::Value(value)) => {
+                let message = value.get("message");
+                let calls = message.and_then(|message| message.get("tool_calls")).and_then(Value::as_array);
+                let calls: Vec<ToolCall> =
+                    calls.into_iter().flatten().filter_map(|call| serde_json::from_value(call.clone()).ok()).collect();
+                if !calls.is_empty() {
+                    let content = message.and_then(|message| message.get("content")).and_then(Value::as_str);
+                    let content = content.map(str::to_owned);
+                    self.replies.push(Reply { place: Place::of(&step.path), index, content, calls });
+                }
+            }
+            // A hook that answers in the tool's place.
+            ("hook", StepResult::Value(text @ Value::String(_))) if step.tool_call_id.is_some() => {
+                self.trace_of_call(step, "", index).outcome = Some(Outcome::Value(text.clone()));
+            }
+            ("guardrail", result) => {
+                let place = Place::of(&step.path);
+                let of = |trace: &&mut Trace<'_>| {
+                    trace.place == place
+                        && trace.outcome.is_some()
+                        && step.name.starts_with(&format!("{}.", trace.name))
+                };
+                if let Some(trace) = self.traces.iter_mut().rev().find(of) {
+                    trace.guardrails += 1;
+                    if !matches!(result, StepResult::Value(Value::Null)) {
+                        trace.outcome = Some(outcome_of(result));
+                    }
+                }
+            }
+            ("tool" | "step", result) => {
+                if let Some(trace) = self.trace(step, index) {
+                    trace.path = Some(&step.path);
+                    trace.guardrails = 0;
+                    trace.outcome = Some(if trace.is_step { Outcome::Finished } else { outcome_of(result) });
+                    if let (true, StepResult::Error(_)) = (trace.is_step, result) {
+                        trace.outcome = Some(Outcome::Failed("the step failed".to_owned()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Where a tool call, or a step inside of one, is noted. Other steps of the turn are the agent's own business.
+    fn trace(&mut self, step: &'j StepIdentity, index: usize) -> Option<&mut Trace<'j>> {
+        match step.kind.as_str() {
+            "tool" => Some(self.trace_of_call(step, &step.name, index)),
+            "step" if step.path.contains('/') => {
+                let trace = self.find(index, Place::of(&step.path), &step.name, None, &step.path);
+                trace.is_step = true;
+                Some(trace)
+            }
+            _ => None,
+        }
+    }
+
+    /// `name`: empty where the step is not the tool's own.
+    fn trace_of_call(&mut self, step: &'j StepIdentity, name: &'j str, index: usize) -> &mut Trace<'j> {
+        let trace = self.find(index, Place::of(&step.path), name, step.tool_call_id.as_deref(), &step.path);
+        if trace.name.is_empty() {
+            trace.name = name;
+        }
+        trace
+    }
+
+    fn find(
+        &mut self,
+        index: usize,
+        place: Place<'j>,
+        name: &'j str,
+        id: Option<&'j str>,
+        path: &'j str,
+    ) -> &mut Trace<'j> {
+        let is_it = |trace: &Trace<'_>| match id {
+            Some(id) => trace.place == place && trace.id == Some(id),
+            None => trace.path == Some(path),
+        };
+        let at = self.traces.iter().position(is_it).unwrap_or_else(|| {
+            self.traces.push(Trace {
+                place,
+                index,
+                name,
+                id,
+                is_step: false,
+                path: id.is_none().then_some(path),
+                has_begun: false,
+                asked: None,
+                outcome: None,
+                guardrails: 0,
+            });
+            self.traces.len() - 1
+        });
+        &mut self.traces[at]
+    }
+
+    /// A message of a model, with what came of its calls.
+    fn told(&self, reply: &Reply<'j>) -> AbandonedReply {
+        let end = self.end_of(reply);
+        let belongs =
+            |trace: &&Trace<'_>| (reply.index..end).contains(&trace.index) && trace.place.is_below(reply.place);
+        let traces: Vec<&Trace<'_>> = self.traces.iter().filter(belongs).collect();
+        let mut told = AbandonedReply {
+            content: reply.content.clone(),
+            calls: reply.calls.iter().map(|call| self.called(call, &reply.calls, &traces)).collect(),
+            within: self.within(reply, end),
+        };
+        told.shorten(LONGEST);
+        told
+    }
+
+    /// Up to where the journal is about this message: the next one of the same conversation.
+    fn end_of(&self, reply: &Reply<'_>) -> usize {
+        let next = self.replies.iter().find(|next| next.index > reply.index && next.place == reply.place);
+        next.map_or(usize::MAX, |next| next.index)
+    }
+
+    fn called(&self, call: &ToolCall, calls: &[ToolCall], traces: &[&Trace<'_>]) -> AbandonedCall {
+        let name = call.function.name.as_str();
+        let mut by_id = traces.iter().filter(|trace| trace.id == Some(call.id.as_str()));
+        let found = match (by_id.next(), by_id.next()) {
+            (Some(trace), None) => Ok(Some(*trace)),
+            (Some(_), Some(_)) => Err(()),
+            (None, _) => by_name(call, calls, traces),
+        };
+        let (outcome, edited, guardrails) = match found {
+            Ok(Some(trace)) => self.came_of(trace),
+            Ok(None) => (Outcome::Unfinished, None, 0),
+            Err(()) => (Outcome::Unknown, None, 0),
+        };
+        let (id, arguments) = (Some(call.id.clone()), Some(call.function.arguments.clone()));
+        AbandonedCall { id, name: name.to_owned(), arguments, edited, outcome, guardrails }
+    }
+
+    /// What came of the call or step of a trace, what was made of its arguments, and how many guardrails saw the result.
+    fn came_of(&self, trace: &Trace<'_>) -> (Outcome, Option<JsonObject>, usize) {
+        let settled = trace.asked.map(|asked| self.settled.get(&asked));
+        let decided = match settled {
+            Some(Some(Settled::Answered(value))) => {
+                let terms = Terms { allowed: &DecisionKind::ALL, tool_name: None, args_schema: None };
+                Decision::recorded(value, terms).ok()
+            }
+            _ => None,
+        };
+        let edited = match &decided {
+            Some(Decision::Edit { args }) => Some(args.clone()),
+            _ => None,
+        };
+        if let Some(outcome) = &trace.outcome {
+            return (outcome.clone(), edited, trace.guardrails);
+        }
+        let is_in_flight = trace.has_begun && !trace.path.is_some_and(|path| self.outer.contains(&path));
+        let outcome = match (is_in_flight, decided, settled) {
+            (true, ..) => Outcome::Unknown,
+            (_, Some(Decision::Reject { reason, message, by, .. }), _) => Outcome::Rejected { reason, message, by },
+            (_, Some(Decision::Respond { message }), _) => Outcome::Responded(message),
+            (_, _, Some(Some(Settled::Expired))) => Outcome::Expired,
+            (_, _, Some(None)) => Outcome::Undecided,
+            _ => Outcome::Unfinished,
+        };
+        (outcome, edited, 0)
+    }
+
+    /// What is known of the calls and steps inside of those calls of the message that came to no end.
+    fn within(&self, reply: &Reply<'_>, end: usize) -> Vec<AbandonedCall> {
+        let is_open = |scope: &str| {
+            let mut outer = Some(scope);
+            while let Some(path) = outer {
+                if self.over.contains(&path) {
+                    return false;
+                }
+                outer = path.rsplit_once('/').map(|(outer, _)| outer);
+            }
+            true
+        };
+        let is_within = |trace: &&Trace<'_>| {
+            let root = trace.place.scope.split('/').next().unwrap_or_default();
+            (reply.index..end).contains(&trace.index)
+                && !trace.place.scope.is_empty()
+                && Place::of(root).is_below(reply.place)
+                && is_open(trace.place.scope)
+        };
+        let told = |trace: &Trace<'_>| {
+            let (outcome, edited, guardrails) = self.came_of(trace);
+            let call = self.call_of(trace);
+            let name = call.map_or(trace.name, |call| call.function.name.as_str()).to_owned();
+            let arguments = call.map(|call| call.function.arguments.clone());
+            let id = trace.id.map(str::to_owned);
+            AbandonedCall { id, name, arguments, edited, outcome, guardrails }
+        };
+        let known = self.traces.iter().filter(is_within).map(told);
+        known.filter(|call| call.outcome != Outcome::Unfinished && !call.name.is_empty()).collect()
+    }
+
+    /// The call that a model inside of a call made, by its id.
+    fn call_of(&self, trace: &Trace<'_>) -> Option<&ToolCall> {
+        let id = trace.id?;
+        let asked = self.replies.iter().rev().find(|reply| {
+            reply.index < trace.index
+                && trace.place.is_below(reply.place)
+                && reply.calls.iter().any(|call| call.id == id)
+        });
+        asked?.calls.iter().find(|call| call.id == id)
     }
 }
 
-/// The message with a text that is not too long, without an image.
-fn bounded_message(message: &ChatMessage) -> ChatMessage {
-    let content = message.content.clone().map(|content| shortened(content, LONGEST));
-    let is_short = |params: &JsonObject| json!(params).to_string().len() <= LONGEST;
-    let user_params = message.user_params.clone().filter(is_short);
-    let ChatMessage { role, name, tool_call_id, .. } = message.clone();
-    ChatMessage { role, content, name, tool_call_id, user_params, ..ChatMessage::default() }
+/// In a journal without ids: the steps of the tool are those of its calls in order where there are as many; else nobody
+/// can tell which of the calls has run.
+fn by_name<'t, 'j>(call: &ToolCall, calls: &[ToolCall], traces: &[&'t Trace<'j>]) -> Result<Option<&'t Trace<'j>>, ()> {
+    let name = call.function.name.as_str();
+    let mut unnamed: Vec<&Trace<'_>> =
+        traces.iter().copied().filter(|trace| trace.id.is_none() && trace.name == name).collect();
+    if unnamed.is_empty() {
+        return Ok(None);
+    }
+    let alike: Vec<&ToolCall> = calls.iter().filter(|call| call.function.name == name).collect();
+    if alike.len() != unnamed.len() {
+        return Err(());
+    }
+    unnamed.sort_by_key(|trace| trace.place.order());
+    let position = alike.iter().position(|other| std::ptr::eq(*other, call)).ok_or(())?;
+    unnamed.get(position).copied().map(Some).ok_or(())
 }
 
-/// The beginning of a value's text that is longer than `longest`: of a string itself, else of its JSON.
-fn beginning_of(value: &Value, longest: usize) -> Option<String> {
-    match value {
-        Value::String(text) => beginning(text, longest),
-        other => beginning(&other.to_string(), longest),
+fn outcome_of(result: &StepResult) -> Outcome {
+    match result {
+        StepResult::Value(value) => Outcome::Value(value.clone()),
+        StepResult::Error(error) => Outcome::Failed(raised(error)),
     }
 }
 
-fn beginning(text: &str, longest: usize) -> Option<String> {
-    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    if text.len() <= longest { None } else { text.get(..end).map(str::to_owned) }
-}
-
-/// The text, or its beginning with a mark behind it.
-fn shortened(text: String, longest: usize) -> String {
-    match beginning(&text, longest) {
-        Some(start) => format!("{start}..."),
-        None => text,
+/// As a model is told of it: our own errors speak for themselves, others with their class.
+fn raised(error: &Value) -> String {
+    let member = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+    let is_ours = member("module").split('.').next() == Some("hitl");
+    match (member("type"), member("message")) {
+        ("", _) => "an error".to_owned(),
+        (kind, "") => kind.to_owned(),
+        (_, message) if is_ours => message.to_owned(),
+        (kind, message) => format!("{kind}: {message}"),
     }
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-fn without_nulls<S: Serializer>(message: &ChatMessage, serializer: S) -> Result<S::Ok, S::Error> {
-    message.without_nulls().serialize(serializer)
 }
 
 #[cfg(test)]

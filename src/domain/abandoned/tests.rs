@@ -5,7 +5,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::domain::InterruptId;
-use crate::domain::journal::{Ending, Entry, Recorded, StepIdentity, StepResult};
+use crate::domain::decision::Decider;
+use crate::domain::journal::{Ending, Entry, MOST, Recorded, StepIdentity, StepResult};
 use crate::domain::time::Timestamp;
 
 /// A journal that is written entry by entry.
@@ -54,7 +55,7 @@ impl Journal {
     }
 
     fn told(&self) -> Option<Abandoned> {
-        Abandoned::with(None, &message("Pay."), &self.0)
+        known(None, &message("Pay."), &self.0)
     }
 
     /// The calls of the only message.
@@ -248,10 +249,10 @@ fn a_once_call_with_steps_of_its_own_is_not_in_flight() {
 #[test]
 fn what_earlier_turns_did_goes_on_to_the_next_one() {
     let first = Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", json!("paid")).told();
-    let nothing_new = Abandoned::with(first.as_ref(), &message("Hello?"), &Journal::new().0);
+    let nothing_new = known(first.as_ref(), &message("Hello?"), &Journal::new().0);
     assert_eq!(nothing_new, first);
     let more = Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", json!("paid again"));
-    let both = Abandoned::with(first.as_ref(), &message("Once more."), &more.0).unwrap();
+    let both = known(first.as_ref(), &message("Once more."), &more.0).unwrap();
     let said: Vec<_> = both.turns.iter().map(|turn| turn.message.content.as_deref()).collect();
     assert_eq!(said, [Some("Pay."), Some("Once more.")]);
 }
@@ -261,7 +262,7 @@ fn long_texts_are_shortened_and_arguments_stay_json() {
     let long = "ä".repeat(LONGEST);
     let arguments = json!({"text": long}).to_string();
     let journal = Journal::new().said("0#1", &[("c1", "write", &arguments)]).ran("0.0#1", "write", "c1", json!(long));
-    let told = Abandoned::with(None, &message(&long), &journal.0).unwrap().turns.remove(0);
+    let told = known(None, &message(&long), &journal.0).unwrap().turns.remove(0);
     assert!(told.message.content.is_some_and(|content| content.len() <= LONGEST + 3 && content.ends_with("...")));
     let call = &told.replies[0].calls[0];
     let shown: Value = serde_json::from_str(call.arguments.as_deref().unwrap()).unwrap();
@@ -274,7 +275,7 @@ fn the_oldest_is_left_out_first_and_counted() {
     let result = json!("x".repeat(LONGEST));
     let turn = |before: Option<Abandoned>, number: usize| {
         let journal = Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", result.clone());
-        Abandoned::with(before.as_ref(), &message(&number.to_string()), &journal.0)
+        known(before.as_ref(), &message(&number.to_string()), &journal.0)
     };
     let all = (0..20).fold(None, turn).unwrap();
     assert!(json!(all).to_string().len() <= MOST);

@@ -182,7 +182,7 @@ impl NewKey {
 const NAME: &str = "must be 1 to 64 of a-z, 0-9, dot, hyphen and underscore";
 
 /// Whether `text` can be the name of a key or group.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(fits)
 }

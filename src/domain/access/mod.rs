@@ -1,15 +1,13 @@
 //! Who may do what: keys, their scopes, and the actor of a request.
 
 mod key;
-mod scope;
-mod standing;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use key::{Digest, Key, NewKey, PREFIX, SignIn, digest, secret};
-pub use scope::{Scope, Scopes};
-pub use standing::{UNKNOWN_OUTCOME, check_approvers, check_standing, grant_counts, is_approver};
+pub use key::{Digest, Key, NewKey, PREFIX, SignIn, digest, is_name, secret};
+
+use super::scope::{Scope, Scopes};
 
 /// Who does something: what authentication told of a request. Never read from a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

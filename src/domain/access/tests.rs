@@ -3,9 +3,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::domain::approver::check_approvers;
 use crate::domain::decision::{Decider, Decision};
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Interrupt, Opening};
+use crate::domain::standing::{check_standing, grant_counts};
 use crate::domain::{Error, GrantId, InterruptId, SessionId, Timestamp, TurnId};
 
 fn scopes(text: &[&str]) -> Scopes {

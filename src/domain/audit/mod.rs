@@ -19,8 +19,9 @@ use super::decision::Decision;
 use super::digest::{canonical, hex};
 use super::event::Hold;
 use super::grant::Grant;
-use super::interrupt::{Interrupt, InterruptStatus};
+use super::interrupt::Interrupt;
 use super::schema::with_defaults;
+use super::status::InterruptStatus;
 use super::{InterruptId, JsonObject, SessionId, Timestamp, answer, digest};
 
 /// What stands for the hash before the first row.

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::domain::TurnId;
 use crate::domain::interrupt::{Ask, Opening};
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 
 const IDLE: EventName = EventName::Session(Status::Idle);
 

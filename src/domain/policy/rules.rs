@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::glob;
 use super::predicate::{Predicate, Scope};
 use super::rule::{Effect, Rule};
-use crate::domain::{FieldError, access};
+use crate::domain::FieldError;
+use crate::domain::approver::check_approvers;
 
 /// The most rules of one list.
 const MAX_RULES: usize = 1000;
@@ -100,7 +101,7 @@ impl Rules {
             }
             if rule.effect != Effect::Ask && !rule.approvers.is_empty() {
                 wrong("approvers", "contradiction", "only a rule that asks has approvers".to_owned());
-            } else if let Err(why) = access::check_approvers(&rule.approvers) {
+            } else if let Err(why) = check_approvers(&rule.approvers) {
                 wrong("approvers", "invalid_name", why);
             }
             let when = rule.when.as_deref().map(Predicate::compile).transpose();

@@ -6,11 +6,12 @@ use serde_json::Value;
 use super::rule::Effect;
 use super::rules::{Call, Matched};
 use super::ruling::{Ruling, Standing};
-use crate::domain::access::{Actor, UNKNOWN_OUTCOME, is_approver};
+use crate::domain::access::Actor;
 use crate::domain::answer::{self, terms};
+use crate::domain::approver::is_approver;
 use crate::domain::decision::{Decider, Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use crate::domain::grant::{Grant, Scope};
-use crate::domain::interrupt::{Ask, Interrupt};
+use crate::domain::interrupt::{Ask, Interrupt, UNKNOWN_OUTCOME};
 use crate::domain::{Error, FieldError};
 
 /// What the rules, and the tool's own code, say about what asks. Made apart from [`decide`], since expressions and schemas

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::settled;
 use crate::domain::decision::DecisionKind;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
+use crate::domain::status::InterruptStatus;
 use crate::domain::time::Timestamp;
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, TurnId, answer};
 
@@ -91,7 +92,7 @@ impl CompactInterrupt {
             lets_run,
             tool_approvers,
         } = interrupt.clone();
-        let built_in = answer::built_in_schema(interrupt);
+        let built_in = answer::built_in_schema(interrupt.into());
         Self {
             id: interrupt_id,
             response_schema: response_schema
@@ -165,7 +166,7 @@ impl CompactInterrupt {
             tool_approvers: self.tool_approvers,
         };
         if interrupt.response_schema.is_none() {
-            interrupt.response_schema = answer::built_in_schema(&interrupt);
+            interrupt.response_schema = answer::built_in_schema((&interrupt).into());
         }
         Ok(interrupt)
     }

@@ -15,10 +15,11 @@ pub use self::stand::Stand;
 use super::decision::TOOL_APPROVAL;
 use super::grant::Grant;
 use super::id::GrantId;
-use super::interrupt::{Answered, Interrupt, InterruptStatus};
+use super::interrupt::{Answered, Interrupt};
 use super::journal::{CodeVersion, Entry, Recorded};
 use super::message::ChatMessage;
 use super::policy::{self, Rule, Rules, Standing};
+use super::status::InterruptStatus;
 use super::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId, answer, json};
 
 /// The version of the document that this release writes, and the newest that it reads.

@@ -3,11 +3,10 @@
 use serde_json::json;
 
 use super::support::{World, message, runtime, settings};
-use crate::domain::abandoned::{Abandoned, Outcome};
 use crate::domain::access::Actor;
-use crate::domain::interrupt::InterruptStatus;
-use crate::domain::journal::{Entry, StepIdentity, StepResult};
-use crate::domain::session::{Failure, Status};
+use crate::domain::journal::{Abandoned, Entry, Outcome, StepIdentity, StepResult};
+use crate::domain::session::Failure;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, JsonObject, SessionId};
 use crate::engine::dispatch::{Record, Runtime, TurnOrder};
 use crate::engine::held::{Held, Holder};

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::support::{World, settings};
-use crate::domain::interrupt::InterruptStatus;
+use crate::domain::status::InterruptStatus;
 use crate::engine::settings::Settings;
 use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;

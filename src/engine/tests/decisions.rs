@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::support::{World, asked, call, settings, waiting};
-use crate::domain::access::{Actor, Scopes};
+use crate::domain::access::Actor;
 use crate::domain::grant::GrantedDecision;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
-use crate::domain::session::Status;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::scope::Scopes;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, SessionId};
 use crate::engine::dispatch::{Appended, Record, TurnOrder};
 use crate::engine::settings::Settings;

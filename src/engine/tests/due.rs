@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::support::{World, ahead, asked, journal_of, question, runtime, settings, waiting};
 use crate::domain::Error;
-use crate::domain::interrupt::InterruptStatus;
 use crate::domain::journal::Entry;
-use crate::domain::session::Status;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{InterruptId, TurnId};
 use crate::engine::dispatch::{Delivery, TurnOrder};
 use crate::engine::settings::Settings;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{World, ahead, asked, question, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::journal::{Entry, Wake};
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::engine::dispatch::{Delivery, Record};
 use crate::store::contract::fixture::Fixture;
 

@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
 use super::support::{World, asked, call, question, runtime, settings, waiting};
-use crate::domain::interrupt::InterruptStatus;
 use crate::domain::policy::{Effect, Rule, Rules};
-use crate::domain::session::Status;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, apart};
 use crate::engine::dispatch::TurnOrder;
 use crate::engine::policy_file::PolicyFile;

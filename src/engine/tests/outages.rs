@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
-use crate::domain::interrupt::InterruptStatus;
-use crate::domain::session::Status;
+use crate::domain::session::Failure;
+use crate::domain::status::{InterruptStatus, Status};
+use crate::engine::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::engine::view::{Heard, NewSession};
 use crate::store::contract::fixture::Fixture;
@@ -24,6 +25,8 @@ struct Fickle {
     unreadable: AtomicBool,
     /// What is read next is not what it should be.
     spoiled: AtomicBool,
+    /// What is read by so many of those that write next is not.
+    spoiled_writes: AtomicUsize,
     refused: AtomicUsize,
     refused_reads: AtomicUsize,
 }
@@ -36,6 +39,7 @@ impl Fickle {
             lies: AtomicBool::default(),
             unreadable: AtomicBool::default(),
             spoiled: AtomicBool::default(),
+            spoiled_writes: AtomicUsize::default(),
             refused: AtomicUsize::default(),
             refused_reads: AtomicUsize::default(),
         })
@@ -66,6 +70,10 @@ impl Store for Fickle {
         if self.lies.swap(false, Ordering::Relaxed) {
             let written = self.store.write(job);
             return Box::pin(async move { written.await.and(Err(Error::StoreUnavailable("disk away".to_owned()))) });
+        }
+        let fewer = |left: usize| left.checked_sub(1);
+        if self.spoiled_writes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok() {
+            return self.store.write(Box::new(|_| Err(Error::Unreadable("no JSON".to_owned()))));
         }
         if !self.full.load(Ordering::Relaxed) {
             return self.store.write(job);
@@ -300,6 +308,49 @@ async fn a_turn_that_waited_for_a_place_and_cannot_be_read_says_so_and_holds_non
     assert_eq!(failed.failure().map(|failure| failure.code.as_str()), Some("journal_unreadable"));
     let next = world.begin().await;
     world.end(&next).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_suspended_turn_that_cannot_be_read_keeps_no_other_from_being_given_up() {
+    let (world, store) = world(Settings { suspended_ttl: 1e-6, ..settings() }).await;
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let order = world.begin().await;
+        let away = Failure::new("model_unavailable", "away");
+        world.engine.turn_failed(order.turn, order.epoch, away).await.unwrap();
+        sessions.push(order.session);
+    }
+    tokio::time::sleep(Duration::from_millis(5)).await; // that both are older than --suspended-ttl
+    store.spoiled_writes.store(1, Ordering::Relaxed);
+    world.engine.give_up_suspended().await.unwrap();
+    let mut left = 0;
+    for session in sessions {
+        left += usize::from(world.state(session).await.retry().is_some());
+    }
+    assert_eq!(left, 1);
+}
+
+#[tokio::test]
+async fn a_failed_turn_that_cannot_be_read_keeps_no_other_from_being_taken_up() {
+    let (world, store) = world(settings()).await;
+    let mended = Runtime { code: "mended".to_owned(), ..runtime() };
+    let after = World::over(Fixture::memory(), Arc::clone(&store) as _, settings(), mended).await;
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let order = world.begin().await;
+        let mismatch = Failure::new("replay_mismatch", "another step");
+        world.engine.turn_failed(order.turn, order.epoch, mismatch).await.unwrap();
+        sessions.push(order.session);
+    }
+    // All of them at once, and then the first by itself.
+    store.spoiled_writes.store(2, Ordering::Relaxed);
+    after.engine.retry_under_new_code().await.unwrap();
+    assert!(sessions.contains(&after.order().await.session));
+    let mut left = 0;
+    for session in sessions {
+        left += usize::from(after.state(session).await.retry().is_some());
+    }
+    assert_eq!(left, 1);
 }
 
 #[tokio::test]

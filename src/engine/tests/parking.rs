@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::support::{World, ahead, asked, question, runtime, settings, step, waiting};
 use crate::domain::Error;
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::engine::dispatch::{Record, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;

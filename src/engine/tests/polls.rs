@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::support::{World, runtime, settings};
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::bells::Shown;
 use crate::engine::clock;

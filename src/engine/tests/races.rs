@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::support::{World, ahead, asked, question, settings, waiting};
 use crate::domain::Error;
-use crate::domain::access::{Actor, Scopes};
-use crate::domain::interrupt::InterruptStatus;
-use crate::domain::session::Status;
+use crate::domain::access::Actor;
+use crate::domain::scope::Scopes;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::engine::clock;
 use crate::engine::settings::Settings;
 use crate::engine::view::Answer;

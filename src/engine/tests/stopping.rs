@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::support::{World, journal_of, question, runtime, settings, waiting};
 use crate::domain::Error;
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::engine::settings::Settings;
 use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;

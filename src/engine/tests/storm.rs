@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::support::{PATIENCE, Told, World, ahead, message, question, runtime, settings, waiting};
-use crate::domain::interrupt::InterruptStatus;
 use crate::domain::journal::Entry;
-use crate::domain::session::{Phase, Status};
+use crate::domain::session::Phase;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::engine::clock;
 use crate::engine::dispatch::{Delivery, Record, TurnOrder};

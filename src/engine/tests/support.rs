@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::domain::access::Actor;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
-use crate::domain::session::{Session, Status};
+use crate::domain::session::Session;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
 use crate::engine::dispatch::{Appended, Batch, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{World, journal_of, settings};
 use crate::domain::access::Actor;
 use crate::domain::journal::Entry;
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::domain::{Error, SessionId};
 use crate::engine::dispatch::Runtime;
 use crate::engine::settings::Settings;

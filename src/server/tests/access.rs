@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::support::{Client, HOST, Reply};
-use crate::domain::access::{Actor, NewKey, Scope, Scopes};
+use crate::domain::access::{Actor, NewKey};
+use crate::domain::scope::{Scope, Scopes};
 use crate::engine::settings::Settings;
 use crate::server::access::{Need, ROUTES};
 use crate::server::document;

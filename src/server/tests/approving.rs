@@ -4,7 +4,8 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::support::{Client, Reply};
-use crate::domain::access::{Actor, NewKey, Scope};
+use crate::domain::access::{Actor, NewKey};
+use crate::domain::scope::Scope;
 use crate::domain::session::Failure;
 use crate::engine::settings::Settings;
 use crate::server::settings::HttpSettings;

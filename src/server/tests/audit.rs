@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use super::support::Client;
 use crate::domain::audit::{AuditRow, Head, Verifier};
+use crate::engine::settings::Settings;
+use crate::server::settings::{ApiKey, HttpSettings};
 
 /// What `key` sends, and what came back.
 async fn send(client: &Client, key: &str, method: Method, path: &str, body: Option<Value>) -> Value {
@@ -155,6 +157,27 @@ async fn whoever_takes_a_run_out_is_told_of() {
         json!({
             "agent": "agent", "turn_id": exported["turn_id"], "entries": entries, "signed": false,
             "digest": crate::domain::digest::of(&exported),
+        })
+    );
+}
+
+#[tokio::test]
+async fn whoever_brings_a_run_in_is_told_of() {
+    let client = Client::with_keys().await;
+    let (session, _) = asking(&client, &["delete"]).await;
+    let exported = get(&client, "ada", &format!("{session}/run-state")).await;
+    let settings = Settings { allow_import: true, ..Settings::default() };
+    let key = ApiKey { name: "ada".to_owned(), key: "ada-key".to_owned() };
+    let elsewhere = Client::with(settings, HttpSettings { api_keys: vec![key], ..HttpSettings::default() }).await;
+    send(&elsewhere, "ada", Method::POST, "/sessions", Some(json!({"run_state": exported}))).await;
+    let told = rows(&elsewhere, "action=run_imported").await;
+    assert_eq!(deeds(&told), [("run_imported", Some("ada"))]);
+    assert_eq!(told[0]["session_id"], exported["session_id"]);
+    assert_eq!(
+        told[0]["details"],
+        json!({
+            "agent": "agent", "turn_id": exported["turn_id"], "believed": false,
+            "entries": 1, "digest": crate::domain::digest::of(&exported),
         })
     );
 }

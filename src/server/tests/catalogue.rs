@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use crate::domain::access::Scope;
-use crate::domain::session::Status;
+use crate::domain::scope::Scope;
+use crate::domain::status::Status;
 use crate::domain::{Error, Timestamp};
 use crate::server::catalogue::{ALL, cause_of};
 

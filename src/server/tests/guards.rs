@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use super::access::{OWN, key, sign_in};
 use super::support::{Client, HOST, engine};
-use crate::domain::access::Scope;
+use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::front;

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::access::{OWN, bearer, operations, sign_in, wanted};
 use super::support::{Client, Reply};
-use crate::domain::access::{Actor, NewKey, Scope};
+use crate::domain::access::{Actor, NewKey};
+use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
 use crate::server::settings::{ApiKey, HttpSettings};
 
@@ -13,7 +14,10 @@ const ROOT: &str = "the-key-of-the-settings";
 
 /// A server that has a key in its settings, and in its store one for each name, with these scopes and groups.
 async fn office(keys: &[(&str, &[Scope], &[&str])], prevent_self_approval: bool) -> (Client, Vec<(String, String)>) {
-    let settings = Settings { prevent_self_approval, ..Settings::default() };
+    office_with(keys, Settings { prevent_self_approval, ..Settings::default() }).await
+}
+
+async fn office_with(keys: &[(&str, &[Scope], &[&str])], settings: Settings) -> (Client, Vec<(String, String)>) {
     let root = ApiKey { name: "api-key".to_owned(), key: ROOT.to_owned() };
     let client = Client::with(settings, HttpSettings { api_keys: vec![root], ..HttpSettings::default() }).await;
     let mut made = vec![("api-key".to_owned(), ROOT.to_owned())];
@@ -247,15 +251,20 @@ async fn told(client: &Client, session: &str) -> Vec<(String, Option<String>)> {
 
 /// A session in which Ada's message has the agent ask: its path, and the ids.
 async fn asking(client: &Client, ada: &str, asks: &str) -> (String, Vec<String>) {
+    sent(client, ada, &format!("ask {asks}"), asks.split(' ').count()).await
+}
+
+/// A session that Ada sent something at which the agent asks so many things: its path, and the ids.
+async fn sent(client: &Client, ada: &str, content: &str, asks: usize) -> (String, Vec<String>) {
     let created = call(client, ROOT, Method::POST, "/sessions", &json!({})).await;
     let session = created.header("location").unwrap().to_owned();
-    let message = json!({"content": format!("ask {asks}")});
+    let message = json!({"content": content});
     let sent = call(client, ada, Method::POST, &format!("{session}/messages"), &message).await;
     assert_eq!(sent.status, StatusCode::ACCEPTED, "{sent:?}");
     loop {
         let view = call(client, ROOT, Method::GET, &format!("{session}?wait=1"), &Value::Null).await.json();
         let asked = view["interrupts"].as_array().cloned().unwrap_or_default();
-        if asked.len() == asks.split(' ').count() {
+        if asked.len() == asks {
             let ids = asked.iter().map(|asked| asked["interrupt_id"].as_str().unwrap().to_owned()).collect();
             return (session, ids);
         }
@@ -337,6 +346,51 @@ async fn a_rule_with_approvers_takes_the_place_of_scopes_whichever_way() {
             assert_eq!(refusal, if who == "bob" { "ok" } else { "not_an_approver" }, "{}, by {who}", way.name);
             let is_told = told(&client, &session).await.len() > before.len();
             assert_eq!(is_told, who == "bob", "{}, by {who}", way.name);
+        }
+    }
+}
+
+/// A session of Ada's whose turn failed at its first answer, and can be taken up again.
+async fn failed(client: &Client, ada: &str) -> String {
+    let (session, ids) = sent(client, ada, "mismatch one two", 2).await;
+    let (_, path, body) = answer(&ids, json!({"approved": true})).swap_remove(0);
+    call(client, ROOT, Method::POST, &path, &body).await;
+    loop {
+        let view = call(client, ROOT, Method::GET, &format!("{session}?wait=1"), &Value::Null).await.json();
+        if view["status"] == "error" {
+            return session;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_deleted_or_taken_up_again_by_who_may_send_and_the_audit_tells_who() {
+    // Every answer goes through a replay, which is what fails.
+    let (client, keys) = office_with(&WHO, Settings { park_after: 0.0, ..Settings::default() }).await;
+    let (_, ada) = keys.iter().find(|(name, _)| name == "ada").unwrap();
+    for (who, secret) in &keys {
+        let (idle, _) = sent(&client, ada, "echo", 0).await;
+        let (waiting, _) = asking(&client, ada, "pay wire~group:finance").await;
+        let (retried, deleted) = (failed(&client, ada).await, failed(&client, ada).await);
+        let cases: [(Method, String, &str, &[&str]); 4] = [
+            (Method::DELETE, idle.clone(), &idle, &["session_deleted"]),
+            (Method::DELETE, waiting.clone(), &waiting, &["cancelled", "cancelled", "session_deleted"]),
+            (Method::POST, format!("{retried}/retry"), &retried, &["retried"]),
+            // What the failed turn asked goes with it.
+            (Method::DELETE, deleted.clone(), &deleted, &["cancelled", "session_deleted"]),
+        ];
+        for (method, path, session, rows) in cases {
+            let before = told(&client, session).await;
+            let refusal = code(&call(&client, secret, method.clone(), &path, &Value::Null).await);
+            let wanted = match who.as_str() {
+                "wrong" | "revoked" => "unauthorized",
+                "reader" | "answerer" | "bob" => "missing_scope",
+                _ => "ok",
+            };
+            assert_eq!(refusal, wanted, "{method} {path} by {who}");
+            let rows = if refusal == "ok" { rows } else { &[] };
+            let rows: Vec<_> = rows.iter().map(|action| ((*action).to_owned(), Some(who.clone()))).collect();
+            assert_eq!(told(&client, session).await[before.len()..], rows, "{method} {path} by {who}");
         }
     }
 }

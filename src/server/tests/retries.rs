@@ -6,8 +6,9 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::support::Client;
-use crate::domain::access::{Actor, NewKey, Scope};
+use crate::domain::access::{Actor, NewKey};
 use crate::domain::audit::Action;
+use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
 use crate::server::settings::HttpSettings;
 use crate::store::query::AuditQuery;

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 
 use super::events::Listener;
 use super::support::{Client, HOST};
-use crate::domain::access::{Actor, NewKey, Scope, SignIn, digest};
+use crate::domain::access::{Actor, NewKey, SignIn, digest};
+use crate::domain::scope::Scope;
 use crate::engine::Engine;
 use crate::engine::settings::Settings;
 use crate::server::app::App;

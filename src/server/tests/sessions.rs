@@ -48,6 +48,9 @@ async fn a_session_begins_with_so_many_messages_and_no_more() {
     let refused = client.post("/sessions", state(10_001)).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(refused.places(), [(json!(["body", "state"]), "too_long".to_owned())]);
+    let run = json!({"run_state": {"messages": vec![json!({}); 10_001]}});
+    let refused = client.post("/sessions", run).await;
+    assert_eq!(refused.places(), [(json!(["body", "run_state", "messages"]), "too_long".to_owned())]);
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::event::{Event, Hold, NumberedEvent};
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::status::InterruptStatus;
 use crate::store::record::StoredReply;
 
 super::for_each_store!(
@@ -16,6 +17,8 @@ super::for_each_store!(
     numbers_never_go_back_when_events_are_swept,
     a_reply_reads_back_under_its_scope_and_key,
     old_replies_are_swept,
+    no_more_replies_are_swept_at_once_than_it_is_told,
+    no_more_events_are_swept_at_once_than_it_is_told,
 );
 
 async fn events_are_numbered_in_order_and_read_back(it: Fixture) {
@@ -119,13 +122,13 @@ async fn numbers_never_go_back_when_events_are_swept(it: Fixture) {
     })
     .await;
     let last = it.read(|reader| reader.last_event()).await;
-    it.write(|transaction| transaction.sweep_events(at(1))).await;
+    it.write(|transaction| transaction.sweep_events(at(1), 10)).await;
     assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 2);
-    it.write(|transaction| transaction.sweep_events(at(1000))).await;
+    it.write(|transaction| transaction.sweep_events(at(1000), 10)).await;
     assert_eq!(it.read(|reader| reader.last_event()).await, last);
     let next = it.write(|transaction| transaction.append_event(&event(1, "x"), at(1000))).await;
     assert!(next > last);
-    it.write(|transaction| transaction.sweep_events(at(1000))).await;
+    it.write(|transaction| transaction.sweep_events(at(1000), 10)).await;
     assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 1);
 }
 
@@ -149,9 +152,55 @@ async fn old_replies_are_swept(it: Fixture) {
     it.write(|transaction| {
         transaction.insert_reply("s", "old", &reply("old", 9))?;
         transaction.insert_reply("s", "new", &reply("new", 10))?;
-        transaction.sweep_replies(at(10))
+        transaction.sweep_replies(at(10), 10)
     })
     .await;
     assert_eq!(it.read(|reader| reader.reply("s", "old")).await, None);
     assert_eq!(it.read(|reader| reader.reply("s", "new")).await, Some(reply("new", 10)));
+}
+
+async fn no_more_replies_are_swept_at_once_than_it_is_told(it: Fixture) {
+    it.write(|transaction| {
+        // The order of their names is not that of their ages.
+        for (key, millis) in [("d", 0), ("c", 1), ("a", 2), ("b", 2), ("new", 10)] {
+            transaction.insert_reply("s", key, &reply(key, millis))?;
+        }
+        Ok(())
+    })
+    .await;
+    let sweep = async |limit| it.write(move |transaction| transaction.sweep_replies(at(10), limit)).await;
+    let kept = async || -> Vec<&str> {
+        let keys = ["a", "b", "c", "d", "new"].into_iter();
+        it.read(|reader| {
+            let kept = keys.filter_map(|key| reader.reply("s", key).map(|reply| reply.map(|_| key)).transpose());
+            kept.collect::<Result<Vec<_>, _>>()
+        })
+        .await
+    };
+    assert_eq!((sweep(0).await, kept().await.len()), (0, 5));
+    assert_eq!(sweep(3).await, 3);
+    assert_eq!(kept().await, ["b", "new"]);
+    assert_eq!(sweep(3).await, 1);
+    assert_eq!(kept().await, ["new"]);
+    assert_eq!(sweep(3).await, 0);
+}
+
+async fn no_more_events_are_swept_at_once_than_it_is_told(it: Fixture) {
+    it.write(|transaction| {
+        for millis in [0, 1, 2, 3, 10, 4] {
+            transaction.append_event(&event(1, "x"), at(millis))?;
+        }
+        Ok(())
+    })
+    .await;
+    let sweep = async |before, limit| it.write(move |tx| tx.sweep_events(at(before), limit)).await;
+    let kept = async || it.read(|reader| reader.events_after(0, None, 10)).await.len();
+    assert_eq!((sweep(10, 0).await, kept().await), (0, 6));
+    assert_eq!((sweep(10, 3).await, kept().await), (3, 3));
+    // Not the one that is not old, nor what stands after it.
+    assert_eq!((sweep(10, 3).await, kept().await), (1, 2));
+    assert_eq!((sweep(10, 3).await, kept().await), (0, 2));
+    // The newest stays, whatever its age.
+    assert_eq!((sweep(1000, 1).await, kept().await), (1, 1));
+    assert_eq!((sweep(1000, 1).await, kept().await), (0, 1));
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::domain::abandoned::Abandoned;
-use crate::domain::access::{Key, Scope, SignIn};
+use crate::domain::access::{Key, SignIn};
 use crate::domain::decision::{self, DecisionKind};
 use crate::domain::event::Event;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
-use crate::domain::journal::{Entry, Recorded, StepIdentity, StepResult};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::{Abandoned, Entry, Recorded, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
-use crate::domain::session::{Phase, Session, Status};
+use crate::domain::scope::Scope;
+use crate::domain::session::{Phase, Session};
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::memory::MemoryStore;
 use crate::store::record::Turn;
@@ -150,6 +151,18 @@ pub(crate) fn recorded(entry: Entry) -> Recorded {
     Recorded { at: at(0), entry }
 }
 
+/// A step of that kind at a path.
+pub(crate) fn identity(path: &str, kind: &str) -> StepIdentity {
+    StepIdentity {
+        path: path.to_owned(),
+        kind: kind.to_owned(),
+        name: kind.to_owned(),
+        location: None,
+        arguments: JsonObject::new(),
+        tool_call_id: None,
+    }
+}
+
 pub(crate) fn step(name: &str, value: Value) -> Entry {
     let step = StepIdentity {
         path: "0#1".to_owned(),
@@ -235,4 +248,10 @@ pub(crate) fn event(session: u128, error: &str) -> Event {
 
 pub(crate) fn object(value: Value) -> JsonObject {
     value.as_object().cloned().unwrap()
+}
+
+/// Makes what steps came to unreadable in a store's file. How many there are.
+pub fn spoil_steps(file: &std::path::Path) -> usize {
+    let connection = rusqlite::Connection::open(file).unwrap();
+    connection.execute("UPDATE journal SET body = '{' WHERE entry = 'step'", []).unwrap()
 }

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::question;
 use crate::domain::search::Needle;
+use crate::domain::status::InterruptStatus;
 use crate::store::query::InterruptQuery;
 use crate::store::record::PendingCount;
 

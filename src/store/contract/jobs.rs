@@ -9,7 +9,7 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::journal::{Ending, Entry, Recorded};
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::store::carried::Carried;
 use crate::store::{StoreExt, Transaction};
 
@@ -43,7 +43,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.insert_interrupt(&custom(1, 2))?;
     transaction.update_interrupt(&custom(1, 1))?;
     transaction.insert_reply("s", "k", &reply())?;
-    transaction.sweep_replies(at(1000))?;
+    transaction.sweep_replies(at(1000), 10)?;
     transaction.insert_key(&key(2, "new"))?;
     transaction.revoke_key(key_id(1), at(1))?;
     transaction.insert_sign_in(&sign_in(2, 9))?;
@@ -51,7 +51,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.sweep_sign_ins(at(1000))?;
     transaction.append_event(&event(1, "b"), at(900))?;
     transaction.note_carried(turn_id(1), &Carried { left_at: None })?;
-    transaction.sweep_events(at(800))?;
+    transaction.sweep_events(at(800), 10)?;
     transaction.delete_session(session_id(1))?;
     transaction.sweep_sessions(at(1000), 10).map(drop)
 }

@@ -2,6 +2,7 @@
 //! next to it.
 
 mod access;
+mod asked;
 mod audit;
 mod carried;
 mod events;
@@ -10,7 +11,7 @@ mod identity;
 mod interrupts;
 mod jobs;
 mod model;
-mod outbox;
+pub(crate) mod outbox;
 mod parking;
 mod sessions;
 mod turns;

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::fixture::*;
 use super::outbox::notice;
 use crate::domain::event::Event;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
-use crate::domain::notice::{Notice, NoticeStatus};
-use crate::domain::session::{Session, Status};
+use crate::domain::notice::Notice;
+use crate::domain::session::Session;
+use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::{Error, SessionId};
 use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
@@ -31,6 +32,8 @@ enum Operation {
     ClaimTurn(u128),
     Append(u128, u64, Value),
     AppendForeign(u128, Value),
+    AppendIntent(u128, String),
+    AppendAsk(u128, u128),
     EndTurn(u128, i64),
     ParkTurn(u128, u64, Option<i64>),
     SuspendTurn(u128, i64, bool),
@@ -39,15 +42,15 @@ enum Operation {
     NoteTurn(u128, Option<String>, Vec<String>),
     CompactJournals(i64, usize),
     InsertReply(u128, Value, i64),
-    SweepReplies(i64),
+    SweepReplies(i64, usize),
     AppendEvent(u128, i64),
     AppendInterruptEvent(u128, u128, InterruptStatus),
-    SweepEvents(i64),
+    SweepEvents(i64, usize),
     InsertNotice(u128, NoticeStatus, Option<i64>),
     UpdateNotice(u128, NoticeStatus, Option<i64>, bool),
     DeleteNotice(u128),
     ReleaseNotices(i64),
-    SweepNotices(i64),
+    SweepNotices(i64, usize),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -85,6 +88,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => IDS.prop_map(ClaimTurn),
         3 => (IDS, 0_u64..3, json_value()).prop_map(|(id, epoch, value)| Append(id, epoch, value)),
         2 => (IDS, json_value()).prop_map(|(id, value)| AppendForeign(id, value)),
+        1 => (IDS, "[ab]").prop_map(|(id, kind)| AppendIntent(id, kind)),
+        2 => (IDS, IDS).prop_map(|(id, interrupt)| AppendAsk(id, interrupt)),
         1 => (IDS, time()).prop_map(|(id, time)| EndTurn(id, time)),
         2 => (IDS, 0_u64..3, prop::option::of(time())).prop_map(|(id, epoch, time)| ParkTurn(id, epoch, time)),
         2 => (IDS, time(), any::<bool>()).prop_map(|(id, time, is_new)| SuspendTurn(id, time, is_new)),
@@ -93,17 +98,17 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (IDS, prop::option::of("[ab]"), texts()).prop_map(|(id, at, texts)| NoteTurn(id, at, texts)),
         1 => (time(), 0_usize..3).prop_map(|(time, limit)| CompactJournals(time, limit)),
         1 => (IDS, json_value(), time()).prop_map(|(key, body, time)| InsertReply(key, body, time)),
-        1 => time().prop_map(SweepReplies),
+        1 => (time(), 0..4_usize).prop_map(|(before, limit)| SweepReplies(before, limit)),
         2 => (IDS, time()).prop_map(|(id, time)| AppendEvent(id, time)),
         1 => (IDS, IDS, settled()).prop_map(|(session, id, status)| AppendInterruptEvent(session, id, status)),
-        1 => time().prop_map(SweepEvents),
+        1 => (time(), 0..4_usize).prop_map(|(before, limit)| SweepEvents(before, limit)),
         3 => (IDS, standing(), prop::option::of(time()))
             .prop_map(|(id, status, time)| InsertNotice(id, status, time)),
         2 => (IDS, standing(), prop::option::of(time()), any::<bool>())
             .prop_map(|(id, status, time, leased)| UpdateNotice(id, status, time, leased)),
         1 => IDS.prop_map(DeleteNotice),
         1 => time().prop_map(ReleaseNotices),
-        1 => time().prop_map(SweepNotices),
+        1 => (time(), 0..4_usize).prop_map(|(before, limit)| SweepNotices(before, limit)),
     ]
 }
 
@@ -162,6 +167,14 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             let answer = Entry::Answer { interrupt_id: interrupt_id(id), value };
             say(&transaction.append_foreign(turn_id(id), &answer, at(0))?)
         }
+        Operation::AppendIntent(id, kind) => {
+            let intent = Entry::Intent { step: identity("0#1", &kind) };
+            say(&transaction.append_foreign(turn_id(id), &intent, at(0))?)
+        }
+        Operation::AppendAsk(id, interrupt) => {
+            let ask = Entry::Ask { step: identity("0#1/0#2", "interrupt"), interrupt_id: interrupt_id(interrupt) };
+            say(&transaction.append_foreign(turn_id(id), &ask, at(0))?)
+        }
         Operation::ParkTurn(id, epoch, wake_at) => {
             say(&transaction.park_turn(turn_id(id), epoch, wake_at.map(at), epoch + 5)?)
         }
@@ -179,13 +192,13 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             let reply = StoredReply { request_digest: "d".to_owned(), body, created_at: at(time) };
             say(&transaction.insert_reply("scope", &key.to_string(), &reply)?)
         }
-        Operation::SweepReplies(before) => say(&transaction.sweep_replies(at(before))?),
+        Operation::SweepReplies(before, limit) => say(&transaction.sweep_replies(at(before), limit)?),
         Operation::AppendEvent(id, time) => say(&transaction.append_event(&event(id, "x"), at(time))?),
         Operation::AppendInterruptEvent(session, id, status) => {
             let interrupt = Interrupt { status, ..custom(session, id) };
             say(&transaction.append_event(&Event::interrupt(&interrupt), at(0))?)
         }
-        Operation::SweepEvents(before) => say(&transaction.sweep_events(at(before))?),
+        Operation::SweepEvents(before, limit) => say(&transaction.sweep_events(at(before), limit)?),
         Operation::InsertNotice(id, status, time) => {
             // Of few sessions, so that several are in one lane.
             let notice = Notice { status, due_at: time.map(at), ..notice(id, id % 2) };
@@ -198,7 +211,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         }
         Operation::DeleteNotice(id) => say(&transaction.delete_notice(notice(id, 0).id)?),
         Operation::ReleaseNotices(time) => say(&transaction.release_notices(at(time))?),
-        Operation::SweepNotices(before) => say(&transaction.sweep_notices(at(before))?),
+        Operation::SweepNotices(before, limit) => say(&transaction.sweep_notices(at(before), limit)?),
     }
 }
 
@@ -229,6 +242,9 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.journal_after(turn_id(id), Some(0))?));
         seen.push(format!("{:?}", reader.journal_page(turn_id(id), 1, 2)?));
         seen.push(format!("{:?}", reader.last_entry(turn_id(id))?));
+        seen.push(format!("{:?}", reader.asking_step(turn_id(id), interrupt_id(id))?));
+        seen.push(format!("{:?}", reader.begun_step(turn_id(id), "0#1")?));
+        seen.push(format!("{:?}", reader.last_with_approvers(turn_id(id), &|asked| asked.is_pending())?));
         seen.push(format!("{:?}", reader.interrupt(interrupt_id(id))?));
         seen.push(format!("{:?}", reader.notice(notice(id, 0).id)?));
         seen.push(format!("{:?}", reader.first_pending_notice(session_id(id), &notice(id, 0).url)?));

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::event::EventName;
-use crate::domain::notice::{Notice, NoticeId, NoticeStatus};
-use crate::domain::session::Status;
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
 use crate::store::outbox::OutboxFigures;
 use crate::store::query::NoticeQuery;
@@ -24,6 +24,7 @@ super::for_each_store!(
     leases_are_released_and_nothing_else_is,
     the_figures_are_of_what_is_pending,
     what_was_settled_long_ago_is_swept,
+    no_more_notices_are_swept_at_once_than_it_is_told,
     notices_outlive_their_session,
     the_webhook_of_a_turn_is_that_of_its_message,
     a_session_reads_back_with_its_webhook,
@@ -42,7 +43,7 @@ fn webhook() -> Webhook {
     }
 }
 
-pub(super) fn notice(number: u128, session: u128) -> Notice {
+pub(crate) fn notice(number: u128, session: u128) -> Notice {
     let event = EventName::Session(Status::Idle);
     let body = json!({"n": number as u64});
     Notice::new(Uuid::from_u128(number), session_id(session), None, event, &webhook(), &body, at(number as i64))
@@ -199,9 +200,31 @@ async fn the_figures_are_of_what_is_pending(it: Fixture) {
 async fn what_was_settled_long_ago_is_swept(it: Fixture) {
     let settled = |number, millis| Notice { settled_at: Some(at(millis)), ..notice(number, 1) };
     insert(&it, [settled(1, 9), settled(2, 10), notice(3, 1)]).await;
-    it.write(|tx| tx.sweep_notices(at(10))).await;
+    it.write(|tx| tx.sweep_notices(at(10), 10)).await;
     let query = NoticeQuery { limit: 10, ..NoticeQuery::default() };
     assert_eq!(it.read(move |reader| reader.notices(&query)).await.items, [notice(3, 1), settled(2, 10)].map(listed));
+}
+
+async fn no_more_notices_are_swept_at_once_than_it_is_told(it: Fixture) {
+    let settled = |number, millis| Notice { settled_at: Some(at(millis)), ..notice(number, 1) };
+    insert(&it, [settled(1, 5), settled(2, 3), settled(3, 4), settled(4, 3), settled(5, 10), notice(6, 1)]).await;
+    let sweep = async |limit| it.write(move |tx| tx.sweep_notices(at(10), limit)).await;
+    let kept = async || {
+        let query = NoticeQuery { limit: 10, ..NoticeQuery::default() };
+        it.read(move |reader| reader.notices(&query))
+            .await
+            .items
+            .into_iter()
+            .map(|notice| notice.id)
+            .collect::<Vec<_>>()
+    };
+    let ids = |numbers: &[u128]| -> Vec<NoticeId> { numbers.iter().map(|number| id(*number, 0)).collect() };
+    assert_eq!(sweep(0).await, 0);
+    assert_eq!(sweep(3).await, 3);
+    assert_eq!(kept().await, ids(&[6, 5, 1]));
+    assert_eq!(sweep(3).await, 1);
+    assert_eq!(kept().await, ids(&[6, 5]));
+    assert_eq!(sweep(3).await, 0);
 }
 
 async fn notices_outlive_their_session(it: Fixture) {

@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::fixture::*;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
-use crate::domain::session::{Session, Status};
+use crate::domain::session::Session;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, TurnId};
 use crate::store::Transaction;
 use crate::store::record::{Due, DueWhat, Turn};

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
-use crate::domain::session::{Failure, Phase, Retry, Session, Status};
+use crate::domain::session::{Failure, Phase, Retry, Session};
+use crate::domain::status::Status;
 use crate::store::query::{Order, Page, SessionQuery};
 
 super::for_each_store!(

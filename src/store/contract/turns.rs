@@ -6,7 +6,7 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::event::EventName;
 use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
-use crate::domain::session::Status;
+use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
 

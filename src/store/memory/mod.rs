@@ -3,6 +3,7 @@
 //! One lock stands for the one transaction at a time; a job runs while its caller holds it. What a job did is noted in
 //! reverse as it happens, and undone when the job fails.
 
+mod asked;
 mod carried;
 mod outbox;
 mod state;

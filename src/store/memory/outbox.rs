@@ -2,7 +2,8 @@
 
 use super::state::{State, page};
 use super::transaction::MemoryTransaction;
-use crate::domain::notice::{Notice, NoticeId, NoticeStatus};
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::outbox::{OutboxFigures, OutboxReader, OutboxWriter};
@@ -107,11 +108,16 @@ impl OutboxWriter for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn sweep_notices(&mut self, before: Timestamp) -> Result<(), Error> {
-        for id in self.notice_ids(|notice| notice.settled_at.is_some_and(|at| at < before)) {
-            self.remove_notice(id);
+    fn sweep_notices(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        let settled = self.state.notices.values().filter_map(|notice| Some((notice.settled_at?, notice.id)));
+        let mut old: Vec<_> = settled.filter(|(settled_at, _)| *settled_at < before).collect();
+        // Stable: of those that were settled at once the first goes first.
+        old.sort_by_key(|(settled_at, _)| *settled_at);
+        old.truncate(limit);
+        for (_, id) in &old {
+            self.remove_notice(*id);
         }
-        Ok(())
+        Ok(old.len())
     }
 }
 

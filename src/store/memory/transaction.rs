@@ -9,7 +9,8 @@ use crate::domain::event::{Event, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
-use crate::domain::session::{Session, Status};
+use crate::domain::session::Session;
+use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 use crate::faults::Rule;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
@@ -331,16 +332,18 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error> {
-        let is_old = |reply: &StoredReply| reply.created_at < before;
-        let old: Vec<_> =
-            self.state.replies.iter().filter(|(_, reply)| is_old(reply)).map(|(place, _)| place.clone()).collect();
-        for place in old {
+    fn sweep_replies(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        let old = self.state.replies.iter().filter(|(_, reply)| reply.created_at < before);
+        let mut old: Vec<_> = old.map(|(place, reply)| (reply.created_at, place.clone())).collect();
+        old.sort_unstable();
+        old.truncate(limit);
+        let swept = old.len();
+        for (_, place) in old {
             if let Some(reply) = self.state.replies.remove(&place) {
                 self.on_undo(move |state| drop(state.replies.insert(place, reply)));
             }
         }
-        Ok(())
+        Ok(swept)
     }
 
     fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error> {
@@ -390,21 +393,23 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(number)
     }
 
-    fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error> {
+    fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
         let newest = self.state.last_event()?;
         let old: Vec<u64> = self
             .state
             .events
             .range(..newest)
+            .take(limit)
             .take_while(|(_, (_, stored_at))| *stored_at < before)
             .map(|(number, _)| *number)
             .collect();
+        let swept = old.len();
         for number in old {
             if let Some(row) = self.state.events.remove(&number) {
                 self.on_undo(move |state| drop(state.events.insert(number, row)));
             }
         }
-        Ok(())
+        Ok(swept)
     }
 }
 

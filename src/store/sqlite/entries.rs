@@ -9,8 +9,7 @@ use uuid::Uuid;
 use super::connection::Handle;
 use super::rows::{self, Cells};
 use super::sql;
-use crate::domain::abandoned::Abandoned;
-use crate::domain::journal::{Entry, PendingTimer, Recorded, StepIdentity};
+use crate::domain::journal::{Abandoned, Entry, PendingTimer, Recorded, StepIdentity};
 use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
 use crate::faults::{self, Point};
 
@@ -159,6 +158,11 @@ pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
         _ => return Err(unknown),
     };
     Ok(Recorded { at, entry })
+}
+
+/// The step of a row of `journal/asking.sql` or `journal/begun.sql`.
+pub(super) fn step(cells: &mut Cells<'_, '_>) -> Result<StepIdentity, Error> {
+    Place::of(cells)?.step(cells)
 }
 
 /// The columns between an entry's word and its body.

@@ -4,6 +4,7 @@
 //! ([`readers`]); a fourth moves the write-ahead log into the file behind everybody's back ([`checkpoint`]). All of
 //! them sleep until they are given something to do.
 
+mod asked;
 mod carried;
 mod checkpoint;
 mod connection;

@@ -9,7 +9,8 @@ use super::reading::Filter;
 use super::rows::{self, Cells};
 use super::sql;
 use crate::domain::event::EventName;
-use crate::domain::notice::{Notice, NoticeId, NoticeStatus};
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -118,8 +119,8 @@ impl OutboxWriter for Handle<'_> {
         self.execute(sql!("outbox/release"), [now.millis()]).map(drop)
     }
 
-    fn sweep_notices(&mut self, before: Timestamp) -> Result<(), Error> {
-        self.execute(sql!("outbox/sweep"), [before.millis()]).map(drop)
+    fn sweep_notices(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        self.execute(sql!("outbox/sweep"), params![before.millis(), rows::count(limit)])
     }
 }
 

@@ -10,10 +10,11 @@ use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{Event, NumberedEvent, What};
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
+use crate::domain::status::InterruptStatus;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
@@ -45,12 +46,26 @@ impl Handle<'_> {
         params: impl Params,
         read: impl FnOnce(&mut Cells<'_, '_>) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
+        let mut read = Some(read);
+        self.find(table, sql, params, |cells| read.take().map(|read| read(cells)).transpose())
+    }
+
+    /// What `read` finds first in the rows of `table` that `sql` gives.
+    pub(super) fn find<T>(
+        &self,
+        table: &'static str,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
-        match rows.next().map_err(|error| self.error(&error))? {
-            Some(row) => read(&mut Cells::new(table, row)).map(Some),
-            None => Ok(None),
+        while let Some(row) = rows.next().map_err(|error| self.error(&error))? {
+            if let Some(found) = read(&mut Cells::new(table, row))? {
+                return Ok(Some(found));
+            }
         }
+        Ok(None)
     }
 
     /// The place of a session in the order of arrival.

@@ -12,10 +12,11 @@ use uuid::Uuid;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::event::{Event, Hold, What};
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::json as strict_json;
 use crate::domain::payload::MAX_STORED_DEPTH;
-use crate::domain::session::{Failure, Phase, Retry, Session, Status};
+use crate::domain::session::{Failure, Phase, Retry, Session};
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
 
@@ -287,7 +288,7 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         tool_approvers: cells.json_or_none()?.unwrap_or_default(),
     };
     if has_built_in_schema {
-        interrupt.response_schema = answer::built_in_schema(&interrupt);
+        interrupt.response_schema = answer::built_in_schema((&interrupt).into());
     }
     Ok((seq, interrupt))
 }

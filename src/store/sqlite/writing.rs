@@ -66,8 +66,8 @@ impl Handle<'_> {
 
     fn write_interrupt(&self, sql: &str, interrupt: &Interrupt) -> Result<usize, Error> {
         let session = self.require_session(interrupt.session_id)?;
-        let is_built_in =
-            interrupt.response_schema.is_some() && interrupt.response_schema == answer::built_in_schema(interrupt);
+        let is_built_in = interrupt.response_schema.is_some()
+            && interrupt.response_schema == answer::built_in_schema(interrupt.into());
         let schema = interrupt.response_schema.as_deref().filter(|_| !is_built_in);
         self.execute(
             sql,
@@ -314,8 +314,8 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("replies/upsert"), params).map(drop)
     }
 
-    fn sweep_replies(&mut self, before: Timestamp) -> Result<(), Error> {
-        self.execute(sql!("replies/sweep"), [before.millis()]).map(drop)
+    fn sweep_replies(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        self.execute(sql!("replies/sweep"), params![before.millis(), rows::count(limit)])
     }
 
     fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error> {
@@ -385,8 +385,8 @@ impl Transaction for Handle<'_> {
             .map_err(|_| Error::Internal("an event got a negative number".to_owned()))
     }
 
-    fn sweep_events(&mut self, before: Timestamp) -> Result<(), Error> {
-        self.execute(sql!("events/sweep"), [before.millis()]).map(drop)
+    fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
+        self.execute(sql!("events/sweep"), params![before.millis(), rows::count(limit)])
     }
 }
 

@@ -39,7 +39,7 @@ pub enum FromWorker {
 }
 
 /// `hello`.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`](super::PROTOCOL).
     pub protocol: u64,

@@ -9,9 +9,9 @@ import pytest
 
 from hitl import ChatMessage, ReActAgent, tool
 from hitl.agents.abandoned import tell_abandoned
-from hitl.runtime import current_turn
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalTurn
+from hitl.turn.runtime import current_turn
+from tests.python.support.local import LocalTurn
 
 Json = dict[str, Any]
 

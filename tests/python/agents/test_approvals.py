@@ -11,8 +11,8 @@ import pytest
 
 from hitl import ChatMessage, InterruptExpired, ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, LocalResult, LocalTurn, run_locally
-from hitl.tools import Tool
+from hitl.tools.definition import Tool
+from tests.python.support.local import PENDING, LocalResult, LocalTurn, run_locally
 
 APPROVE = {"type": "approve"}
 
@@ -161,7 +161,7 @@ async def test_an_approved_call_is_a_once_step_unless_its_tool_says_otherwise() 
     onces: dict[str, bool] = {}
 
     def remember(ctx: RunContext[Any]) -> None:
-        from hitl.runtime import current_turn
+        from hitl.turn.runtime import current_turn
 
         step = current_turn().current_step
         assert step is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from hitl import ReActAgent, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import run_locally
+from tests.python.support.local import run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 APPROVE = {"type": "approve"}

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hitl import ChatMessage, ReActAgent, tool
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, Journal, LocalInterrupt, LocalTurn
 from tests.python.replay.loops import on_own_loop
+from tests.python.support.local import PENDING, Journal, LocalInterrupt, LocalTurn
 
 EXAMPLES = 500 if os.environ.get("HITL_TEST_FULL") else 20
 _PATIENCE = 100

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from hitl import Decision, ReActAgent, tool
+from hitl.journal.ports import InterruptRequest
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import Answers, run_locally
-from hitl.tool_schema import Arguments, SchemaParameters
-from hitl.tools import Tool
+from hitl.tools.definition import Tool
+from hitl.tools.schema import Arguments, SchemaParameters
+from tests.python.support.local import Answers, run_locally
 from tests.python.support.prefixes import Effects, Run, run_all_prefixes
 
 APPROVE = {"type": "approve"}
@@ -50,6 +53,41 @@ async def test_exactly_the_edited_arguments_run_and_the_model_is_told(answer: An
     assert run.effects == [(5, "rent")]
     assert shown(run) == [{"cents": 100, "to": "rent"}]
     assert run.told == ['paid 5\n\n[A person changed the arguments of this call to {"cents":5,"to":"rent"}]']
+
+
+async def test_what_the_types_make_of_an_edit_is_shown_before_it_runs() -> None:
+    """What a person said, and the audit has, is what runs; else they say so of what does."""
+
+    def make(effects: Effects) -> ReActAgent:
+        @tool(requires_approval=True)
+        async def meet(at: datetime, notes: Annotated[list[str], Field(default_factory=list)]) -> str:
+            effects.append((at.isoformat(), notes))
+            return "met"
+
+        return agent_with(meet, at="2026-01-05T10:00:00Z", notes=[])
+
+    def answer(asked: InterruptRequest) -> Any:
+        return APPROVE if asked["message"] else edit(at="2026-02-05T10:00:00+00:00")
+
+    run = await run_all_prefixes(make, answer)
+    assert shown(run)[1:] == [{"at": "2026-02-05T10:00:00Z", "notes": []}]
+    said = "The tool reads the edited arguments like this; this is what would run."
+    assert [asked["message"] for asked in run.requests] == [None, said]
+    assert run.effects == [("2026-02-05T10:00:00+00:00", [])]
+
+
+@pytest.mark.parametrize("said", [2, 2.0])
+async def test_a_number_of_the_same_size_is_what_was_said(said: float) -> None:
+    def make(effects: Effects) -> ReActAgent:
+        @tool(requires_approval=True)
+        async def wait(seconds: float) -> str:
+            effects.append(seconds)
+            return "waited"
+
+        return agent_with(wait, seconds=1.5)
+
+    run = await run_all_prefixes(make, lambda asked: edit(seconds=said))
+    assert (len(run.requests), run.effects) == (1, [2.0])
 
 
 async def test_a_result_that_is_no_text_and_an_error_say_it_as_well() -> None:

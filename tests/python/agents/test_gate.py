@@ -11,9 +11,9 @@ import pytest
 
 import hitl
 from hitl import Approval, ChatMessage, InterruptExpired, InvalidAnswer, ReActAgent, Tool, ToolRejected
-from hitl.asking import ApprovalMismatch
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, run_locally
+from hitl.tools.asking import ApprovalMismatch
+from tests.python.support.local import PENDING, run_locally
 from tests.python.support.prefixes import Effects, Run, run_all_prefixes
 
 APPROVE = {"type": "approve"}
@@ -383,7 +383,7 @@ async def test_calls_of_a_gated_function_wait_side_by_side() -> None:
         waiting.append(asked)
         return PENDING if len(waiting) < 2 else APPROVE
 
-    from hitl.testing.local import LocalTurn
+    from tests.python.support.local import LocalTurn
 
     local = LocalTurn(person)
     task = local.start(agent, ChatMessage.user_message(content="go"), [])

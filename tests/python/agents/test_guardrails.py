@@ -10,8 +10,8 @@ import pytest
 
 from hitl import ReActAgent, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalResult, run_locally
-from hitl.tools import Tool
+from hitl.tools.definition import Tool
+from tests.python.support.local import LocalResult, run_locally
 
 APPROVE = {"type": "approve"}
 

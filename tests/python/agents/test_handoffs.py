@@ -10,7 +10,7 @@ import pytest
 from hitl import ChatMessage, ReActAgent, tool
 from hitl.agents.react import MaxStepsExceeded
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalTurn, run_locally
+from tests.python.support.local import LocalTurn, run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 

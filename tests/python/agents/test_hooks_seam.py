@@ -10,7 +10,7 @@ import pytest
 from hitl import ReActAgent, interrupt, tool
 from hitl.agents.seams import HookCall, HookFailed
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import run_locally
+from tests.python.support.local import run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 TWO_CALLS = [

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent, tool
-from hitl.mcp_tools import MCPServerError
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalResult, run_locally
+from hitl.tools.mcp import MCPServerError
+from tests.python.support.local import LocalResult, run_locally
 
 SERVER = Path(__file__).parent.parent / "support" / "mcp_server.py"
 COMMAND = [sys.executable, str(SERVER)]

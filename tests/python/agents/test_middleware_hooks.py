@@ -12,7 +12,7 @@ import hitl
 from hitl import ChatMessage, ReActAgent, interrupt, tool
 from hitl.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolCallAgent
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import run_locally
+from tests.python.support.local import run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 CALL = {"tool_calls": [{"name": "act", "args": {"what": "x"}}]}

@@ -11,7 +11,7 @@ from hitl import ChatMessage, ReActAgent, interrupt, tool
 from hitl.agents.seams import AgentRuntime, current_run
 from hitl.models import ModelReply, ModelRequest
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import run_locally
+from tests.python.support.local import run_locally
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hitl import ApprovalRequest, Decision, ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, Answers, run_locally
+from tests.python.support.local import PENDING, Answers, run_locally
 from tests.python.support.prefixes import Effects, Run, run_all_prefixes
 
 APPROVE = {"type": "approve"}

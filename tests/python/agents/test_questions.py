@@ -5,7 +5,7 @@ import pytest
 
 from hitl import ReActAgent, ask_user_question
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalResult, run_locally
+from tests.python.support.local import LocalResult, run_locally
 
 STRATEGY = {
     "question": "How would you like to organize the files?",

@@ -16,7 +16,7 @@ from hitl.messages import ToolCall
 from hitl.models import ModelReply, ModelRequest
 from hitl.models.chat_completions import ModelNotConfigured
 from hitl.testing import ScriptedChatClient, ScriptExhausted
-from hitl.testing.local import LocalTurn, run_locally
+from tests.python.support.local import LocalTurn, run_locally
 
 
 @tool

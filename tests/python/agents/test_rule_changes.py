@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hitl import ReActAgent, tool
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.messages import ChatMessage
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, Journal, LocalTurn
+from tests.python.support.local import PENDING, Journal, LocalTurn
 
 DENIED = {"type": "reject", "reason": "closed", "by": "policy"}
 PASSED = {"type": "approve", "by": "policy"}

@@ -8,7 +8,7 @@ import pytest
 
 from hitl import ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, LocalTurn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 RULES = {"policy": True}
@@ -103,7 +103,7 @@ async def test_a_call_that_needs_no_approval_is_once_where_a_rule_let_a_person_a
     def remembering(effects: Effects) -> ReActAgent:
         @tool
         async def act(ctx: RunContext[Any]) -> None:
-            from hitl.runtime import current_turn
+            from hitl.turn.runtime import current_turn
 
             step = current_turn().current_step
             assert step is not None

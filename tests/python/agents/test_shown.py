@@ -17,10 +17,10 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretBytes, SecretStr, comp
 from typing_extensions import TypedDict
 
 from hitl import ChatMessage, ReActAgent, tool
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import Answers, LocalResult, LocalTurn, run_locally
-from hitl.tools import Tool
+from hitl.tools.definition import Tool
+from tests.python.support.local import Answers, LocalResult, LocalTurn, run_locally
 
 APPROVE = {"type": "approve"}
 PAYMENT = {"amount": 5, "to": "attacker"}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, model_serializer
 import hitl
 from hitl import ChatMessage, ReActAgent, ResultNotStored, tool
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalTurn
+from tests.python.support.local import LocalTurn
 
 
 class Receipt:

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BaseModel, Field
 import hitl
 from hitl import ReActAgent, RunContext, _core, tool
 from hitl.testing import ScriptedChatClient
-from hitl.tool_schema import InvalidArguments, parse_arguments
+from hitl.tools.schema import InvalidArguments, parse_arguments
 
 
 class Color(Enum):

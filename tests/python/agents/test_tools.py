@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hitl import RunContext, Tool, ToolRejected, tool
-from hitl.testing.local import LocalTurn
-from hitl.tool_schema import InvalidArguments
+from hitl.tools.schema import InvalidArguments
+from tests.python.support.local import LocalTurn
 
 
 @tool(requires_approval=True, description="old", timeout=3, input_guardrails=[lambda path: None])

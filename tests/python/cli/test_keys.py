@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hitl.client import Client, Forbidden, Unauthorized
-from hitl.serving import worker_environment
+from hitl.serving.server import worker_environment
 from tests.python.cli.conftest import Run
 from tests.python.support.served import ROOT, Served, clean_environment
 

@@ -15,7 +15,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from hitl.cli.reload import snapshot
-from hitl.serve_options import InvalidOption, ServeOptions, default_workers, is_loopback
+from hitl.serving.options import InvalidOption, ServeOptions, default_workers, is_loopback
 from tests.python.cli.conftest import Run
 from tests.python.cli.terminal import environment
 
@@ -179,7 +179,7 @@ def serve_to_the_end(directory: Path, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-# A stand-in for `hitl.serving`, so that reloading is tested by itself: "serves" by printing what the agent says.
+# A stand-in for `hitl.serving.server`, so that reloading is tested by itself: "serves" by printing what the agent says.
 SERVING = """
 import importlib, signal, sys
 def serve(options):
@@ -197,8 +197,8 @@ def reloading(tmp_path: Path) -> Iterator[Any]:
     stand_in.mkdir()
     (stand_in / "start.py").write_text("")
     (stand_in / "sitecustomize.py").write_text(
-        f"import sys, types\nmodule = types.ModuleType('hitl.serving')\nexec({SERVING!r}, module.__dict__)\n"
-        "sys.modules['hitl.serving'] = module\n"
+        f"import sys, types\nmodule = types.ModuleType('hitl.serving.server')\nexec({SERVING!r}, module.__dict__)\n"
+        "sys.modules['hitl.serving.server'] = module\n"
     )
     path = os.pathsep.join([str(stand_in), *(entry for entry in sys.path if entry)])
     child = pexpect.spawn(

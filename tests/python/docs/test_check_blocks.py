@@ -34,7 +34,9 @@ def test_the_report_is_as_shown(block: Block, tmp_path: Path, monkeypatch: pytes
     shop.write_text(source.replace("{0}", '@hitl.agent(version="1")'))
     with Server("shop:buyer", port=0, store="sqlite:hitl.db", park_after=0) as server, Client(server.url) as client:
         assert client.ask(client.create_session().session_id, "a hat ").status == "interrupted"
-    edited = source.replace("{0}", '@hitl.agent(version="2")').replace("message.content)", "message.content.strip())")
+    edited = source.replace("{0}", '@hitl.agent(version="2")').replace(
+        'message.content or "")', '(message.content or "").strip())'
+    )
     shop.write_text(edited)
     with Terminal(*arguments) as terminal:
         assert terminal.finish() == 1

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,12 +52,21 @@ def test_the_options_of_serve_are_those_of_its_help() -> None:
             assert documented[option].replace(",", "") == default.removesuffix(".0")
 
 
+def anchors(document: Path) -> set[str]:
+    """What headings can be linked to as, the way GitHub names them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     source = ROOT / document
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", source.read_text(encoding="utf-8")):
-        if not target.startswith("https://"):
-            assert (source.parent / target).exists(), f"{document} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#]*?)(?:#([^)]*))?\)", source.read_text(encoding="utf-8")):
+        if target.startswith("https://"):
+            continue
+        there = source.parent / target if target else source
+        assert there.exists(), f"{document} links to {target}"
+        assert not anchor or anchor in anchors(there), f"{document} links to {target}#{anchor}"
 
 
 def test_every_example_is_mentioned() -> None:

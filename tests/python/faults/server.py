@@ -1,6 +1,6 @@
 """A server that tests kill, in a process of its own: quicker to start than `hitl serve`, otherwise the same.
 
-`python -m tests.python.faults.server MODULE:ATTR OPTIONS`, the options of `hitl.serving.Server` as JSON.
+`python -m tests.python.faults.server MODULE:ATTR OPTIONS`, the options of `hitl.serving.server.Server` as JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hitl.serving import Server
+from hitl.serving.server import Server
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,12 +12,13 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from hitl import runtime
-from hitl.worker import port, turns
+from hitl.driver import port
+from hitl.turn import runtime
+from hitl.worker import protocol
 
 _METHODS: dict[str, tuple[type, str]] = {
-    "worker.turn": (turns.Worker, "_start"),
-    "worker.over": (turns.Worker, "_gone"),
+    "worker.turn": (protocol.Worker, "_start"),
+    "worker.over": (protocol.Worker, "_gone"),
     "worker.body": (runtime.Turn, "_start_body"),
     "worker.body_done": (runtime.Turn, "_body_done"),
     "worker.intent": (port.ChannelPort, "intent"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import socket
 import sqlite3
 import struct
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -24,17 +27,36 @@ def seconds_at_work(server: Served) -> float:
     return (int(words[11]) + int(words[12])) / 100
 
 
-def hang_up(api: Api, path: str) -> None:
-    """As somebody who does not wait: many requests at once, and then nobody is there."""
+def asked(api: Api, path: str) -> socket.socket:
+    """A connection whose request nobody has answered yet."""
     address = (api.http.base_url.host, api.http.base_url.port)
-    gone = []
+    connection = socket.create_connection(address, timeout=100)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode())
+    return connection
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def hang_up(api: Api, path: str) -> None:
+    """As many clients that do not wait, one after the other: each has asked, and is gone while it is looked for."""
     for _ in range(TIMES):
-        connection = socket.create_connection(address, timeout=100)
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode())
-        gone.append(connection)
-    for connection in gone:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.close()
+        connection = asked(api, path)
+        # What was sent before is read by the time that this is answered.
+        assert api.get("/healthz").status_code == 200
+        reset(connection)
+
+
+def give_up(api: Api, path: str, patience: float) -> None:
+    """As somebody who asks again and again, and never waits longer than that."""
+    for _ in range(TIMES):
+        connection = asked(api, path)
+        connection.settimeout(patience)
+        with contextlib.suppress(TimeoutError):
+            connection.recv(1)
+        reset(connection)
 
 
 def fill(database: Path) -> None:
@@ -62,6 +84,15 @@ def store(tmp_path: Path) -> str:
     return f"sqlite:{database}"
 
 
+@pytest.fixture
+def pending(store: str) -> str:
+    """The same, and nothing is answered; no session knows of it, so that nobody but the count looks at it."""
+    with sqlite3.connect(store.removeprefix("sqlite:")) as connection:
+        connection.execute("UPDATE interrupts SET status = 'pending'")
+    connection.close()
+    return store
+
+
 @pytest.mark.slow
 def test_searches_that_nobody_waits_for_are_not_made(store: str) -> None:
     with Served("playbook", store=store) as server:
@@ -77,5 +108,26 @@ def test_searches_that_nobody_waits_for_are_not_made(store: str) -> None:
         before = seconds_at_work(server)
         hang_up(server.api, "/interrupts?q=nowhere")
         search()
-        # The one that was at work, this one, and as many again for good measure.
+        # The one that was at work, this one, and as many as may have ended while the others came; of all there are 50.
         assert seconds_at_work(server) - before < 10 * one
+
+
+@pytest.mark.slow
+def test_scrapes_that_nobody_waits_for_count_once(pending: str) -> None:
+    def scrape(server: Served) -> None:
+        text = server.api.get("/metrics").raise_for_status().text
+        counted = re.search(r'^hitl_interrupts_pending\{type="question",age="\w+"\} ([1-9]\d{4})', text, re.MULTILINE)
+        assert counted, text
+
+    # A count is good for a while: each of these is the first of its server.
+    with Served("playbook", store=pending) as server:
+        before, began = seconds_at_work(server), time.monotonic()
+        scrape(server)
+        one, took = seconds_at_work(server) - before, time.monotonic() - began
+    assert one > 0.05, "too little to tell"
+    with Served("playbook", store=pending) as server:
+        before = seconds_at_work(server)
+        hang_up(server.api, "/metrics")
+        give_up(server.api, "/metrics", took / 4)
+        scrape(server)
+        assert seconds_at_work(server) - before < 5 * one

@@ -40,17 +40,26 @@ class Office:
         return file.read_text().splitlines() if file.exists() else []
 
 
-@pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    store = f"sqlite:{tmp_path / 'hitl.db'}"
+@pytest.fixture(scope="module")
+def shared_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    folder = tmp_path_factory.mktemp("office")
+    store = f"sqlite:{folder / 'hitl.db'}"
     scopes = {"ada": ["read", "send", "answer"], "bob": ["read", "send", "answer"], "root": ["admin"]}
     keys = {name: _core.create_key(store, name, has, [])[1] for name, has in scopes.items()}
-    environment = {"FOLDER": str(tmp_path)}
+    environment = {"FOLDER": str(folder)}
     with Served(AGENT, store=store, prevent_self_approval=True, environment=environment) as server:
         people = {name: Api(server.url, api_key=key) for name, key in keys.items()}
-        yield Office(server, **people, folder=tmp_path)
+        yield Office(server, **people, folder=folder)
         for person in people.values():
             person.close()
+
+
+@pytest.fixture
+def office(shared_office: Office) -> Office:
+    """The office of all tests here, in which nothing has been done yet and no worker is about to die."""
+    for name in ("done", "crash"):
+        (shared_office.folder / name).unlink(missing_ok=True)
+    return shared_office
 
 
 @pytest.mark.parametrize("gate", GATED)

@@ -6,11 +6,13 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import textwrap
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,16 @@ from tests.python.support.waiting import eventually
 GOOD = "async def agent(message, state):\n    return 'done', state\n"
 
 SAY_PID = "import os, pathlib\npathlib.Path('importing').write_text(str(os.getpid()))\n"
-HANGS = SAY_PID + "import time\nwhile True:\n    time.sleep(1)\n" + GOOD
+HANG = SAY_PID + "import time\nwhile True:\n    time.sleep(1)\n"
+HANGS = HANG + GOOD
 
 THREADED = "import sys, threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
 """Cannot be forked: each worker imports it."""
 IN_WORKER = "if 'hitl.worker.plain' in sys.orig_argv:\n    "
+HANGING = {"once": HANGS, "in each worker": f"{THREADED}{IN_WORKER}{textwrap.indent(HANG, '    ').lstrip()}{GOOD}"}
+
+LIMIT = 100.0
+"""Seconds after which a process of a test has hung."""
 
 
 @pytest.fixture
@@ -52,15 +59,19 @@ def running(directory: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
         text=True,
         start_new_session=True,
     )
+    # Whoever reads what a process says that hangs reads its end.
+    watch = threading.Timer(LIMIT, process.kill)
+    watch.start()
     try:
         yield process
     finally:
+        watch.cancel()
         process.kill()
         process.communicate()
 
 
 def importing(directory: Path) -> int:
-    """The process that imports `HANGS`, once it does."""
+    """A process that imports what hangs, once it does."""
     told = directory / "importing"
     eventually(lambda: told.exists() and told.read_text() != "", expected=True)
     return int(told.read_text())
@@ -70,15 +81,17 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.parametrize("hangs", HANGING)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_a_signal_ends_a_start_whose_import_hangs(project: Path, number: signal.Signals, code: int) -> None:
-    (project / "hangs.py").write_text(HANGS)
-    with running(project, "-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db") as process:
-        zygote = importing(project)
+def test_a_signal_ends_a_start_whose_import_hangs(project: Path, number: signal.Signals, code: int, hangs: str) -> None:
+    (project / "hangs.py").write_text(HANGING[hangs])
+    command = ["-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db", "--start-timeout", "0"]
+    with running(project, *command, "--log-level", "error") as process:
+        worker = importing(project)
         process.send_signal(number)
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=LIMIT)
         assert (process.returncode, out, err) == (code, "", "")
-        assert not is_there(zygote)
+        assert not is_there(worker)
     assert not (project / "hitl.db").exists()
 
 
@@ -87,7 +100,7 @@ def test_an_import_that_takes_too_long_is_told_with_what_to_do(project: Path) ->
     command = ["-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db", "--start-timeout", "1.5"]
     with running(project, *command) as process:
         zygote = importing(project)
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=LIMIT)
         assert process.returncode == 3
         assert err.startswith("error: importing hangs:agent took longer than 1.5 s\n\nhint: ")
         assert "--start-timeout" in err
@@ -96,9 +109,9 @@ def test_an_import_that_takes_too_long_is_told_with_what_to_do(project: Path) ->
 
 PROGRAM = """
 import os, pathlib, signal, sys
-from hitl.serving import Server
+from hitl.serving.server import Server
 try:
-    Server("hangs:agent", port=0, store="hitl.db").start()
+    Server("hangs:agent", port=0, store="hitl.db", start_timeout=0).start()
 except KeyboardInterrupt:
     children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     print("interrupted", repr(children), flush=True)
@@ -123,12 +136,12 @@ def test_ctrl_c_in_a_program_of_ones_own_interrupts_a_start_and_a_wait(project: 
         assert process.stdout.readline() == "serving\n"
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "stopped\n"
-        assert process.wait(100) == 0
+        assert process.wait(LIMIT) == 0
 
 
 TESTS = """
 def test_that_never_begins(hitl_server):
-    hitl_server("hangs:agent")
+    hitl_server("hangs:agent", start_timeout=0)
 """
 
 
@@ -138,14 +151,15 @@ def test_ctrl_c_in_pytest_ends_a_test_whose_agent_hangs(project: Path) -> None:
     with running(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py") as process:
         zygote = importing(project)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=100)
+        out, _ = process.communicate(timeout=LIMIT)
         assert (process.returncode, "KeyboardInterrupt" in out) == (pytest.ExitCode.INTERRUPTED, True)
         assert not is_there(zygote)
 
 
-def test_stop_ends_a_start_in_another_thread(project: Path) -> None:
-    (project / "hangs.py").write_text(HANGS)
-    server = hitl.Server("hangs:agent", port=0, store="hitl.db")
+@pytest.mark.parametrize("hangs", HANGING)
+def test_stop_ends_a_start_in_another_thread(project: Path, hangs: str) -> None:
+    (project / "hangs.py").write_text(HANGING[hangs])
+    server = hitl.Server("hangs:agent", port=0, store="hitl.db", start_timeout=0)
     failed: list[hitl.ServeError] = []
 
     def start() -> None:
@@ -158,15 +172,16 @@ def test_stop_ends_a_start_in_another_thread(project: Path) -> None:
         starting.start()
         importing(project)
         server.stop()
-        starting.join()
+        starting.join(LIMIT)
     assert [error.code for error in failed] == ["start_stopped"]
 
 
-def test_a_cancelled_start_leaves_nothing(project: Path) -> None:
-    (project / "hangs.py").write_text(HANGS)
+@pytest.mark.parametrize("hangs", HANGING)
+def test_a_cancelled_start_leaves_nothing(project: Path, hangs: str) -> None:
+    (project / "hangs.py").write_text(HANGING[hangs])
 
     async def start() -> None:
-        async with hitl.Server("hangs:agent", port=0, store="hitl.db"):
+        async with hitl.Server("hangs:agent", port=0, store="hitl.db", start_timeout=0):
             pass
 
     async def cancel() -> None:
@@ -185,8 +200,25 @@ def no_policy(directory: Path) -> None:
     (directory / "policy.toml").write_text("[[rules]]\nallow = 7\n")
 
 
-def broken_store(directory: Path) -> None:
+def broken_store(directory: Path) -> Callable[[], None]:
     (directory / "hitl.db").write_text("no database")
+    return (directory / "hitl.db").unlink
+
+
+def store_without(table: str) -> Callable[[Path], Callable[[], None]]:
+    """A store that opens, and of which an engine cannot read all."""
+
+    def rename(database: Path, old: str, new: str) -> None:
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    def prepare(directory: Path) -> Callable[[], None]:
+        keyless_store(directory)
+        (directory / "none.toml").write_text('rules = "none"\n')
+        rename(directory / "hitl.db", table, "away")
+        return lambda: rename(directory / "hitl.db", "away", table)
+
+    return prepare
 
 
 def keyless_store(_directory: Path) -> None:
@@ -219,6 +251,8 @@ FAILURES: dict[str, tuple[str, dict[str, Any], Any]] = {
     "a webhook that is none": (GOOD, {"webhooks": ["nonsense"]}, None),
     "a secret that is none": (GOOD, {"webhook_secret": "nonsense"}, None),
     "a store that is none": (GOOD, {}, broken_store),
+    "a store without its keys": (GOOD, {}, store_without("keys")),
+    "a store without its turns": (GOOD, {"policy": "none.toml"}, store_without("turns")),
 }
 
 
@@ -226,8 +260,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any], Any]] = {
 def test_whatever_a_start_fails_of_the_next_one_works(project: Path, way: str) -> None:
     source, options, prepare = FAILURES[way]
     (project / "bad.py").write_text(source)
-    if prepare is not None:
-        prepare(project)
+    mend = None if prepare is None else prepare(project)
     with socket.socket() as taken, nothing_left():
         if options.get("port") == "in use":
             taken.bind(("127.0.0.1", 0))
@@ -235,8 +268,8 @@ def test_whatever_a_start_fails_of_the_next_one_works(project: Path, way: str) -
             options = options | {"port": taken.getsockname()[1]}
         with pytest.raises((hitl.ServeError, ValueError)) as failed:
             hitl.Server("bad:agent", **{"port": 0, "store": "hitl.db", **options}).start()
-        if prepare is broken_store:
-            (project / "hitl.db").unlink()
+        if mend is not None:
+            mend()
         if "too long" in way:
             assert getattr(failed.value, "code", None) == "start_timeout"
         # At once: nobody has to wait for what was left.

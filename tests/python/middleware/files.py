@@ -9,7 +9,7 @@ from typing import Any
 from hitl import tool
 from hitl.middleware import HumanInTheLoopMiddleware, ToolCallAgent
 from hitl.testing import ScriptedChatClient
-from hitl.tools import Tool
+from hitl.tools.definition import Tool
 
 Call = tuple[str, dict[str, Any]]
 

@@ -28,7 +28,7 @@ from hitl.middleware import (
     create_hitl_middleware,
     format_tool_call_description,
 )
-from hitl.tool_schema import InvalidArguments
+from hitl.tools.schema import InvalidArguments
 
 CALL = {"name": "delete_file", "args": {"path": "/a"}, "id": "call_1"}
 ACTION = ActionRequest(name="delete_file", args={"path": "/a"}, id="call_1")

@@ -15,8 +15,8 @@ from hitl.messages import ChatMessage
 from hitl.models import Delta, ModelReply, ModelRequest, OpenAIChatClient, OpenRouterChatClient, ResponseFormat
 from hitl.models.chat_completions import ModelNotConfigured
 from hitl.models.wire import IncompleteReply
-from hitl.testing.local import LocalTurn
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
+from tests.python.support.local import LocalTurn
 
 WEATHER = {
     "type": "function",

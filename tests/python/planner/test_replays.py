@@ -6,8 +6,8 @@ from typing import Any
 
 from hitl.planner import ReactPlanner, ToolContext
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import LocalTurn
 from tests.python.planner.writing import DONE, Ok, Text, spec, write
+from tests.python.support.local import LocalTurn
 from tests.python.support.prefixes import Effects, run_all_prefixes
 
 

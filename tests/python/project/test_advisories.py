@@ -120,13 +120,33 @@ def test_an_old_copy_says_how_old_it_is(machine: Path, monkeypatch: pytest.Monke
     assert looked.beside == "WARNING: the copy is 52 days old, its newest advisory is of 2026-10-01"
 
 
-def test_where_git_reaches_nobody_the_copy_from_before_is_taken(machine: Path) -> None:
+def test_where_git_reaches_nobody_the_copy_from_before_is_taken_or_what_is_kept(machine: Path) -> None:
     put(machine / "bin" / "git", "", code=128, complains="fatal: unable to access")
-    with pytest.raises(check.NotAnsweredError, match="unable to access"):
-        check.rustsec_database()
+    assert check.rustsec_database() == rustsec.KEPT
     advisory(machine / "fetched", "other", "patched = []")
     (machine / "fetched" / ".git").mkdir()
     assert check.rustsec_database() == machine / "fetched"
+
+
+def test_what_is_kept_of_a_checkout_answers_as_it_does(machine: Path) -> None:
+    database, kept = machine / "database", machine / "kept.json"
+    advisory(database, "shaky", 'patched = [">= 1.2.0"]\nunaffected = ["< 1.0.0"]')
+    advisory(database, "shaky", "patched = []", withdrawn="2026-11-21")
+    advisory(database, "shaky", "patched = []", informational="unmaintained", date="2026-11-21")
+    rustsec.keep(database, kept)
+    for version in ("0.9.0", "1.1.3", "1.2.0"):
+        told = list(rustsec.advisories(database, "shaky", version))
+        assert told == list(rustsec.advisories(kept, "shaky", version))
+        assert len(told) == (2 if version == "1.1.3" else 1)
+    assert rustsec.newest(kept) == rustsec.newest(database) == datetime.date(2026, 11, 21)
+
+
+def test_what_this_project_keeps_is_the_whole_database() -> None:
+    newest = rustsec.newest(rustsec.KEPT)
+    assert newest is not None
+    assert newest >= datetime.date(2026, 8, 20)
+    assert sum(len(told) for told in rustsec.entries(rustsec.KEPT).values()) > 900
+    assert [one.id for one in rustsec.advisories(rustsec.KEPT, "time", "0.1.42")] == ["RUSTSEC-2020-0071"]
 
 
 def test_a_folder_without_advisories_is_no_answer(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,15 @@ for name in PACKAGES:
 print("done")
 """
     completed = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code.replace("PACKAGES", repr(PACKAGES))],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-W",
+            "ignore:hitl:DeprecationWarning",
+            "-c",
+            code.replace("PACKAGES", repr(PACKAGES)),
+        ],
         capture_output=True,
         text=True,
         timeout=200,

@@ -17,8 +17,8 @@ from typing import Any
 import hitl
 from hitl import interrupt, step
 from hitl.errors import InterruptExpired
-from hitl.places import place_var
-from hitl.runtime import current_turn
+from hitl.turn.places import place_var
+from hitl.turn.runtime import current_turn
 from tests.python.replay.programs import Node
 
 Trace = dict[str, list[Any]]

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl.errors import InterruptExpired
-from hitl.order import Order
-from hitl.ports import InterruptRequest
-from hitl.testing.local import Journal, LocalTurn
+from hitl.journal.ports import InterruptRequest
+from hitl.turn.order import Order
 from tests.python.replay.agents import Agent, Trace
 from tests.python.replay.programs import Node, children
+from tests.python.support.local import Journal, LocalTurn
 
-# A turn needs milliseconds; one that hangs shall not hold up the rest for long.
-_SECONDS = 20.0
-_PAUSE_SECONDS = 5.0
+# A turn needs milliseconds. Only one that hangs comes to these, however busy the machine is.
+_SECONDS = 120.0
+_PAUSE_SECONDS = 60.0
 _DELIVERED = "delivered"
 _RETURNED = "returned"
 

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from hitl.codec import fingerprint
-from hitl.testing.local import Journal
+from hitl.journal.codec import fingerprint
 from tests.python.replay.programs import Node
+from tests.python.support.local import Journal
 
 _LATENCIES = [0, 0, 0.001]
 _LEAVES = ["step", "step", "thread", "ask", "clock", "once", "keyed"]

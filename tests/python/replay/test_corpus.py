@@ -11,9 +11,9 @@ import pytest
 
 from hitl import interrupt
 from hitl.errors import ReplayMismatch, UnreadableJournal
-from hitl.testing.local import LocalTurn
 from tests.python.replay.corpus import paused, release_0_1, release_0_2
 from tests.python.replay.loops import on_own_loop
+from tests.python.support.local import LocalTurn
 
 _JOURNALS = sorted(paused.FOLDER.glob("*.json"))
 _AGENTS = {

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from hitl.order import Order
-from hitl.schedule import NumberedFuture, NumberedTask
+from hitl.turn.order import Order
+from hitl.turn.schedule import NumberedFuture, NumberedTask
 from tests.python.replay.crashes import Report, record_and_replay, together
 from tests.python.replay.loops import on_own_loop
 from tests.python.replay.programs import generate

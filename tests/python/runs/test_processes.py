@@ -132,7 +132,7 @@ def test_a_blocking_script_exits_however_it_ends(end: str, code: int, said: str,
 
 SERVES = """
 import hitl
-from hitl.serve_options import ServeOptions
+from hitl.serving.options import ServeOptions
 
 async def agent(message, state):
     return message, state

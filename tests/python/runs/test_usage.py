@@ -9,9 +9,9 @@ import pytest
 
 import hitl
 from hitl import ChatMessage, ReActAgent, RunResult, RunState
+from hitl.journal.account import usage_of
 from hitl.models import ModelRequest, OpenAIChatClient
 from hitl.testing import ScriptedChatClient
-from hitl.usage import usage_of
 from tests.python.runs.support import Files
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Reply
 

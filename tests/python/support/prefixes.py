@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.messages import ChatMessage
-from hitl.testing.local import PENDING, Answers, Journal, LocalPort, LocalTurn
+from tests.python.support.local import PENDING, Answers, Journal, LocalPort, LocalTurn
 
 Effects = list[Any]
 

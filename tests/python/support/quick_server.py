@@ -11,7 +11,7 @@ import json
 import sys
 
 from hitl import ChatMessage, interrupt
-from hitl.serving import Server
+from hitl.serving.server import Server
 
 
 async def asker(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:

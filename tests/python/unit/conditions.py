@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from hitl.testing.local import LocalTurn
+from tests.python.support.local import LocalTurn
 
 LONG = 100.0
 """Seconds that nothing takes, however busy the machine is: what is not there by then does not come."""

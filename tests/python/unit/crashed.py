@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hitl.testing.local import Answers, Journal, LocalTurn
+from tests.python.support.local import Answers, Journal, LocalTurn
 
 Agent = Callable[..., Awaitable[Any]]
 

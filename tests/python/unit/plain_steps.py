@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hitl.runtime import current_turn
+from hitl.turn.runtime import current_turn
 
 
 async def value(result: Any) -> Any:

@@ -4,9 +4,9 @@ import asyncio
 import socket
 from typing import Any
 
+from hitl.driver.frames import encode_frame
 from hitl.errors import WorkerProtocolError
 from hitl.worker.channel import Channel
-from hitl.worker.frames import encode_frame
 
 PING = {"frame": "ping"}
 

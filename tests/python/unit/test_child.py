@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import hitl
-from hitl.worker.frames import PROTOCOL
+from hitl.driver.frames import PROTOCOL
 from tests.python.unit.worker_process import ROOT, Child
 
 

@@ -1,4 +1,4 @@
-"""worker/code_version.py: which code an application has imported."""
+"""hitl/driver/code_version.py: which code an application has imported."""
 
 import importlib
 import sys
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hitl.agents.shapes import LoadedAgent
-from hitl.worker.code_version import code_version
+from hitl.driver.code_version import code_version
+from hitl.driver.shapes import LoadedAgent
 from hitl.worker.loading import load_agent
 
 AGENT = "async def agent(message, state):\n    return message, state\n"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from hitl import _core
-from hitl.codec import decode, encode, fingerprint
+from hitl.journal.codec import decode, encode, fingerprint
 from hitl.messages import ChatMessage
 
 

@@ -15,10 +15,10 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitl.codec import decode, encode
-from hitl.error_codec import decode_error, encode_error
+from hitl.driver.frames import FrameReader, encode_frame
 from hitl.errors import WorkerProtocolError
-from hitl.worker.frames import FrameReader, encode_frame
+from hitl.journal.codec import decode, encode
+from hitl.journal.error_codec import decode_error, encode_error
 
 CASES = int(os.environ.get("HITL_FUZZ_CASES", "0"))
 fuzzed = settings(max_examples=CASES or 300, derandomize=not CASES, database=None, deadline=None)

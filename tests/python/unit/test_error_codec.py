@@ -13,8 +13,9 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from hitl.error_codec import decode_error, encode_error
+import hitl
 from hitl.errors import StepError
+from hitl.journal.error_codec import decode_error, encode_error
 
 
 class Plain:
@@ -212,6 +213,20 @@ def test_an_error_of_an_older_journal_is_made_from_its_arguments_alone() -> None
     assert back.is_a(FileNotFoundError)
     own = {"type": "Short", "module": __name__, "message": "3 of 5", "args": ["3 of 5"]}
     assert type(decode_error(own)) is StepError
+
+
+def test_an_error_of_ours_is_found_where_its_class_has_been_moved_since() -> None:
+    for module, name in (
+        ("hitl.tool_schema", "InvalidArguments"),
+        ("hitl.asking", "ApprovalMismatch"),
+        ("hitl.mcp_tools", "MCPServerError"),
+    ):
+        here = getattr(hitl, name)
+        back = decode_error({"type": name, "module": module, "message": "x", "args": ["x"]})
+        assert (type(back), str(back)) == (here, "x")
+        unmade = decode_error({"type": name, "module": module, "message": "x", "args": None})
+        assert isinstance(unmade, StepError)
+        assert unmade.is_a(here)
 
 
 def test_an_error_that_cannot_even_be_printed() -> None:

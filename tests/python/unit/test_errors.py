@@ -1,8 +1,8 @@
 import pytest
 
 from hitl import errors
-from hitl.error_codec import decode_error, encode_error
 from hitl.errors import HitlError, Parked, UnknownInterrupt, error_for_refusal
+from hitl.journal.error_codec import decode_error, encode_error
 
 TREE = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, HitlError)]
 

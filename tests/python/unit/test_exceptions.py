@@ -3,6 +3,7 @@
 import importlib
 import pickle
 import pkgutil
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,31 +13,31 @@ import hitl
 from hitl import client, errors
 from hitl.agents.conversation import MaxStepsExceeded
 from hitl.agents.seams import HookFailed
-from hitl.asking import ApprovalMismatch, _NotAllowed
 from hitl.cli.chat.conversation import SettledElsewhere
 from hitl.cli.chat.prompts import PersonLeft
 from hitl.cli.chat.turns import SessionGone
 from hitl.cli.output import Failure
 from hitl.client.errors import ApiError
-from hitl.error_codec import decode_error, encode_error
 from hitl.errors import HitlError
 from hitl.hooks import Interrupt as HookInterrupt
 from hitl.hooks import InterruptException
-from hitl.mcp_tools import MCPServerError
+from hitl.journal.error_codec import decode_error, encode_error
 from hitl.middleware import HITLInterrupt
 from hitl.middleware.shapes import InterruptInfo
 from hitl.models.chat_completions import ModelNotConfigured
 from hitl.models.wire import IncompleteReply
 from hitl.planner import PauseDisabled
 from hitl.planner.context import _Stopped
-from hitl.retrying import TryFailed
-from hitl.runtime import NoOutcome
-from hitl.serve_options import InvalidOption
-from hitl.serving import ServeError
+from hitl.serving.options import InvalidOption
+from hitl.serving.server import ServeError
 from hitl.testing import UnexpectedInterrupt
 from hitl.testing.live_server import TurnFailed
 from hitl.testing.scripted import ScriptExhausted
-from hitl.tool_schema import InvalidArguments
+from hitl.tools.asking import ApprovalMismatch, _NotAllowed
+from hitl.tools.mcp import MCPServerError
+from hitl.tools.schema import InvalidArguments
+from hitl.turn.retrying import TryFailed
+from hitl.turn.runtime import NoOutcome
 
 ASKED = client.Interrupt("i1", "color", {"type": "color"})
 SESSION = client.Session("s1", "error", None, "it broke", "agent_error", (), None, {})
@@ -149,7 +150,9 @@ def classes() -> Iterator[type[BaseException]]:
     for found in pkgutil.walk_packages(hitl.__path__, "hitl."):
         if found.name.rpartition(".")[2] == "__main__":  # runs when it is imported
             continue
-        module = importlib.import_module(found.name)
+        with warnings.catch_warnings():  # an old path says that it is one
+            warnings.simplefilter("ignore", DeprecationWarning)
+            module = importlib.import_module(found.name)
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == found.name:
                 yield value

@@ -1,4 +1,4 @@
-"""worker/frames.py: bytes to frames and back."""
+"""hitl/driver/frames.py: bytes to frames and back."""
 
 import json
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hitl.driver import frames
+from hitl.driver.frames import FrameReader, encode_frame
 from hitl.errors import WorkerProtocolError
-from hitl.worker import frames
-from hitl.worker.frames import FrameReader, encode_frame
 
 ANSWER = {"frame": "answer", "turn": "t", "index": 3, "at": 0, "interrupt_id": "i", "value": {"text": "é\n"}}
 SHUTDOWN = {"frame": "shutdown"}

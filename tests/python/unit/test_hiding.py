@@ -42,7 +42,7 @@ print(before, read())
 SAYS_WHETHER_IT_IS_HIDDEN = """
 import ctypes
 from hitl import ChatMessage
-from hitl.serving import serve
+from hitl.serving.server import serve
 
 async def agent(message, state):
     return ChatMessage.assistant_message(content=str(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))), state

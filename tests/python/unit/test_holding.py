@@ -1,4 +1,4 @@
-"""hitl/holding.py: what a turn is held by can end without a word to the turn."""
+"""hitl/turn/holding.py: what a turn is held by can end without a word to the turn."""
 
 import asyncio
 import threading
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hitl import interrupt, step
-from hitl.runtime import current_turn
-from hitl.testing.local import PENDING, LocalTurn
+from hitl.turn.runtime import current_turn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
 
 pytestmark = pytest.mark.on_every_loop
@@ -30,7 +30,7 @@ def thread(monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_a_turn_pauses_once_the_thread_is_gone_that_might_have_woken_it(
     thread: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl.holding._SAID_AFTER", 0.0)
+    monkeypatch.setattr("hitl.turn.holding._SAID_AFTER", 0.0)
 
     async def agent() -> Any:
         done = asyncio.get_running_loop().create_future()  # for all that anybody knows, the thread's to settle

@@ -28,6 +28,7 @@ def test_importing_hitl_imports_nothing_that_is_not_used() -> None:
     assert not HEAVY & set(loaded)
 
 
+@pytest.mark.filterwarnings("ignore:hitl.:DeprecationWarning")  # an old path says that it is one
 def test_every_public_name_is_there_after_every_module_was_imported() -> None:
     """A submodule with the name of a public object would hide it once it is imported."""
     for module in pkgutil.walk_packages(hitl.__path__, "hitl."):

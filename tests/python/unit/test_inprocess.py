@@ -1,4 +1,4 @@
-"""worker/inprocess.py and worker/output.py: turns in a thread of somebody's program."""
+"""hitl/worker/inprocess.py and hitl/driver/output.py: turns in a thread of somebody's program."""
 
 import asyncio
 import io
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hitl import ChatMessage, interrupt
+from hitl.driver import output
 from hitl.errors import AgentLoadError
-from hitl.worker import output
 from hitl.worker.inprocess import InProcessWorker
 from tests.python.unit.server_end import ServerEnd
 from tests.python.unit.worker_agents import State, greeter, printer, reply, stubborn

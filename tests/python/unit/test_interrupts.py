@@ -9,9 +9,10 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, field_validator
 
-from hitl import interrupt, reasking
+from hitl import interrupt
 from hitl.errors import InterruptExpired, InvalidAnswer, PayloadTooLarge
-from hitl.testing.local import PENDING, LocalTurn
+from hitl.turn import reasking
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
 
 

@@ -1,4 +1,4 @@
-"""hitl/order.py: a turn is told one thing at a time, and between two of them everything that follows has happened."""
+"""hitl/turn/order.py: one thing at a time is told to a turn, and between two of them all that follows has happened."""
 
 import asyncio
 import socket
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hitl import interrupt, step
-from hitl.codec import fingerprint
 from hitl.errors import HitlError, ReplayMismatch
-from hitl.testing.local import PENDING, LocalTurn
+from hitl.journal.codec import fingerprint
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, rounds, until_waiting
 from tests.python.unit.crashed import entries, recorded, replayed
 from tests.python.unit.plain_steps import named
@@ -215,7 +215,7 @@ async def test_a_turn_that_waits_for_a_socket_does_not_say_that_it_only_waits_fo
 
 
 async def test_polling_without_end_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.order._MOST_CALLBACKS", 1000)
+    monkeypatch.setattr("hitl.turn.order._MOST_CALLBACKS", 1000)
 
     async def agent() -> None:
         task = asyncio.create_task(named("slow"))
@@ -228,7 +228,7 @@ async def test_polling_without_end_is_an_error_that_says_what_to_do(monkeypatch:
 
 
 async def test_polling_that_ends_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.order._MOST_CALLBACKS", 1000)
+    monkeypatch.setattr("hitl.turn.order._MOST_CALLBACKS", 1000)
 
     async def agent() -> str:
         for _ in range(5):

@@ -9,8 +9,8 @@ import pytest
 import hitl
 from hitl import interrupt, step
 from hitl.errors import Parked
-from hitl.runtime import current_turn
-from hitl.testing.local import PENDING, LocalTurn
+from hitl.turn.runtime import current_turn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, until, until_waiting
 from tests.python.unit.crashed import replayed
 from tests.python.unit.plain_steps import named

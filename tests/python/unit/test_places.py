@@ -1,4 +1,4 @@
-"""hitl/places.py: how tasks and steps are named."""
+"""hitl/turn/places.py: how tasks and steps are named."""
 
 import asyncio
 import contextvars
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hitl import interrupt, step
-from hitl.runtime import current_turn
-from hitl.testing.local import LocalTurn
+from hitl.turn.runtime import current_turn
+from tests.python.support.local import LocalTurn
 from tests.python.unit.plain_steps import named, value
 
 

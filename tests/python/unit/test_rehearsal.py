@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 LEAVES = """
 import asyncio, contextvars, os, signal, sys
-from hitl.places import place_var
+from hitl.turn.places import place_var
 from hitl.worker import isolation
 from hitl.worker.rehearsal import rehearse
 

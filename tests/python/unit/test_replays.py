@@ -8,11 +8,11 @@ import pytest
 
 import hitl
 from hitl import ChatMessage, ReActAgent, interrupt, step, tool
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.errors import ReplayMismatch
-from hitl.runtime import current_turn
 from hitl.testing import ScriptedChatClient
-from hitl.testing.local import PENDING, LocalTurn
+from hitl.turn.runtime import current_turn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until_waiting
 from tests.python.unit.crashed import Agent, entries, recorded, replayed
 from tests.python.unit.plain_steps import named, value

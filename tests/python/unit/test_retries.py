@@ -11,8 +11,8 @@ from hitl import ChatMessage, TransientError, interrupt, step
 from hitl.errors import HitlError, ModelUnavailable
 from hitl.models import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
-from hitl.retrying import TryFailed, is_transient
-from hitl.testing.local import PENDING, Journal, LocalTurn
+from hitl.turn.retrying import TryFailed, is_transient
+from tests.python.support.local import PENDING, Journal, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
 from tests.python.unit.crashed import Agent, replayed
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from hitl import step
 from hitl.errors import HitlError, StepError
-from hitl.interrupts import interrupt
-from hitl.runtime import agent_name, current_turn
-from hitl.testing.local import LocalTurn
+from hitl.turn.interrupts import interrupt
+from hitl.turn.runtime import agent_name, current_turn
+from tests.python.support.local import LocalTurn
 from tests.python.unit.conditions import rounds, until
 from tests.python.unit.plain_steps import named, value
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl import interrupt, step
-from hitl.ports import InterruptRequest
-from hitl.runtime import current_turn
-from hitl.testing.local import LocalTurn
+from hitl.journal.ports import InterruptRequest
+from hitl.turn.runtime import current_turn
 from hitl.worker import loops
+from tests.python.support.local import LocalTurn
 
 Plan = tuple[str, list[Any]]
 

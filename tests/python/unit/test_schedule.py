@@ -1,4 +1,4 @@
-"""hitl/schedule.py: whose callback runs, and what does not belong to a turn."""
+"""hitl/turn/schedule.py: whose callback runs, and what does not belong to a turn."""
 
 import asyncio
 import contextvars
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hitl import interrupt, step
-from hitl.runtime import current_turn
-from hitl.schedule import NumberedTask, install
-from hitl.testing.local import PENDING, LocalTurn
+from hitl.turn.runtime import current_turn
+from hitl.turn.schedule import NumberedTask, install
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, rounds, until, until_waiting
 from tests.python.unit.plain_steps import named
 

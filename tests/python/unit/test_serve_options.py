@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl.serve_options import InvalidOption, ServeOptions
+from hitl.serving.options import InvalidOption, ServeOptions
 
 
 def options(**given: Any) -> ServeOptions:

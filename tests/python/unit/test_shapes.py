@@ -7,9 +7,9 @@ import pytest
 
 import hitl
 from hitl import ChatMessage
-from hitl.agents.shapes import LoadedAgent, as_agent
+from hitl.driver.shapes import LoadedAgent, as_agent
 from hitl.errors import AgentLoadError
-from hitl.testing.local import run_locally
+from tests.python.support.local import run_locally
 
 State = list[ChatMessage]
 Result = tuple[ChatMessage, State]

@@ -13,8 +13,8 @@ import pytest
 
 import hitl
 from hitl import step
-from hitl.runtime import current_turn
-from hitl.testing.local import LocalTurn
+from hitl.turn.runtime import current_turn
+from tests.python.support.local import LocalTurn
 
 
 async def add(a: int, b: int = 0) -> int:
@@ -74,6 +74,48 @@ async def test_as_a_decorator_every_call_is_a_step() -> None:
         "double": None,
         "half": "half",
     }
+
+
+async def test_a_decorated_step_has_a_sync_twin_for_threads() -> None:
+    local = LocalTurn()
+
+    @step(key="charge")
+    async def charge(card: str, cents: int) -> str:
+        return f"{card}: {cents}"
+
+    def work() -> list[str]:
+        return [charge.sync("4111", cents=5), step.sync(charge_more, 5)]
+
+    async def charge_more(cents: int) -> str:
+        return str(cents)
+
+    async def agent() -> Any:
+        return await current_turn().run_in_thread(work)
+
+    assert await local.run(agent) == ["4111: 5", "5"]
+    assert [(identity["key"], list(identity["arguments"])) for identity, _ in local.port.steps] == [
+        ("charge", ["card", "cents"]),
+        (None, ["cents"]),
+    ]
+
+
+async def test_a_method_can_be_a_step() -> None:
+    class Till:
+        def __init__(self, owner: str) -> None:
+            self.owner = owner
+
+        @step(key="take")
+        async def take(self, cents: int) -> str:
+            """Takes it."""
+            return f"{self.owner} has {cents}"
+
+    ann, ben = Till("ann"), Till("ben")
+
+    async def agent() -> Any:
+        return [await ann.take(3), await current_turn().run_in_thread(lambda: ben.take.sync(cents=4))]
+
+    assert await LocalTurn().run(agent) == ["ann has 3", "ben has 4"]
+    assert (Till.take.__name__, Till.take.__doc__) == ("take", "Takes it.")
 
 
 def test_outside_a_run_it_says_so() -> None:

@@ -1,4 +1,4 @@
-"""hitl/threads.py: what threads and the loop do for each other, and what happens when one of them has gone on."""
+"""hitl/turn/threads.py: what threads and the loop do for each other, and what happens when one of them has gone on."""
 
 import asyncio
 import threading
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hitl import interrupt, now, step
-from hitl.runtime import current_turn
-from hitl.testing.local import PENDING, LocalTurn
-from hitl.threads import call_blocking
+from hitl.turn.runtime import current_turn
+from hitl.turn.threads import call_blocking
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import rounds, until, until_waiting
 from tests.python.unit.plain_steps import named
 

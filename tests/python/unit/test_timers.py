@@ -1,4 +1,4 @@
-"""hitl/timers.py: what time does to a turn is in its journal; a replay follows that, not the clock."""
+"""hitl/turn/timers.py: what time does to a turn is in its journal; a replay follows that, not the clock."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hitl import interrupt, step
-from hitl.testing.local import PENDING, LocalTurn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until_waiting
 from tests.python.unit.crashed import entries, recorded, replayed
 from tests.python.unit.plain_steps import named

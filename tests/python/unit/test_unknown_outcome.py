@@ -1,4 +1,4 @@
-"""hitl/unknown_outcome.py: a crash in the middle of a once step is for a person to judge."""
+"""hitl/journal/outcomes.py: a crash in the middle of a once step is for a person to judge."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from hitl import step
 from hitl.errors import StepError
-from hitl.testing.local import PENDING, LocalTurn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
 from tests.python.unit.crashed import entries, recorded, replayed
 

@@ -1,4 +1,4 @@
-"""hitl/waiting.py, hitl/reach.py: what a turn waits for, told from what its tasks await."""
+"""hitl/turn/waiting.py, hitl/turn/reach.py: what a turn waits for, told from what its tasks await."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 
 from hitl import interrupt, step
-from hitl.testing.local import PENDING, LocalTurn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, rounds, until, until_waiting
 
 Agent = Callable[[], Awaitable[Any]]
@@ -368,7 +368,7 @@ async def test_a_step_at_work_that_has_asked_already_holds_the_turn(peer: Peer) 
 async def test_between_steps_raw_io_holds_a_turn_for_so_long_and_no_longer(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hitl.holding._SAID_AFTER", 0.0)
+    monkeypatch.setattr("hitl.turn.holding._SAID_AFTER", 0.0)
 
     async def agent() -> None:
         task = asyncio.create_task(peer.listen([]))
@@ -440,9 +440,9 @@ async def paused(agent: Agent, peer: Peer) -> list[dict[str, Any]]:
 
 
 async def test_raw_io_in_a_replay_may_take_as_long_as_it_takes(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.order._GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("hitl.order._MOST_GRACE_SECONDS", 0.01)
-    monkeypatch.setattr("hitl.holding._REPLAY_SAID_AFTER", 0.0)
+    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("hitl.turn.holding._REPLAY_SAID_AFTER", 0.0)
     journal = await paused(partial(slow_before_a_question, peer), peer)
     local = LocalTurn(lambda _: PENDING, journal=journal)
     task = local.start(partial(slow_before_a_question, peer))
@@ -473,8 +473,8 @@ async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How often a socket wakes its task is not the journal's to say."""
-    monkeypatch.setattr("hitl.order._GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("hitl.order._MOST_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 0.01)
 
     async def agent() -> Any:
         task = asyncio.create_task(peer.listen(heard))

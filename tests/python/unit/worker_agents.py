@@ -8,8 +8,8 @@ from typing import Any
 
 import hitl
 from hitl import ChatMessage, interrupt, step
-from hitl.runtime import current_turn
-from hitl.worker import output
+from hitl.driver import output
+from hitl.turn.runtime import current_turn
 
 State = list[ChatMessage]
 

@@ -117,7 +117,14 @@ async def gated(cell: Cell, request: Request) -> list[str]:
 
 
 async def two_gated(cell: Cell, request: Request) -> list[str]:
-    return await _gated(cell, "ab", lambda name: request(f"echo acted {name}"))
+    """Both may be answered before either is at work, and a connection takes one request at a time."""
+    connection = asyncio.Lock()
+
+    async def work(name: str) -> str:
+        async with connection:
+            return await request(f"echo acted {name}")
+
+    return await _gated(cell, "ab", work)
 
 
 async def in_flight(cell: Cell, request: Request) -> list[str]:

@@ -243,9 +243,12 @@ async def child_running(cell: Cell) -> AsyncIterator[Request]:
     )
     try:
         yield lambda said: _by_child(cell, said)
-    finally:
-        if process.returncode is None:
-            process.kill()
+    except BaseException:
+        process.kill()
+        raise
+    process.kill()
+    # Else the loop may be closed before it has heard of that, and another test is blamed for what was left open.
+    await process.wait()
 
 
 @asynccontextmanager

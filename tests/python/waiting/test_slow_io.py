@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hitl
-from hitl import ChatMessage, RunState, interrupt, order, step
+from hitl import ChatMessage, RunState, interrupt, step
+from hitl.turn import order
 from tests.python.waiting.befores import BEFORES
 from tests.python.waiting.cells import SECONDS
 from tests.python.waiting.drivers import HOLD_SECONDS

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::access::{Actor, Scopes};
+use crate::domain::access::Actor;
 use crate::domain::interrupt::{Interrupt, Opening};
+use crate::domain::scope::Scopes;
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
 
 /// Ada, and Bob of finance.

@@ -17,7 +17,7 @@ async fn spoiled<T: Send + std::fmt::Debug + 'static>(
     let (_directory, path) = place();
     let store = open(&path);
     let stored = store.transact(|transaction| {
-        transaction.insert_session(&session_in(1, crate::domain::session::Status::Interrupted), &[message("m")])?;
+        transaction.insert_session(&session_in(1, crate::domain::status::Status::Interrupted), &[message("m")])?;
         transaction.insert_turn(&turn(session_id(1), 1))?;
         transaction.append_foreign(turn_id(1), &step("s", serde_json::json!(1)), at(0))?;
         transaction.append_event(&event(1, "x"), at(0))?;
@@ -105,7 +105,7 @@ fn plan(connection: &Connection, sql: &str) -> String {
 
 #[tokio::test]
 async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
-    use crate::domain::notice::NoticeStatus;
+    use crate::domain::status::NoticeStatus;
     use crate::store::query::NoticeQuery;
     use crate::store::sqlite::outbox::notices_sql;
     use crate::store::sqlite::reading::{audit_sql, interrupts_sql, sessions_sql};
@@ -113,7 +113,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
     open(&path).close().await.unwrap();
     let connection = Connection::open(&path).unwrap();
     let pending = InterruptQuery {
-        status: Some(crate::domain::interrupt::InterruptStatus::Pending),
+        status: Some(crate::domain::status::InterruptStatus::Pending),
         cursor: Some(9),
         limit: 10,
         ..InterruptQuery::default()
@@ -126,7 +126,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
     let of_interrupt = AuditQuery { interrupt_id: Some(interrupt_id(1)), limit: 10, ..AuditQuery::default() };
     let of_actor = AuditQuery { actor: Some("ada".to_owned()), limit: 10, ..AuditQuery::default() };
     let idle = SessionQuery {
-        status: Some(crate::domain::session::Status::Idle),
+        status: Some(crate::domain::status::Status::Idle),
         limit: 10,
         cursor: Some(3),
         ..SessionQuery::default()
@@ -174,6 +174,22 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         let plan = plan(&connection, &sql);
         assert!(plan.contains(&format!("INDEX {index} ")), "{sql}\n{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_turn_asked_and_began_is_found_in_its_own_journal_from_the_end() {
+    let (_directory, path) = place();
+    open(&path).close().await.unwrap();
+    let connection = Connection::open(&path).unwrap();
+    for sql in [
+        include_str!("../sql/journal/asking.sql"),
+        include_str!("../sql/journal/begun.sql"),
+        include_str!("../sql/interrupts/with_approvers.sql"),
+    ] {
+        let plan = plan(&connection, sql);
+        assert!(plan.starts_with("SEARCH journal USING PRIMARY KEY (turn=?)"), "{sql}\n{plan}");
+        assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
     }
 }
 

@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::event::Event;
-use crate::domain::interrupt::{Interrupt, InterruptStatus};
+use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{Phase, Session};
+use crate::domain::status::InterruptStatus;
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::store::contract::fixture::*;
 use crate::store::record::Turn;

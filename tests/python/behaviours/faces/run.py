@@ -10,7 +10,8 @@ from typing import Any
 
 import hitl
 from hitl import AlreadyResolved, AlreadyResumed, Decision, InvalidAnswer, NothingPending, RunState, UnknownInterrupt
-from hitl.runs.results import Interrupt, RunResult
+from hitl.runs.interrupts import Interrupt
+from hitl.runs.results import RunResult
 from tests.python.behaviours.faces.disk import full_disk
 from tests.python.behaviours.faces.elsewhere import Elsewhere
 from tests.python.behaviours.faces.face import Conversation, Face, Waiting

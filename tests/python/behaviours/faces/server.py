@@ -10,7 +10,7 @@ from typing import Any
 from hitl import Decision
 from hitl.client import Client, ClientError, Conflict, Invalid, NotFound
 from hitl.client.models import Event, Interrupt
-from hitl.serving import Server
+from hitl.serving.server import Server
 from tests.python.behaviours.faces.disk import full_disk, newer_file
 from tests.python.behaviours.faces.face import Conversation, Face, Waiting
 from tests.python.behaviours.faces.native import last_request, native_agent, rejection, without_system

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import hitl
-from hitl.agents.shapes import as_agent
+from hitl.driver.shapes import as_agent
 from hitl.errors import InterruptExpired
+from hitl.journal.ports import InterruptRequest, PendingTimer
 from hitl.messages import ChatMessage
-from hitl.ports import InterruptRequest, PendingTimer
-from hitl.testing.local import PENDING, LocalTurn
 from hitl.worker import loops
+from tests.python.support.local import PENDING, LocalTurn
 
 FOLDER = Path(__file__).parent
 _SECONDS = 20

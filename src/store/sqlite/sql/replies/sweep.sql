@@ -1,1 +1,6 @@
-DELETE FROM replies WHERE created_at < ?1
+DELETE FROM replies WHERE (scope, key) IN (
+    SELECT old.scope, old.key FROM replies AS old
+    WHERE old.created_at < ?1
+    ORDER BY old.created_at, old.scope, old.key
+    LIMIT ?2
+)

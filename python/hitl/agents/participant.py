@@ -1,0 +1,68 @@
+"""An agent of the loop between models and tools, as the modules know it that `ReActAgent` is made of."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hitl.messages import ChatMessage
+from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.tools.definition import Tool
+from hitl.tools.guardrails import OutputGuardrail
+from hitl.turn.retrying import Transient
+from hitl.turn.runtime import Turn
+
+if TYPE_CHECKING:
+    # What only says the type of `sources` needs no MCP where there is none.
+    from hitl.tools.mcp import MCPTools
+
+
+class Participant:
+    """What may have a conversation, or be given one. `ReActAgent` explains each of these."""
+
+    name: str | None
+    description: str | None
+    model_name: str | None
+    system_prompt: str | None
+    tools: tuple[Tool[..., Any], ...]
+    sources: tuple[MCPTools, ...]
+    handoffs: Sequence[Participant]
+    middleware: Any
+    """A `hitl.agents.seams.Middleware`, which knows agents."""
+    hooks: tuple[Any, ...]
+    """`hitl.agents.seams.Hook`s."""
+    output_guardrails: tuple[OutputGuardrail, ...]
+    retries: int | None
+    transient: Transient | None
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def response_format(self) -> ResponseFormat | None: ...
+
+    @abstractmethod
+    async def run_turn(
+        self, message: ChatMessage, state: list[ChatMessage]
+    ) -> tuple[ChatMessage, list[ChatMessage]]: ...
+
+    @abstractmethod
+    def messages_of(self, message: ChatMessage) -> list[ChatMessage]: ...
+
+    @abstractmethod
+    async def guard_input(self, turn: Turn, message: ChatMessage) -> ChatMessage: ...
+
+    @abstractmethod
+    def complaint(self, reply: ChatMessage) -> str | None: ...
+
+    @abstractmethod
+    def reachable(self) -> Sequence[Participant]: ...
+
+    @abstractmethod
+    def chat_client(self) -> ChatClient: ...
+
+    @abstractmethod
+    def model(self) -> str: ...

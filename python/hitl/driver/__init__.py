@@ -1,0 +1,1 @@
+"""Runs an agent's turns from frames: the same in a worker and in a run without a server."""

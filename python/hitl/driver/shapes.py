@@ -1,0 +1,182 @@
+"""What may be served as an agent, and the one shape that everything else sees.
+
+Accepted: an async function ``(message, state)``; a plain one, which runs in a thread; an object with
+``run_turn(message, state)``, or one that is callable like that, async or plain.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
+
+from hitl.errors import AgentLoadError
+from hitl.messages import ChatMessage
+
+OPTIONS_ATTRIBUTE = "__hitl_agent__"
+"""Where ``@hitl.agent(...)`` leaves its options."""
+
+AgentResult: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
+"""The response, and the session's messages after the turn."""
+
+
+class TurnRunner(Protocol):
+    """An object that runs turns; its method may be async or plain, and its parameters have any names."""
+
+    def run_turn(self, message: ChatMessage, state: list[ChatMessage], /) -> Awaitable[AgentResult] | AgentResult:
+        """Answer one message."""
+
+
+Agent: TypeAlias = Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult] | TurnRunner
+"""What may be given where an agent is taken: a function ``(message, state)``, async or plain, or an object with
+``run_turn(message, state)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What ``@hitl.agent(...)`` was given."""
+
+    replay: bool = True
+    name: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAgent:
+    """An agent that can run turns. ``run`` must be called inside a turn."""
+
+    name: str
+    options: AgentOptions
+    _call: Callable[[ChatMessage, list[ChatMessage]], Any]
+    _is_async: bool
+
+    async def run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
+        """One turn: the response, and the session's messages after it. TypeError when it returns no such pair."""
+        if self._is_async:
+            result = await self._call(message, state)
+        else:
+            # Late: `@hitl.agent` asks for shapes only, and not for what runs them.
+            from hitl.turn.runtime import current_turn
+
+            result = await current_turn("agent").run_in_thread(self._call, message, state)
+            if inspect.isawaitable(result):  # a lambda, a partial or a decorator around an async function
+                result = await result
+        return check_result(result)
+
+
+def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
+    """Any accepted shape as a LoadedAgent. AgentLoadError, with a hint, for all else; ``what`` names it there."""
+    if isinstance(candidate, LoadedAgent):
+        return candidate
+    if inspect.isclass(candidate):
+        raise AgentLoadError(
+            f"{what} is the class {candidate.__name__}, not an agent",
+            f"make an instance of it: {candidate.__name__}(...)",
+        )
+    call, label = _entry_point(candidate, what)
+    is_async = _kind_of(call, label)
+    options = getattr(candidate, OPTIONS_ATTRIBUTE, None)
+    if not isinstance(options, AgentOptions):
+        options = _DEFAULT_OPTIONS
+    return LoadedAgent(options.name or _name_of(candidate), options, call, is_async)
+
+
+def check_result(result: Any) -> AgentResult:
+    """The agent's ``(response, state)``, checked: what it returned goes to other people's programs."""
+    if not isinstance(result, tuple):
+        raise TypeError(f"Agent must return a (response, state) tuple, got {type(result).__name__}")
+    if len(result) != 2:
+        raise TypeError(f"Agent must return a (response, state) tuple, got a tuple of {len(result)}")
+    response, state = result
+    if not isinstance(response, ChatMessage):
+        raise TypeError(f"Agent must return a ChatMessage as its response, got {type(response).__name__}")
+    if not isinstance(state, list):
+        raise TypeError(f"Agent must return a list of ChatMessage as its state, got {type(state).__name__}")
+    for index, item in enumerate(state):
+        if not isinstance(item, ChatMessage):
+            raise TypeError(
+                f"Agent must return a list of ChatMessage as its state, got {type(item).__name__} at {index}"
+            )
+        item.check()
+    response.check()
+    return response, state
+
+
+def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
+    run_turn = getattr(candidate, "run_turn", None)
+    if callable(run_turn):
+        return run_turn, f"{what}.run_turn"
+    if callable(candidate):
+        return candidate, what
+    raise AgentLoadError(
+        f"{what} is of type {type(candidate).__name__}, not an agent",
+        "an agent is a function (message, state), or an object with run_turn(message, state)",
+    )
+
+
+_DEFAULT_OPTIONS = AgentOptions()
+_functions: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Functions that were found to be agents, and whether they are async: to look takes longer than the rest of a run's
+start."""
+_methods: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""The same of functions of methods, which take one argument more."""
+
+
+def _kind_of(call: Callable[..., Any], label: str) -> bool:
+    """Whether it is async. AgentLoadError for what cannot be called as an agent."""
+    function: Any = call
+    if inspect.isfunction(call):
+        known = _functions
+    elif inspect.ismethod(call):
+        known, function = _methods, call.__func__
+    else:
+        return _check(call, label)
+    is_async = known.get(function)
+    if is_async is None:
+        is_async = known[function] = _check(call, label)
+    return is_async
+
+
+def _check(call: Callable[..., Any], label: str) -> bool:
+    _check_parameters(call, label)
+    if inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
+        raise AgentLoadError(
+            f"{label} is a generator, not an agent",
+            "return (response, state) instead of yielding; models stream by themselves",
+        )
+    return _is_async(call)
+
+
+def _check_parameters(call: Callable[..., Any], label: str) -> None:
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # a builtin or an extension's callable: nothing to check before it is called
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise AgentLoadError(
+            f"{label} takes {signature}, and cannot be called with (message, state)",
+            "write it as: async def agent(message: ChatMessage, state: list[ChatMessage])",
+        ) from error
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    while isinstance(call, functools.partial):
+        call = call.func
+    if inspect.iscoroutinefunction(call):
+        return True
+    return not inspect.isroutine(call) and inspect.iscoroutinefunction(getattr(type(call), "__call__", None))  # noqa: B004
+
+
+def _name_of(candidate: Any) -> str:
+    while isinstance(candidate, functools.partial):
+        candidate = candidate.func
+    for attribute in ("name", "__name__"):
+        name = getattr(candidate, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(candidate).__name__

@@ -1,0 +1,1 @@
+"""What is stored of a turn, and how values are written and read back."""

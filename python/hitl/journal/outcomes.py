@@ -1,0 +1,95 @@
+"""Outcomes of steps that are no plain result.
+
+A crash that hit a once step in flight is a question to a person: nobody can know whether its effect happened.
+
+A tool that has run must not look as if it had failed: a model that reads an error calls it again. So what the codec
+does not take is stored as the JSON that pydantic makes of it, which is all that a model would read of it; and where
+there is none, the outcome says that the tool did run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from hitl import _core
+from hitl.errors import ResultNotStored, StepError
+from hitl.journal.codec import encode
+from hitl.journal.error_codec import encode_error, error_message
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "oneOf": [
+        {
+            "properties": {"outcome": {"const": "done"}, "result": {}},
+            "required": ["outcome", "result"],
+            "additionalProperties": False,
+        },
+        {"properties": {"outcome": {"const": "not_done"}}, "required": ["outcome"], "additionalProperties": False},
+        {
+            "properties": {"outcome": {"const": "failed"}, "message": {"type": "string"}},
+            "required": ["outcome", "message"],
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
+def question(
+    name: str, arguments: Mapping[str, Any] | None, began: int, max_payload: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Payload and response schema. ``began``: ms since 1970. Arguments that are no JSON, or too large, are left out."""
+    started = datetime.fromtimestamp(began / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    payload = {"type": "unknown_outcome", "tool_name": name, "tool_args": dict(arguments or {}), "started_at": started}
+    try:
+        checked: dict[str, Any] = json.loads(_core.check_payload(payload, max_payload))
+    except (TypeError, ValueError):
+        checked = {**payload, "tool_args": None}
+    return checked, _SCHEMA
+
+
+def result_of(answer: Any) -> dict[str, Any] | None:
+    """The step's result that an answer stands for; None when the step is to run."""
+    if answer["outcome"] == "done":
+        return {"value": encode(answer["result"])}
+    if answer["outcome"] == "failed":
+        return {"error": encode_error(StepError("StepFailed", answer["message"], "hitl"))}
+    return None
+
+
+def begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
+    times: dict[str, list[int]] = {}
+    for entry in journal:
+        if entry["entry"] == "intent":
+            times.setdefault(entry["step"]["path"], []).append(entry["at"])
+    if times:
+        for entry in journal:
+            step = entry.get("step")
+            if step is None or entry["entry"] == "intent":
+                continue
+            times.pop(step["path"], None)
+            outer, slash, inner = step["path"].rpartition("/")
+            while slash:
+                if not inner.startswith("?"):
+                    times.pop(outer, None)
+                outer, slash, inner = outer.rpartition("/")
+    return times
+
+
+def stored_as_json(name: str, value: Any, why: Exception) -> dict[str, Any]:
+    """The outcome of the tool ``name``, which returned a value that the codec refused with ``why``."""
+    from pydantic_core import to_jsonable_python
+
+    try:
+        plain = to_jsonable_python(value, by_alias=True, inf_nan_mode="strings", fallback=str)
+        return {"value": encode(plain, f"result of tool {name!r}")}
+    except Exception:  # noqa: BLE001 - serializers and __str__ of anybody's run here; the value was refused before
+        return {"error": encode_error(not_stored(name, why))}
+
+
+def not_stored(name: str, why: Exception) -> ResultNotStored:
+    """The error of a tool that ran, and whose result could not be kept."""
+    return ResultNotStored(f"the tool {name} ran; its result could not be stored: {error_message(why)}")

@@ -1,0 +1,51 @@
+"""The event loop on which a thread without one blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+
+_local = threading.local()
+
+
+class _Runner:
+    """One loop per thread, so that clients which an agent keeps open work in the next call too.
+
+    Closed when its thread or the program ends: at the program's exit, where code still runs as it should, and not when
+    the interpreter takes its objects apart.
+    """
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+        self.loop = self.runner.get_loop()
+        self.loop.shutdown_default_executor = _leave_executor  # type: ignore[method-assign]  # a runner always waits
+        weakref.finalize(self, _close, self.runner, self.loop)
+
+
+async def _leave_executor(timeout: float | None = None) -> None:
+    """Closing the loop tells the threads of its executor to end. To wait for that as well takes one more thread, and an
+    interpreter that exits starts none."""
+
+
+def _close(runner: asyncio.Runner, loop: asyncio.AbstractEventLoop) -> None:
+    # One that runs is a daemon thread's, which ends with the program wherever it is.
+    if not loop.is_running():
+        runner.close()
+
+
+def blocking_loop() -> asyncio.Runner:
+    """The runner of this thread's loop, which stays open between calls."""
+    kept: _Runner | None = getattr(_local, "runner", None)
+    if kept is None or kept.loop.is_closed():
+        kept = _local.runner = _Runner()
+    return kept.runner
+
+
+def refuse_on_a_loop(name: str, instead: str) -> None:
+    """RuntimeError where an event loop runs, which ``name`` would block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"{name} would block the event loop; use: {instead}")

@@ -1,0 +1,348 @@
+"""What `hitl serve` and `Server` can be told, checked before anything is opened or created."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, TypedDict, get_type_hints
+
+from hitl.errors import HitlError
+
+Isolation = Literal["process", "task"]
+LogFormat = Literal["auto", "human", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+DEFAULT_STORE = "sqlite:.hitl/hitl.db"
+LONGEST_DURATION = 100 * 365 * 86_400.0
+"""Seconds. More is a mistake, and would overflow a deadline."""
+
+SHORTEST_WORKER_TIMEOUT = 1.0
+"""Seconds. A sound worker may well need a part of one to say that it is there."""
+
+SHORTEST_KEY = 16
+"""Characters. Who may show twenty wrong ones a minute tries all shorter ones that people choose."""
+
+_AGENT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+class InvalidOption(HitlError, ValueError):
+    """An option that cannot be served with.
+
+    option: its name as a flag, for example `--workers`.
+    hint: what to write instead.
+    """
+
+    code = "invalid_option"
+
+    def __init__(self, option: str, message: str, hint: str) -> None:
+        super().__init__(option, message, hint)
+        self.option = option
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.message}"
+
+
+def default_workers() -> int:
+    """One turn at work per processor this process may use, and two at least, so that a slow one does not block all."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(2, len(affinity(0)) if affinity is not None else os.cpu_count() or 2)
+
+
+class ServerOptions(TypedDict, total=False):
+    """What `Server` and `serve` take as keywords: the fields of `ServeOptions`, which explains them."""
+
+    host: str
+    port: int
+    store: str
+    policy: str | None
+    workers: int
+    queue: int
+    isolation: Isolation
+    api_key: str | None
+    insecure: bool
+    prevent_self_approval: bool
+    rate_limit: float
+    allowed_hosts: Sequence[str]
+    ui: bool
+    allow_custom_ids: bool
+    max_sessions: int
+    ttl: float
+    suspended_ttl: float
+    timeout: float
+    interrupt_ttl: float
+    park_after: float
+    hold: float
+    max_warm: int
+    start_timeout: float
+    worker_timeout: float
+    max_recoveries: int
+    keep_journal: float
+    max_payload: int
+    max_value: int
+    max_body: int
+    max_connections: int
+    max_connections_per_address: int
+    max_requests_per_key: int
+    shutdown_timeout: float
+    log_level: LogLevel
+    log_format: LogFormat
+    webhook_secret: str | None
+    webhook_allow_private: bool
+    webhooks: Sequence[str]
+    webhook_retries: int
+    remind_after: float
+    allow_import: bool
+    state_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Options of a server. Durations are in seconds, sizes in bytes; 0 is no limit where the text says so.
+
+    Creating one raises `InvalidOption`.
+    """
+
+    agent: object
+    """`MODULE:ATTR`, imported by the workers; or a live object, which is served in this process."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0 takes a free one."""
+    store: str = DEFAULT_STORE
+    """`sqlite:PATH`, a bare path (the same), or `memory`."""
+    policy: str | None = None
+    """A TOML file of rules that allow, ask or deny tool calls (docs/policy.md); it is read again when it changes."""
+    workers: int = default_workers()
+    """How many turns are at work at once. A turn that waits for a person is not at work."""
+    queue: int = 1000
+    """How many turns may wait for a worker, and not for a person or in `asyncio.sleep`; one more is a 503."""
+    isolation: Isolation = "process"
+    """A process for each turn, or turns as asyncio tasks in a few workers."""
+    api_key: str | None = None
+    """What every request has to show, 16 characters at least; keys of the store besides."""
+    insecure: bool = False
+    """Allow an address that others can reach without an API key."""
+    prevent_self_approval: bool = False
+    """Whoever sent a message cannot let its tools run; needs keys."""
+    rate_limit: float = 0.0
+    """Requests a second of one key, or of one address where there is no key; 0 is no limit."""
+    allowed_hosts: Sequence[str] = ()
+    """Names (`name` or `name:port`) by which requests may call the server, besides its address and loopback."""
+    ui: bool = True
+    """Serve the web inbox at `/`."""
+    allow_custom_ids: bool = False
+    max_sessions: int = 0
+    """0 is no limit."""
+    ttl: float = 0.0
+    """After how long an idle or failed session is removed; 0 is never."""
+    suspended_ttl: float = 0.0
+    """How long a suspended turn can be retried; after that its session is an error like any other. 0 is for ever."""
+    timeout: float = 0.0
+    """How long a turn may work; neither a person's time nor `asyncio.sleep` between steps is counted. 0 is no limit."""
+    interrupt_ttl: float = 0.0
+    """How long an interrupt waits for its answer before it expires; 0 is for ever."""
+    park_after: float = 60.0
+    """After how long a turn that waits for people or timers is dropped from memory; it goes on by a replay. 0 is at
+    once, so that every answer goes through a replay."""
+    hold: float = 60.0
+    """How long raw I/O between its steps may keep a turn with an open question in memory; after it the turn waits like
+    any other. 0 is for as long as that takes. Steps, threads and executors at work are never cut short."""
+    max_warm: int = 64
+    """How many waiting turns stay in memory; those that have waited longest are dropped first."""
+    start_timeout: float = 120.0
+    """How long a process may take to import the agent; 0 is no limit."""
+    worker_timeout: float = 30.0
+    """How long a worker may be silent before it is killed and its turns are taken over."""
+    max_recoveries: int = 3
+    """How often a turn is taken over whose worker dies under it, before it is an error."""
+    keep_journal: float = 7 * 86_400.0
+    """How long the journal of a turn that has ended is kept; 0 is as long as its session."""
+    max_payload: int = 16_384
+    """Largest interrupt payload, as compact UTF-8 JSON."""
+    max_value: int = 1_048_576
+    """Largest answer, as JSON."""
+    max_body: int = 1_048_576
+    """Largest request body."""
+    max_connections: int = 0
+    """Connections at once; 0 is as many as there are file descriptors for, 4096 at most. Beyond them only probes are
+    answered."""
+    max_connections_per_address: int = 0
+    """How many of them one address may have; 0 is half. Behind a proxy all clients have its address."""
+    max_requests_per_key: int = 0
+    """How many requests of one key, or of one address where there is no key, are at work at once; 0 is half of
+    `max_connections`. Three quarters of them may be long polls and event streams."""
+    shutdown_timeout: float = 10.0
+    """How long turns at work get to finish when the server is told to stop."""
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "auto"
+    """`auto`: for people on a terminal, JSON lines otherwise."""
+    webhook_secret: str | None = None
+    """Signs webhooks (Standard Webhooks)."""
+    webhook_allow_private: bool = False
+    """Allow webhooks to private and loopback addresses."""
+    webhooks: Sequence[str] = ()
+    """The server's own, each `URL[,event...]`: told of every session (docs/webhooks.md)."""
+    webhook_retries: int = 9
+    """How often a webhook is tried again before it is given up; 9 take about ten minutes."""
+    remind_after: float = 0.0
+    """Tell webhooks again of what still waits, after this long, then after twice as long each time; 0 is never."""
+    allow_import: bool = False
+    """Take in runs from elsewhere: `POST /sessions` with `run_state`."""
+    state_key: str | None = None
+    """Signs run states, and tells which of those that come in may be believed."""
+
+    def __post_init__(self) -> None:
+        self._check_kinds()
+        self._check_agent()
+        self._check_address()
+        self._check_store()
+        self._check_numbers()
+        for option, value, known in (
+            ("--isolation", self.isolation, ("process", "task")),
+            ("--log-level", self.log_level, ("debug", "info", "warning", "error")),
+            ("--log-format", self.log_format, ("auto", "human", "json")),
+        ):
+            if value not in known:
+                raise InvalidOption(option, f"{value!r} is unknown", f"one of {', '.join(known)}")
+        secrets = {"--api-key": self.api_key, "--webhook-secret": self.webhook_secret, "--state-key": self.state_key}
+        for option, secret in secrets.items():
+            if secret is not None and not (secret.isascii() and secret.isprintable() and secret.strip()):
+                raise InvalidOption(
+                    option, "must be printable ASCII and not empty", "for example: openssl rand -hex 32"
+                )
+
+        if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
+            raise InvalidOption(
+                "--api-key",
+                f"{len(self.api_key)} characters can be guessed; {SHORTEST_KEY} at least",
+                "for example: openssl rand -hex 32",
+            )
+        for webhook in self.webhooks:
+            if not webhook.partition(",")[0].strip():
+                raise InvalidOption("--webhook", f"{webhook!r} has no URL", "for example https://example.com/hook,idle")
+
+    def _check_kinds(self) -> None:
+        """Every value is of the kind that its annotation says; a whole number of seconds is a duration too."""
+        for name, annotation in get_type_hints(type(self)).items():
+            if annotation not in _KINDS:
+                continue  # anything at all, or one of a few words, which are checked by themselves
+            kinds, said = _KINDS[annotation]
+            value: Any = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise InvalidOption(_flag(name), f"{value!r} is of type {type(value).__name__}", f"give {said}")
+            if annotation is float:
+                try:
+                    object.__setattr__(self, name, float(getattr(self, name)))
+                except OverflowError:
+                    object.__setattr__(self, name, math.inf)
+        for name in ("allowed_hosts", "webhooks"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+                raise InvalidOption(_flag(name), f"{value!r} is not a list of strings", f"for example [{str(value)!r}]")
+
+    def _check_agent(self) -> None:
+        if isinstance(self.agent, str) and not _AGENT.fullmatch(self.agent):
+            raise InvalidOption("MODULE:ATTR", f"{self.agent!r} does not name an agent", _agent_hint(self.agent))
+
+    def _check_address(self) -> None:
+        if not self.host.strip():
+            raise InvalidOption("--host", "is empty", "leave it out to listen on 127.0.0.1")
+        if not 0 <= self.port <= 65_535:
+            raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
+        # A store that exists may hold keys; the server looks when it has opened it.
+        may_have_keys = self.store != "memory" and Path(self.store.removeprefix("sqlite:")).exists()
+        if not (is_loopback(self.host) or self.api_key is not None or self.insecure or may_have_keys):
+            raise InvalidOption(
+                "--host",
+                f"{self.host} can be reached from other machines, and anybody there could answer for you",
+                "make a key with `hitl keys create`, add --api-key (or --api-key-file), or --insecure if the network "
+                "itself is guarded",
+            )
+
+    def _check_store(self) -> None:
+        scheme, colon, rest = self.store.partition(":")
+        if self.store == "memory" or (scheme == "sqlite" and rest.strip()):
+            return
+        if not self.store.strip() or scheme == "sqlite":
+            raise InvalidOption("--store", "names no file", f"for example {DEFAULT_STORE}, or memory")
+        if colon and rest.startswith("//"):
+            raise InvalidOption(
+                "--store", f"this version has no {scheme} store", f"for example {DEFAULT_STORE}, or memory"
+            )
+
+    def _check_numbers(self) -> None:
+        if self.workers < 1:
+            raise InvalidOption("--workers", f"{self.workers} workers run no turn", "at least 1")
+        smallest = {
+            "queue": 0,
+            "max_sessions": 0,
+            "max_payload": 2,
+            "max_value": 4,
+            "max_body": 2,
+            "max_connections": 0,
+            "max_connections_per_address": 0,
+            "max_requests_per_key": 0,
+            "max_warm": 0,
+            "max_recoveries": 0,
+            "webhook_retries": 0,
+        }
+        for name, least in smallest.items():
+            value = getattr(self, name)
+            if value < least:
+                raise InvalidOption(_flag(name), f"{value} is too small", f"at least {least}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not (math.isfinite(value) and 0 <= value <= LONGEST_DURATION):
+                raise InvalidOption(_flag(field.name), f"{value} is no duration", "seconds, 0 or more")
+        if self.worker_timeout < SHORTEST_WORKER_TIMEOUT:
+            raise InvalidOption(
+                "--worker-timeout",
+                f"{self.worker_timeout} is too short for a busy machine",
+                f"at least {SHORTEST_WORKER_TIMEOUT:g} seconds",
+            )
+
+
+_KINDS: dict[object, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "True or False"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "a string"),
+    str | None: ((str, NoneType), "a string"),
+}
+"""What a value may be where an option has that annotation, and in words."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`. A name other than localhost counts as reachable by others."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def read_secret_file(option: str, path: Path) -> str:
+    """The secret in a file, without surrounding white space; `InvalidOption` when there is none."""
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOption(option, f"cannot read {path}: {error}", "a text file that holds the key alone") from error
+    if not secret:
+        raise InvalidOption(option, f"{path} is empty", "a text file that holds the key alone")
+    return secret
+
+
+def _agent_hint(agent: str) -> str:
+    module = agent.partition(":")[0].removesuffix(".py").strip("./").replace("/", ".") or "my_module"
+    attribute = agent.partition(":")[2] if agent.partition(":")[2].isidentifier() else "agent"
+    return f"a module and a name in it, for example {module}:{attribute}"
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,324 @@
+"""An agent behind HTTP: inside a program (`Server`), or until a signal comes (`serve`, which `hitl serve` calls)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+
+from hitl.errors import HitlError
+from hitl.pythons import require_tested
+from hitl.serving.options import ServeOptions, ServerOptions
+from hitl.worker import isolation
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from hitl import _core
+    from hitl.driver.shapes import Agent as Agent
+    from hitl.worker.inprocess import InProcessWorker
+
+_GIVEN_ON = re.compile(
+    r"HITL_(MODEL|FILES|AGENT_.+|FAILPOINT|MUTATION|SPARE_SILENT|WORKER_FAILPOINT(_MARK)?)", re.DOTALL
+)
+"""What agents read: the model, the folder of the examples, and whatever they call `HITL_AGENT_...`. Besides, the places
+where tests make hitl fail. An option of the server is none of an agent's business, and most of them are secrets."""
+_SECRET = re.compile(r".*(API_KEY|STATE_KEY|SECRET|TOKEN)(_FILE)?", re.DOTALL)
+
+_PYTHON_ONLY = ("agent", "log_level", "log_format")
+"""Options that the core has no use for, or in another form."""
+
+_EXIT_CODES = {"usage": 2, "agent": 3}
+_RUNTIME_ERROR = 1
+_INTERRUPTED = 130
+
+_ONE_PRESS = 0.5
+"""Seconds within which signals are one: `uv run` may pass on the Ctrl-C that the terminal has sent to all."""
+
+
+def worker_environment() -> dict[str, str]:
+    """This process's environment without what is the server's: every `HITL_...` that no agent reads.
+
+    What an agent's tools can read, they can use against the person who is asked.
+    """
+    return {name: value for name, value in os.environ.items() if not _is_held_back(name.upper())}
+
+
+def _is_held_back(name: str) -> bool:
+    return name.startswith("HITL_") and (not _GIVEN_ON.fullmatch(name) or _SECRET.fullmatch(name) is not None)
+
+
+class ServeError(HitlError):
+    """A server that could not start.
+
+    kind: `usage` (an option), `agent` (it cannot be imported) or `runtime`; hint: what to do, or None. code:
+    `start_timeout` where importing the agent took longer than that option allows, `start_stopped` where `stop()` came
+    first, else `serve_failed`.
+    """
+
+    code = "serve_failed"
+
+    def __init__(
+        self, message: str, kind: str = "runtime", hint: str | None = None, code: str = "serve_failed"
+    ) -> None:
+        super().__init__(message, kind, hint, code)
+        self.code = code
+        self.message = message
+        self.kind = kind
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Server:
+    """An agent behind the session API, in this program.
+
+    agent: `MODULE:ATTR`, whose turns run in worker processes; or a live agent, whose turns run in a thread of this
+    process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`).
+
+    Usable as `with` and `async with`, or by `start()` and `stop()`. Raises `InvalidOption` when it is made, and
+    `ServeError`, `AgentLoadError` or `PythonUntested` when it cannot start; then nothing is left behind, and neither is
+    when a start is interrupted by Ctrl-C or cancelled.
+    """
+
+    def __init__(self, agent: Agent | str, **options: Unpack[ServerOptions]) -> None:
+        self.options = ServeOptions(agent=agent, **options)
+        self._core: _core.Server | None = None
+        self._worker: InProcessWorker | None = None
+        self._begun = threading.Event()
+        """There is something that `stop()` ends, or there will not be."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, for example `http://127.0.0.1:8000`; RuntimeError when it does not."""
+        if self._core is None:
+            raise RuntimeError("the server is not running; call start() first")
+        return self._core.url
+
+    def start(self) -> Self:
+        """Return once it listens. `stop()` from another thread ends it, with a `ServeError`."""
+        with self._starting() as core:
+            _interruptibly(core.start)
+        return self
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Park what waits, let turns at work finish for at most `timeout` seconds (default: `shutdown_timeout`), close.
+
+        What is still at work then goes on when a server is started on the same store.
+        """
+        core, self._core = self._core, None
+        try:
+            if core is not None:
+                core.stop(self._patience(timeout))
+        finally:
+            self._end_worker()
+
+    def _stop_even_if_starting(self) -> None:
+        """`stop()`, for one that `start()` has been or is being called of in another thread."""
+        self._begun.wait()
+        self.stop()
+
+    def wait(self) -> None:
+        """Block until the server is over, by `stop()` from another thread or because it failed (`ServeError`)."""
+        if self._core is not None:
+            _interruptibly(self._core.wait)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        with self._starting() as core:
+            await core.start_async()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        core, self._core = self._core, None
+        try:
+            if core is not None:
+                await core.stop_async(self._patience(None))
+        finally:
+            self._end_worker()
+
+    @contextmanager
+    def _starting(self) -> Iterator[_core.Server]:
+        try:
+            core = self._prepare()
+        finally:
+            self._begun.set()
+        try:
+            yield core
+        except BaseException:
+            self._core = None
+            try:
+                core.stop(0.0)  # whoever was interrupted has left it starting
+            finally:
+                self._end_worker()
+            raise
+
+    def _prepare(self) -> _core.Server:
+        require_tested()
+        # Late: the command line says what is wrong with an option before it imports what serves.
+        from hitl import _core
+        from hitl.driver.shapes import as_agent
+        from hitl.worker.inprocess import InProcessWorker
+
+        if self._core is not None:
+            raise RuntimeError("the server is running already")
+        options = self.options
+        _core.init_logging(options.log_level, _log_format(options.log_format))
+        settings = {field.name: getattr(options, field.name) for field in fields(options)}
+        for name in _PYTHON_ONLY:
+            del settings[name]
+        settings["python"] = sys.executable
+        settings["working_dir"] = str(Path.cwd())
+        settings["environment"] = worker_environment()
+        loaded = None if isinstance(options.agent, str) else as_agent(options.agent)
+        settings["agent"] = options.agent if loaded is None else loaded.name
+        core = _core.Server(settings)
+        if loaded is not None:
+            self._worker = InProcessWorker(loaded, core.open_channel()).start()
+        self._core = core
+        return core
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
+
+    def _patience(self, timeout: float | None) -> float:
+        return self.options.shutdown_timeout if timeout is None else timeout
+
+
+@overload
+def serve(agent: Agent | str, **options: Unpack[ServerOptions]) -> int: ...
+@overload
+def serve(agent: ServeOptions) -> int: ...
+def serve(agent: Any, **options: Any) -> int:
+    """Serve until SIGINT or SIGTERM, as `hitl serve` does; the exit code. A second signal ends it at once.
+
+    agent, options: those of `Server`, or one `ServeOptions` with everything. Only for the main thread, which hears the
+    signals. Prints one line with the URL on standard output once it listens, and errors with a hint on standard error.
+    Raises `InvalidOption`.
+    """
+    if isinstance(agent, ServeOptions):
+        options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options
+        agent = options.pop("agent")
+    server = Server(agent, **options)
+    require_tested()
+    isolation.hide()
+    with _Signals() as signals:
+        started = signals.tell_when(server.start)
+        while not started.done() and not signals.received:
+            signals.wait()
+        if not signals.received:
+            try:
+                started.result()
+            except ServeError as error:
+                hint = f"\n\nhint: {error.hint}" if error.hint else ""
+                print(f"error: {error}{hint}", file=sys.stderr)
+                return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
+            print(f"{agent} is served on {server.url}", flush=True)
+            over = signals.tell_when(server.wait)
+            signals.wait()
+            if over.done():
+                print("error: the server ended by itself; its log says why", file=sys.stderr)
+                return _RUNTIME_ERROR
+        stopped = signals.tell_when(server._stop_even_if_starting)
+        signals.wait()
+        while not stopped.done():
+            if signals.received > 1:
+                # Asked twice: workers die with this process, and what is committed is committed.
+                print("stopped at once; turns at work go on with the next start", file=sys.stderr, flush=True)
+                os._exit(_INTERRUPTED)
+            signals.wait()
+        if (failed := stopped.exception()) is not None:
+            print(f"error: {failed}", file=sys.stderr)
+            return _RUNTIME_ERROR
+        return _INTERRUPTED if signals.first == signal.SIGINT else 0
+
+
+class _Signals:
+    """SIGINT and SIGTERM, and ends of threads, as one thing to wait for without polling."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.first: int | None = None
+        self._since = 0.0
+
+    def __enter__(self) -> Self:
+        self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        self._handlers = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._wakeup_fd = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        signal.set_wakeup_fd(self._wakeup_fd)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        # The sockets stay open for a thread that is still to tell; the collector closes them.
+
+    def wait(self) -> None:
+        """Return after the next signal or end of a thread."""
+        self._woken.recv(1)
+
+    def tell_when(self, work: Callable[[], object]) -> Future[None]:
+        """Run `work` in a thread; a wait returns when the future is done."""
+        future = _in_thread(work)
+        future.add_done_callback(lambda _: self._waker.send(b"\0"))
+        return future
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self._since = number, now
+        elif now - self._since < _ONE_PRESS:
+            return
+        self.received += 1
+
+
+def _interruptibly(work: Callable[[], object]) -> None:
+    """Run `work`, which holds up its thread without running Python, so that a signal is heard meanwhile.
+
+    Handlers of signals run in the main thread alone. What one raises (KeyboardInterrupt) leaves `work` to itself.
+    """
+    if threading.current_thread() is threading.main_thread():
+        _in_thread(work).result()
+    else:
+        work()
+
+
+def _in_thread(work: Callable[[], object]) -> Future[None]:
+    """Run `work` in a thread of its own."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  (the waiting thread's to handle, whatever it is)
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=run, name="hitl serve", daemon=True).start()
+    return future
+
+
+def _log_format(log_format: str) -> str:
+    if log_format == "auto":
+        return "human" if sys.stderr.isatty() else "json"
+    return log_format

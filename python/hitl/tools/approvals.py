@@ -1,0 +1,438 @@
+"""The way of every tool call: check, guardrails, policy, person, digest, run, guardrails.
+
+Whoever calls a tool, a model or Python, comes through `prepare_call`. The order is the promise: a person sees the
+arguments as guardrails left them, and nothing may change them between the yes and the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hitl import _core
+from hitl.decisions import ApprovalRequest, Decision
+from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
+from hitl.tools.asking import Question, ask, bind_call_id, rejection, release_call_id
+from hitl.tools.context import RunContext
+from hitl.tools.guardrails import OutputGuardrail
+from hitl.tools.options import AnyTool
+from hitl.tools.read_back import is_same
+from hitl.tools.schema import Arguments, InvalidArguments
+from hitl.turn.permits import permit, permitted
+from hitl.turn.places import place_var
+from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
+from hitl.turn.stopwatch import limit
+
+logger = logging.getLogger("hitl.approvals")
+
+_GUARDRAILS_CHANGED = "Guardrails changed the edited arguments; this is what would run."
+_TYPES_CHANGED = "The tool reads the edited arguments like this; this is what would run."
+
+
+@dataclass(frozen=True)
+class ReadyCall:
+    """A call that nothing stands in the way of any more."""
+
+    turn: Turn | None
+    tool: AnyTool
+    arguments: Arguments
+    tool_call_id: str | None
+    digest: str | None = None
+    """Of the arguments that were approved, where approval was asked for."""
+
+    once: bool = False
+    """Whether a crash in the middle is for a person to judge."""
+
+    note: str | None = None
+    """What the model is told beside the result: that the arguments are not its own."""
+
+    responded: bool = False
+    """Whether somebody answered in the tool's place; it does not run."""
+
+    response: Any = None
+
+    async def result(self) -> Any:
+        """Run the tool, once, or take the response; then the output guardrails."""
+        value = self.response if self.responded else await _run(self)
+        guarded = await guard_output(self.turn, self.tool.name, self.tool.output_guardrails, value)
+        if self.turn is not None and getattr(value, "asks_to_run", False) is True:
+            # The call has stopped before what it was to do; the next one does it, since a person lets it.
+            self.turn.let_through.add(self.tool.name)
+        return guarded
+
+
+async def prepare_call(
+    turn: Turn | None,
+    tool: AnyTool,
+    given: Mapping[str, Any],
+    *,
+    tool_call_id: str | None = None,
+    was_asked: bool = False,
+    was_let: bool = False,
+) -> ReadyCall:
+    """Everything that comes before a call, persons included.
+
+    `was_asked`: a hook has shown `given` to a person and let the call pass. That is an approval as any other: the call
+    is `once`, and nothing may change what was shown. `was_let`: other code that stands before the call has asked a
+    person, so the call is `once`; what was shown is that code's affair.
+
+    Raises `InvalidArguments`, `ToolRejected`, `InterruptExpired`, `ApprovalMismatch`, and what guardrails raise.
+    Outside a run (no `turn`) nothing is journaled, and a tool that needs approval is a `RuntimeError`.
+    """
+    if turn is None and tool.requires_approval is not False:
+        raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
+    shown = tool.check(given)
+    with permit() as gate:
+        arguments = await _guard_input(turn, tool, shown)
+    if turn is None:
+        return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
+    if was_asked and arguments.json != shown.json:
+        raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
+    if was_asked or tool.requires_approval is not False or turn.has_rules_for(tool.name, arguments.json):
+        _require_shown(tool, arguments)
+    with gate.again():
+        required = await _needs_approval(turn, tool, arguments, tool_call_id)
+    was_let = was_let or gate.asked or tool.name in turn.let_through
+    once = was_asked or was_let if tool.once is None else tool.once
+    if not required and not turn.has_rules_for(tool.name, arguments.json):
+        return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
+    ready = await _decide(turn, tool, arguments, tool_call_id, required)
+    return replace(ready, once=True) if once and not ready.once else ready
+
+
+async def call_tool(tool: AnyTool, given: Mapping[str, Any], *, tool_call_id: str | None = None) -> Any:
+    """Call a tool with everything that stands before and after it; returns its result.
+
+    Raises what `prepare_call` raises, and what the tool raises.
+    """
+    return await (await prepare_call(_turn_here(), tool, given, tool_call_id=tool_call_id)).result()
+
+
+def call_tool_from_python(tool: AnyTool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """`tool(...)`: a coroutine for an async tool; for a plain one the result, once it is there."""
+    inside = _turn_here() is not None
+    bare = tool.requires_approval is False and not tool.input_guardrails and not tool.output_guardrails
+    if not inside and bare:
+        return tool.call_bare(*args, **kwargs)
+    if tool.is_async:
+        return tool.call(*args, **kwargs)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        if inside:
+            return current_turn(tool.name).run_sync(tool.name, lambda: tool.call(*args, **kwargs))
+        return asyncio.run(tool.call(*args, **kwargs))
+    raise RuntimeError(f"{tool.name}() would block the event loop; use: await {tool.name}.call(...)")
+
+
+def _turn_here() -> Turn | None:
+    return None if place_var.get() is None else current_turn()
+
+
+async def _step(
+    turn: Turn | None,
+    kind: str,
+    name: str,
+    body: Callable[[], Any],
+    arguments: Mapping[str, Any],
+    *,
+    once: bool = False,
+    tool_call_id: str | None = None,
+) -> Any:
+    if turn is None:
+        return await body()
+    return await turn.run_step(kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id)
+
+
+async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call user code, plain (in a thread) or async."""
+    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+        return await function(*args, **kwargs)
+    if turn is None:
+        result = await asyncio.to_thread(function, *args, **kwargs)
+    else:
+        result = await call_blocking(turn, function, *args, **kwargs)
+    # A lambda or a partial around an async function only shows itself by what it returns.
+    return await result if inspect.isawaitable(result) else result
+
+
+# --- guardrails ---------------------------------------------------------------------------------------------------
+
+
+async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -> Arguments:
+    for guardrail in tool.input_guardrails:
+        given = guardrail.pick(arguments.values)
+
+        async def look(guardrail: Any = guardrail, given: dict[str, Any] = given) -> Any:
+            patch = await invoke(turn, guardrail.function, **given)
+            if patch is not None and not isinstance(patch, dict):
+                raise TypeError(
+                    f"guardrail {guardrail.name!r} must return None or a dict of arguments, got {type(patch).__name__}"
+                )
+            return patch
+
+        shown = guardrail.pick(arguments.json)
+        if shown.keys() != given.keys():  # a schema with aliases: JSON has other names than Python
+            shown = arguments.json
+        patch = await _step(turn, "guardrail", f"{tool.name}.{guardrail.name}", look, shown)
+        if patch is not None:
+            try:
+                arguments = tool.check({**arguments.values, **patch})
+            except InvalidArguments as error:
+                raise InvalidArguments(f"after guardrail {guardrail.name!r}: {error}") from error
+    return arguments
+
+
+async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGuardrail, ...], value: Any) -> Any:
+    """Let each guardrail keep (None) or replace a value."""
+    for guardrail in guardrails:
+
+        async def look(guardrail: OutputGuardrail = guardrail, value: Any = value) -> Any:
+            return await invoke(turn, guardrail.function, value)
+
+        replaced = await _step(turn, "guardrail", f"{owner}.{guardrail.name}", look, {"value": value})
+        if replaced is not None:
+            value = replaced
+    return value
+
+
+# --- policy and person ---------------------------------------------------------------------------------------------
+
+
+async def _decide(
+    turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_id: str | None, required: bool
+) -> ReadyCall:
+    """Ask for approval. While it is open, and once it is given, the call's id stands for this call alone."""
+    if not required:
+        return await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
+    bound = bind_call_id(turn, tool_call_id, tool.name, arguments.json)
+    approved = False
+    try:
+        ready = await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
+        approved = not ready.responded
+        return ready
+    finally:
+        if not approved:
+            release_call_id(turn, bound)
+
+
+async def _ask_until_clear(
+    turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_id: str | None, required: bool
+) -> ReadyCall:
+    """Ask until what was approved is what would run."""
+    with permit():
+        description = await _describe(turn, tool, arguments, tool_call_id)
+        proposed = await _propose(turn, tool, arguments, tool_call_id, description) if required else None
+    message, note = description, None
+    schema = tool.edit_schema if "edit" in tool.allowed_decisions else None
+    # Without a schema to check it against, nobody can be offered an edit.
+    allowed = tuple(kind for kind in tool.allowed_decisions if kind != "edit" or schema is not None)
+    while True:
+        question = Question(
+            tool_name=tool.name,
+            arguments=arguments.json,
+            allowed=allowed or ("reject",),
+            description=message,
+            args_schema=schema,
+            tool_call_id=tool_call_id,
+            source=tool.source,
+            approvers=tool.approvers,
+            required=required,
+            proposed=None if proposed is None else proposed.to_json(),
+        )
+        decision = await ask(turn, question)
+        once = tool.once if tool.once is not None else required or decision.get("by") == "person"
+        if decision["type"] == "respond":
+            return ReadyCall(turn, tool, arguments, tool_call_id, responded=True, response=decision["message"])
+        if decision["type"] == "approve":
+            break
+        try:
+            given = tool.check(decision["args"])
+        except InvalidArguments as error:
+            raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
+        _require_shown(tool, given)
+        with permit():
+            arguments = await _recheck(turn, tool, given, tool_call_id, description)
+        if arguments is not given:
+            _require_shown(tool, arguments)
+        by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
+        note = _edit_note(arguments.json, by_code)
+        is_given = arguments.json == given.json
+        if is_given and (by_code or _is_as_said(given, decision["args"], schema) or _has_gone_on(turn)):
+            break
+        required, proposed = True, None
+        description = await _describe(turn, tool, arguments, tool_call_id)
+        changed = _TYPES_CHANGED if is_given else _GUARDRAILS_CHANGED
+        message = changed if description is None else f"{changed} {description}"
+    digest = _core.digest(arguments.json)
+    return ReadyCall(turn, tool, arguments, tool_call_id, digest, once, note)
+
+
+def _is_as_said(given: Arguments, said: dict[str, Any], schema: dict[str, Any] | None) -> bool:
+    """Whether what would run is what a person said, with the defaults that the schema names: so it is in the audit.
+
+    An MCP server fills its defaults in by itself.
+    """
+    return is_same(given.json, said) or (schema is not None and is_same(given.json, _core.with_defaults(said, schema)))
+
+
+def _has_gone_on(turn: Turn) -> bool:
+    """Whether the journal is of a release that ran such a call without another question."""
+    place = place_var.get()
+    recorded = None if place is None else turn.order.recorded_step(place.following_step())
+    return recorded is not None and recorded[1]["kind"] != "interrupt"
+
+
+def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
+    if by_code:
+        return f"[The arguments of this call were changed to {_core.to_json(arguments)}]"
+    return _core.edited_text(arguments)
+
+
+async def _recheck(
+    turn: Turn, tool: AnyTool, given: Arguments, tool_call_id: str | None, description: str | None
+) -> Arguments:
+    """Edited arguments go the way of the model's: guardrails, then `on_approval`, which may still refuse or change."""
+    arguments = await _guard_input(turn, tool, given)
+    said = await _propose(turn, tool, arguments, tool_call_id, description)
+    if said is not None and said.type == "reject":
+        decision = {"reason": said.reason, "message": said.message, "by": "person"}
+        raise rejection(turn, tool.name, arguments.json, decision)
+    if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
+        arguments = await _guard_input(turn, tool, tool.check(said.args))
+    return arguments
+
+
+async def _needs_approval(turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_id: str | None) -> bool:
+    policy = tool.requires_approval
+    if isinstance(policy, bool):
+        return policy
+
+    async def ask_policy() -> bool:
+        context = make_context(turn, tool_call_id)
+        try:
+            verdict = await invoke(turn, policy, context, copy.deepcopy(arguments.json))
+        except Exception as error:  # noqa: BLE001  (a policy that cannot tell is no permission)
+            logger.warning("approval policy of tool %s raised %s: a person is asked", tool.name, type(error).__name__)
+            return True
+        if not isinstance(verdict, bool):
+            got = type(verdict).__name__
+            logger.warning("approval policy of tool %s returned a %s: a person is asked", tool.name, got)
+            return True
+        return verdict
+
+    required: bool = await turn.run_step("policy", tool.name, ask_policy, arguments=arguments.json)
+    return required
+
+
+async def _describe(turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_id: str | None) -> str | None:
+    """What is said to the person beside the arguments."""
+    describe = tool.approval_description
+    if describe is None or isinstance(describe, str):
+        return describe
+
+    async def say() -> str | None:
+        context = make_context(turn, tool_call_id)
+        try:
+            text = await invoke(turn, describe, context, copy.deepcopy(arguments.json))
+        except Exception as error:  # noqa: BLE001  (the person still sees the arguments)
+            logger.warning("approval_description of tool %s raised %s", tool.name, type(error).__name__)
+            return None
+        if text is not None and not isinstance(text, str):
+            logger.warning("approval_description of tool %s returned a %s", tool.name, type(text).__name__)
+            return None
+        return text
+
+    text: str | None = await turn.run_step("policy", f"{tool.name}.approval_description", say, arguments=arguments.json)
+    return text
+
+
+async def _propose(
+    turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_id: str | None, description: str | None
+) -> Decision | None:
+    """What `on_approval` says; None where a person is to be asked."""
+    decide = tool.on_approval
+    if decide is None:
+        return None
+
+    async def ask_code() -> dict[str, Any] | None:
+        context = make_context(turn, tool_call_id)
+        shown = copy.deepcopy(arguments.json)
+        request = ApprovalRequest(tool.name, shown, tool_call_id, context.agent, context.context, description)
+        try:
+            said: Any = await invoke(turn, decide, request)
+            if said is None:
+                return None
+            if not isinstance(said, Decision):
+                got = type(said).__name__
+                logger.warning("on_approval of tool %s returned a %s: a person is asked", tool.name, got)
+                return None
+            if said.type == "edit":  # also what the tool takes, or it is no decision
+                return {**said.to_json(), "args": tool.check(said.args or {}).json}
+            plain: dict[str, Any] = json.loads(json.dumps(said.to_json(), allow_nan=False))
+            return plain
+        except Exception as error:  # noqa: BLE001  (code that cannot tell is no permission)
+            reason = f"{type(error).__name__}: {error}" if isinstance(error, InvalidArguments) else type(error).__name__
+            logger.warning("on_approval of tool %s failed with %s: a person is asked", tool.name, reason)
+            return None
+
+    proposed = await turn.run_step("policy", f"{tool.name}.on_approval", ask_code, arguments=arguments.json)
+    return None if proposed is None else Decision(**proposed)
+
+
+# --- the call -----------------------------------------------------------------------------------------------------
+
+
+def make_context(turn: Turn | None, tool_call_id: str | None) -> RunContext[Any]:
+    """What the call may know about its run; made inside the step that the idempotency key names."""
+    if turn is None:
+        return RunContext(tool_call_id=tool_call_id)
+    return RunContext(
+        context=turn.context,
+        tool_call_id=tool_call_id,
+        agent=agent_name.get() or turn.agent,
+        session_id=turn.session_id,
+        idempotency_key=turn.idempotency_key(),
+    )
+
+
+async def _run(call: ReadyCall) -> Any:
+    turn, tool, arguments = call.turn, call.tool, call.arguments
+
+    async def body() -> Any:
+        if call.digest is not None:
+            _check_digest(tool, arguments, call.digest)
+        function = tool.bind(arguments, make_context(turn, call.tool_call_id))
+        async with limit(tool.timeout, tool.name):
+            return await invoke(turn, function)
+
+    with permitted():
+        return await _step(
+            turn, "tool", tool.name, body, arguments.json, once=call.once, tool_call_id=call.tool_call_id
+        )
+
+
+def _require_shown(tool: AnyTool, arguments: Arguments) -> None:
+    """People, rules and policies judge the JSON, so the JSON must say all of it."""
+    unread = tool.parameters.find_unread(arguments.values, arguments.json)
+    if unread is not None:
+        raise InvalidArguments(f"{unread}; {tool.name} did not run")
+
+
+def _digest(arguments: Arguments) -> str:
+    digest: str = _core.digest(arguments.json)
+    return digest
+
+
+def _check_digest(tool: AnyTool, arguments: Arguments, digest: str) -> None:
+    """The very objects the function gets are compared, not the JSON they were made from."""
+    now = tool.parameters.to_json(arguments.values)
+    if _core.digest(now) != digest or tool.parameters.find_unread(arguments.values, now) is not None:
+        raise ApprovalMismatch(f"the arguments of {tool.name} changed after they were approved, so it did not run")

@@ -1,0 +1,216 @@
+"""Asking for approval: the one question behind gated tools and `hitl.approval`, and how its answer is read.
+
+What cannot be read is never a yes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hitl import _core
+from hitl.decisions import DECISIONS, DecisionKind
+from hitl.errors import HitlError, InvalidAnswer, ToolRejected
+from hitl.journal.ports import ApprovalMembers
+from hitl.turn.places import place_var
+from hitl.turn.runtime import Turn, agent_place
+
+logger = logging.getLogger("hitl.approvals")
+
+INTERRUPT_TYPE = "tool_approval"
+
+
+class ApprovalMismatch(HitlError):
+    """What is about to run is not what a person approved. Nothing ran."""
+
+    code = "approval_mismatch"
+
+
+@dataclass(frozen=True)
+class Question:
+    """May this call run?"""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    """Final, as JSON: what would run."""
+
+    allowed: tuple[DecisionKind, ...]
+    description: str | None = None
+    args_schema: dict[str, Any] | None = None
+    tool_call_id: str | None = None
+    source: str | None = None
+    """Where the tool is from, when it is not this program's own: decisions that hold for longer stay within it."""
+
+    approvers: tuple[str, ...] = ()
+    """Who alone may answer."""
+
+    required: bool = True
+    """Whether the call needs approval by itself; else only the rules are asked."""
+
+    proposed: dict[str, Any] | None = None
+    """What code decided already, where it did."""
+
+    key: str | None = None
+    expires_in: float | None = None
+    location: str | None = None
+
+
+async def ask(turn: Turn, question: Question) -> dict[str, Any]:
+    """The decision, in normal form (`_core.read_decision`); a rejection is raised as `ToolRejected`.
+
+    An answer that was offered when it was asked, and that the code has stopped to allow since, is asked for once more.
+
+    Also raises `InterruptExpired`, and `InvalidPayload` for arguments that are too large to be shown.
+    """
+    try:
+        return await _ask(turn, question)
+    except _NotAllowed as refused:
+        if not await _is_withdrawn(turn, question):
+            return _accepted(turn, question, refused.decision)
+        words = f"To {refused.decision['type']} is not allowed any more: please decide again."
+        told = words if question.description is None else f"{words} {question.description}"
+        again = replace(question, description=told, required=True, proposed=None)
+    try:
+        return await _ask(turn, again)
+    except _NotAllowed as refused:
+        raise InvalidAnswer(str(refused)) from refused
+
+
+class _NotAllowed(Exception):
+    """A decision that can be read, of a kind that the question does not allow."""
+
+    def __init__(self, text: str, decision: dict[str, Any]) -> None:
+        super().__init__(text)
+        self.decision = decision
+
+
+async def _is_withdrawn(turn: Turn, question: Question) -> bool:
+    """Whether a decision that the code does not allow any more is refused; not where the turn has gone on with it."""
+
+    async def body() -> bool:
+        return True
+
+    call = question.tool_call_id or question.tool_name
+    withdrawn: bool = await turn.run_step(
+        "policy", f"{question.tool_name}.allowed_decisions", body, key=f"not allowed any more:{call}", past=False
+    )
+    return withdrawn
+
+
+async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
+    """As `ask`, once; also raises `_NotAllowed`."""
+    payload = {"type": INTERRUPT_TYPE, "tool_name": question.tool_name, "tool_args": question.arguments}
+    # Too large, or no JSON after all: raises here, and the model is told; nothing was asked and nothing runs. What a
+    # rule alone decides about nobody has to look at, and it may be of any size.
+    checked: dict[str, Any] = json.loads(
+        _core.check_payload(payload, turn.max_payload if question.required else sys.maxsize)
+    )
+    digest = _core.digest(checked["tool_args"])
+    allowed: list[str] = list(question.allowed)
+    members: ApprovalMembers = {
+        "required": question.required,
+        "proposed": question.proposed,
+        "args_schema": question.args_schema if "edit" in allowed else None,
+        "tool_source": _source(question),
+    }
+    if question.approvers:
+        members["approvers"] = list(question.approvers)
+    answer = await turn.ask(
+        INTERRUPT_TYPE,
+        checked,
+        message=question.description,
+        allowed_decisions=allowed,
+        tool_call_id=question.tool_call_id,
+        args_digest=digest,
+        expires_in=question.expires_in,
+        key=question.key,
+        location=question.location,
+        approval=members,
+    )
+    if question.proposed is not None and question.proposed["type"] not in allowed:
+        allowed.append(question.proposed["type"])  # the author's code may decide what a person is not offered
+    try:
+        decision: dict[str, Any] = _core.read_decision(answer, allowed, question.tool_name)
+    except (TypeError, ValueError) as error:
+        text = f"the answer to the approval of {question.tool_name} is no decision, so it did not run: {error}"
+        if (other := _read_any(answer, question.tool_name)) is not None:
+            raise _NotAllowed(text, other) from error
+        raise InvalidAnswer(text) from error
+    return _accepted(turn, question, decision)
+
+
+def _source(question: Question) -> str | None:
+    """Where the tool is from; of an agent that shares its name, which of them."""
+    place = agent_place.get()
+    if place is None:
+        return question.source
+    return f"agent:{place}" if question.source is None else f"{question.source} agent:{place}"
+
+
+def _accepted(turn: Turn, question: Question, decision: dict[str, Any]) -> dict[str, Any]:
+    if decision["type"] == "reject":
+        raise rejection(turn, question.tool_name, question.arguments, decision)
+    return decision
+
+
+def _read_any(answer: Any, tool_name: str) -> dict[str, Any] | None:
+    """A decision of whatever kind; None for what is none."""
+    try:
+        decision: dict[str, Any] = _core.read_decision(answer, list(DECISIONS), tool_name)
+    except (TypeError, ValueError):
+        return None
+    return decision
+
+
+def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: dict[str, Any]) -> ToolRejected:
+    """A no as an error whose text is what the model gets: the person's message, else the run's formatter's text."""
+    reason = decision["reason"]
+    if decision["message"] is not None:
+        return ToolRejected(decision["message"], reason)
+    built_in = ToolRejected(_core.rejection_text(tool_name, reason, by=decision["by"]), reason)
+    if turn.tool_error_formatter is None:
+        return built_in
+    text: Any
+    try:
+        text = turn.tool_error_formatter(tool_name, json.loads(json.dumps(arguments)), built_in)
+    except Exception as error:  # noqa: BLE001  (the no stands, whatever becomes of its wording)
+        logger.warning("tool_error_formatter raised %s for %s", type(error).__name__, tool_name)
+        return built_in
+    if not isinstance(text, str):
+        logger.warning("tool_error_formatter returned a %s for %s", type(text).__name__, tool_name)
+        return built_in
+    return ToolRejected(text, reason)
+
+
+def bind_call_id(
+    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
+) -> tuple[str, str] | None:
+    """From now on the id stands for this call in its conversation; returns what `release_call_id` takes.
+
+    Raises `ApprovalMismatch` for an id that stands for another call already.
+    """
+    if tool_call_id is None:
+        return None
+    place = place_var.get()
+    conversation = place.step.path if place is not None and place.step is not None else ""
+    bound = (conversation, tool_call_id)
+    call = f"{tool_name} {_core.digest(arguments)}"
+    known = turn.approved_calls.get(bound)
+    if known == call:
+        return None  # the same call once more: it is asked for again, and the id stays the earlier one's
+    if known is not None:
+        raise ApprovalMismatch(
+            f"the call id {tool_call_id!r} stands for an approved call with other arguments, "
+            f"so this call of {tool_name} did not run"
+        )
+    turn.approved_calls[bound] = call
+    return bound
+
+
+def release_call_id(turn: Turn, bound: tuple[str, str] | None) -> None:
+    """Nothing was approved under the id after all."""
+    if bound is not None:
+        turn.approved_calls.pop(bound, None)

@@ -1,0 +1,386 @@
+"""The parameters of a tool: the JSON Schema a model is shown, and the check every call goes through.
+
+Arguments have two faces. `Arguments.values` are Python objects of the hinted types, which the function is
+called with; `Arguments.json` is the same thing as plain JSON, which people see, digests bind and journals name.
+Both always hold every parameter, defaults included: what a person approves must not depend on a default that a
+deployment changes meanwhile.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+from hitl import _core
+from hitl.errors import HitlError
+from hitl.strict_json import read_json
+from hitl.tools.read_back import find_hidden, find_unread
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
+
+JsonObject = dict[str, Any]
+
+
+class InvalidArguments(HitlError, ValueError):
+    """The arguments of a call do not fit its tool; the message names each wrong field, for the model to mend."""
+
+    code = "invalid_arguments"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Checked arguments of one call."""
+
+    values: dict[str, Any]
+    """Parameter name -> Python object of the hinted type."""
+
+    json: JsonObject
+    """The same, as JSON."""
+
+
+class Parameters(Protocol):
+    """What a tool takes."""
+
+    @property
+    def json_schema(self) -> JsonObject:
+        """The JSON Schema of the argument object, as the model is shown it."""
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The parameter names; None where a schema allows any."""
+
+    def check(self, given: Mapping[str, Any]) -> Arguments:
+        """Check and convert arguments; raises `InvalidArguments`."""
+
+    def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        """Checked values as JSON once more; `ValueError` when they are none any more."""
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        """Where checked values are more than their JSON says, and why; None where it says all."""
+
+    def find_hidden(self) -> str | None:
+        """The parameter of which that would be so with every call, and why."""
+
+
+class JsonParameters:
+    """For those whose function gets the very JSON that people see."""
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        return None if values == json else "arguments: what is shown of them does not say what would run"
+
+    def find_hidden(self) -> str | None:
+        return None
+
+
+def parse_arguments(raw: str) -> JsonObject:
+    """The argument object a model wrote, or `InvalidArguments` that says where its JSON is wrong."""
+    if not raw.strip():  # how several providers write "no arguments"
+        return {}
+    try:
+        given = read_json(raw)
+    except ValueError as error:
+        raise InvalidArguments(f"arguments are not valid JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise InvalidArguments(f"arguments must be a JSON object, got {_json_type(given)}")
+    return given
+
+
+def _json_type(value: object) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
+    return "null" if value is None else names.get(type(value), "an object")
+
+
+def describe_errors(error: ValidationError) -> str:
+    """`path: Field required; items.0.count: Input should be a valid integer`."""
+    parts = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        field = ".".join(str(part) for part in item["loc"]) or "arguments"
+        parts.append(f"{field}: {item['msg']}")
+    return "; ".join(parts)
+
+
+# --- from a function's signature ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What decorating a function learns from it without resolving its annotations."""
+
+    parameters: tuple[inspect.Parameter, ...]
+    """What the model fills in and what the run fills in, in order; never `self`."""
+
+    open: bool
+    """Whether the function takes `**kwargs`."""
+
+
+def read_signature(function: Callable[..., Any]) -> Signature:
+    """The parameters of `function`; `TypeError` for those a model cannot fill in."""
+    parameters = []
+    takes_any = False
+    for index, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if index == 0 and parameter.name == "self" and not inspect.ismethod(function):
+            continue  # a method decorated in its class body: bound when it is looked up
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            label = getattr(function, "__name__", function)
+            raise TypeError(
+                f"tool {label!r} takes *{parameter.name}: a model names its arguments, so give each one a name"
+            )
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_any = True
+            continue
+        parameters.append(parameter)
+    return Signature(tuple(parameters), takes_any)
+
+
+def resolve_hints(function: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Type hints with strings evaluated; `NameError` while a name they use is not defined yet."""
+    target = inspect.unwrap(function)
+    while isinstance(target, functools.partial):
+        target = inspect.unwrap(target.func)
+    if not isinstance(target, types.FunctionType | types.MethodType):
+        target = type(target).__call__
+    return typing.get_type_hints(target, localns=dict(local_names or {}), include_extras=True)
+
+
+class FunctionParameters:
+    """Parameters from type hints and docstring."""
+
+    def __init__(self, label: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any], doc: DocString):
+        from pydantic import ConfigDict, create_model
+        from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+        from pydantic.fields import FieldInfo
+        from pydantic.json_schema import GenerateJsonSchema
+
+        class Untitled(GenerateJsonSchema):
+            # "title": "Path" beside "path" costs tokens and tells the model nothing.
+            def field_title_should_be_set(self, schema: Any) -> bool:
+                return False
+
+            def render_warning_message(self, kind: Any, detail: str) -> str | None:
+                # A default that is no JSON stays in Python (see _find_private_defaults): nothing to warn of.
+                return None if kind == "non-serializable-default" else super().render_warning_message(kind, detail)
+
+        # Fields get names of ours and the parameters' names as aliases: a parameter may then be called
+        # `schema`, `copy` or `_private` without meeting an attribute of BaseModel.
+        names = {f"argument_{index}": parameter.name for index, parameter in enumerate(parameters)}
+        fields: dict[str, Any] = {
+            field: _field_definition(parameter, hints.get(parameter.name, Any), doc.parameters.get(parameter.name))
+            for field, parameter in zip(names, parameters, strict=True)
+        }
+        # It is asked about the fields of a plain dataclass as well, which keep their names.
+        config = ConfigDict(extra="forbid", alias_generator=lambda field: names.get(field, field), allow_inf_nan=False)
+        try:
+            self._model: type[BaseModel] = create_model(label, __config__=config, **fields)
+            schema = self._model.model_json_schema(schema_generator=Untitled)
+        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError) as error:
+            reason = str(error).splitlines()[0]
+            raise TypeError(
+                f"tool {label!r} has a parameter that JSON cannot describe: {reason}\n\n"
+                "hint: use a JSON-like type or a pydantic model, or pass schema=..."
+            ) from error
+        schema.pop("title", None)
+        schema.setdefault("properties", {})
+        self._fields = names
+        self.json_schema: JsonObject = schema
+        self.names: frozenset[str] | None = frozenset(names.values())
+        self._private_defaults = self._find_private_defaults()
+        self._is_plain = all(
+            _is_plain(hints.get(parameter.name)) and not isinstance(parameter.default, FieldInfo)
+            for parameter in parameters
+        )
+
+    def _find_private_defaults(self) -> frozenset[str]:
+        """Fields whose default is no JSON (a sentinel object): it stays in Python, nobody is shown it."""
+        private = set()
+        for field, info in self._model.model_fields.items():
+            if info.is_required():
+                continue
+            probe = self._model.model_construct(**{field: info.get_default(call_default_factory=True)})
+            try:
+                probe.model_dump(mode="json", include={field}, warnings="none")
+            except ValueError:  # PydanticSerializationError is one
+                private.add(field)
+        return frozenset(private)
+
+    def check(self, given: Mapping[str, Any]) -> Arguments:
+        from pydantic import ValidationError
+
+        try:
+            checked = self._model.model_validate(dict(given), by_alias=True)
+        except ValidationError as error:
+            raise InvalidArguments(describe_errors(error)) from None
+        kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
+        values = {self._fields[field]: getattr(checked, field) for field in kept}
+        try:
+            return Arguments(values, self.to_json(values))
+        except ValueError as error:
+            raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
+
+    def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
+            return {name: values[name] for name in self._fields.values() if name in values}  # they are their own JSON
+        fields = {field: values[name] for field, name in self._fields.items() if name in values}
+        model = self._model.model_construct(_fields_set=set(fields), **fields)
+        return model.model_dump(mode="json", by_alias=True, include=set(fields), warnings="none")
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
+            return None if values == json else "arguments: they are not what is shown"
+        fields = {name: field for field, name in self._fields.items()}
+        return find_unread(self._model, fields, values, json)
+
+    def find_hidden(self) -> str | None:
+        return find_hidden(self._model, self._fields)
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether pydantic takes values of this type as they are, and writes them so: nothing of its author's is asked."""
+    if typing.get_origin(hint) in (list, dict, tuple, typing.Union, types.UnionType):
+        return all(_is_plain(item) for item in typing.get_args(hint))
+    return hint in _PLAIN
+
+
+_PLAIN = (str, int, float, bool, None, types.NoneType, list, dict, Any)
+_SCALARS = (str, int, bool, types.NoneType)
+
+
+def _field_definition(parameter: inspect.Parameter, hint: Any, description: str | None) -> tuple[Any, Any]:
+    from pydantic import Field
+    from pydantic.fields import FieldInfo
+
+    if typing.get_origin(hint) is Annotated:
+        # `Annotated[str, "what it is for"]`: a bare string beside a type is its description.
+        said = next((item for item in hint.__metadata__ if isinstance(item, str)), None)
+        description = said or description
+        if any(isinstance(item, FieldInfo) and item.description for item in hint.__metadata__):
+            description = None
+    default = parameter.default
+    if description and not (isinstance(default, FieldInfo) and default.description):
+        hint = Annotated[hint, Field(description=description)]
+    return hint, (... if default is inspect.Parameter.empty else default)
+
+
+# --- from a schema the user wrote --------------------------------------------------------------------------------
+
+
+class ModelParameters:
+    """Parameters from a pydantic model; the function is called with its fields."""
+
+    def __init__(self, model: type[BaseModel]):
+        self._model = model
+        self._shown = {name: _shown_name(name, field) for name, field in model.model_fields.items()}
+        self.json_schema: JsonObject = model.model_json_schema()
+        self.names: frozenset[str] | None = frozenset(model.model_fields)
+
+    def check(self, given: Mapping[str, Any]) -> Arguments:
+        from pydantic import ValidationError
+
+        try:
+            checked = self._model.model_validate(dict(given), by_alias=True, by_name=True)
+        except ValidationError as error:
+            raise InvalidArguments(describe_errors(error)) from None
+        values = {name: getattr(checked, name) for name in type(checked).model_fields}
+        values.update(checked.model_extra or {})
+        try:
+            return Arguments(values, self.to_json(values))
+        except ValueError as error:
+            raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
+
+    def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        # By the names of the schema, also inside: what a person is shown is what they may edit.
+        written = self._model.model_construct(**values).model_dump(mode="json", by_alias=True, warnings="none")
+        for name, field in self._model.model_fields.items():
+            alias = field.serialization_alias or name
+            if alias != self._shown[name] and alias in written:
+                written[self._shown[name]] = written.pop(alias)
+        return written
+
+    def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
+        return find_unread(self._model, {name: name for name in self._model.model_fields}, values, json)
+
+    def find_hidden(self) -> str | None:
+        return find_hidden(self._model)
+
+
+def _shown_name(name: str, field: FieldInfo) -> str:
+    """What the schema calls a field of a model."""
+    from pydantic import AliasChoices
+
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    return alias if isinstance(alias, str) else name
+
+
+class SchemaParameters(JsonParameters):
+    """Parameters from a JSON Schema; the function is called with the JSON as it is."""
+
+    def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False):
+        """`trusted`: written by this library or checked elsewhere, so it is not compiled here."""
+        self.json_schema: JsonObject = json.loads(json.dumps(schema))
+        if not trusted:
+            _core.check_response_schema(self.json_schema)
+        if self.json_schema.get("type", "object") != "object":
+            raise ValueError("the schema of a tool must describe an object: a model calls it with named arguments")
+        properties = self.json_schema.get("properties", {})
+        closed = self.json_schema.get("additionalProperties") is False
+        self.names: frozenset[str] | None = frozenset(properties) if closed or properties else None
+
+    def check(self, given: Mapping[str, Any]) -> Arguments:
+        try:
+            # The copy keeps caller and tool apart, and proves that it is JSON.
+            plain: JsonObject = json.loads(json.dumps(given, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
+        wrong = _core.validate(self.json_schema, plain)
+        if wrong:
+            raise InvalidArguments("; ".join(f"{_dotted(item['loc'])}: {item['msg']}" for item in wrong))
+        return Arguments(copy.deepcopy(plain), plain)
+
+    def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        plain: JsonObject = json.loads(json.dumps(values, allow_nan=False))
+        return plain
+
+
+def _dotted(location: Any) -> str:
+    if isinstance(location, str):
+        return location or "arguments"
+    return ".".join(str(part) for part in location) or "arguments"
+
+
+# --- docstrings ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DocString:
+    """What a docstring says, in the form a model is told it."""
+
+    description: str
+    parameters: Mapping[str, str]
+
+
+def read_docstring(function: Callable[..., Any]) -> DocString:
+    """Summary, body and parameter texts of a Google, NumPy, Sphinx or Epydoc docstring."""
+    text = inspect.getdoc(function)
+    if not text:
+        return DocString("", {})
+    from docstring_parser import ParseError, parse
+
+    try:
+        parsed = parse(text)
+    except ParseError:
+        return DocString(text, {})
+    description = parsed.description or ""
+    return DocString(
+        description.strip(),
+        {item.arg_name: " ".join(item.description.split()) for item in parsed.params if item.description},
+    )

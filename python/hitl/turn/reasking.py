@@ -1,0 +1,81 @@
+"""Questions whose answers a type has to take: an answer that it refuses is asked for again.
+
+The server checks an answer against the JSON Schema of its question; what only a validator of the type can tell comes
+out when the answer is read, where the type is. That answer stays in the journal as what was said, and the question is
+asked once more, with the validator's words.
+
+Whether an answer was refused is read from the journal where it tells: by the question that followed, or by what the
+agent did after it. So a replay goes the same way although the validator has changed since.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from hitl.errors import InvalidAnswer
+
+if TYPE_CHECKING:
+    from hitl.journal.ports import InterruptRequest, StepIdentity
+    from hitl.turn.places import AnyTurn, Place
+
+REFUSED: Final = "The answer was refused: "
+"""How the message of a question begins that is asked again."""
+
+Reader = Callable[[Any], Any]
+"""Makes of an answer what the agent gets; ``InvalidAnswer`` for one that it does not take."""
+
+# An answer may come in the last moment: what is asked again then is there, and lapses at once.
+_SHORTEST_SECONDS = 0.001
+
+
+class TypedQuestions:
+    """Those of one turn."""
+
+    def __init__(self, journal: list[dict[str, Any]]) -> None:
+        self._journal = journal
+        self.readers: dict[str, Reader] = {}
+        """By the path of the question."""
+
+    async def ask(
+        self, turn: AnyTurn, place: Place, step: StepIdentity, request: InterruptRequest, read: Reader
+    ) -> Any:
+        """What ``read`` makes of the first answer that it takes."""
+        first, message, deadline = step["path"], request["message"], self._deadline(step, request)
+        attempt = 1
+        while True:
+            self.readers[step["path"]] = read
+            answer = await turn.put(place.next_number(), step, request)
+            value: Any = None
+            refusal: InvalidAnswer | None = None
+            try:
+                value = read(answer)
+            except InvalidAnswer as invalid:
+                refusal = invalid
+            attempt += 1
+            step = {**step, "path": f"{first}/?{attempt}", "key": None}
+            if step["path"] not in self._recorded:
+                if refusal is None:
+                    return value
+                if place.following_step() in self._recorded:  # the agent took it, or dealt with the error itself
+                    raise refusal
+            words = f"{REFUSED}{refusal}" if refusal is not None else None
+            request = {
+                **request,
+                "message": " ".join(text for text in (words, message) if text) or None,
+                "expires_in": None if deadline is None else max(deadline - time.time(), _SHORTEST_SECONDS),
+            }
+
+    def _deadline(self, step: StepIdentity, request: InterruptRequest) -> float | None:
+        if request["expires_in"] is None:
+            return None
+        entry = self._recorded.get(step["path"])
+        asked_at = time.time() if entry is None else entry["at"] / 1000
+        return float(asked_at + request["expires_in"])
+
+    @cached_property
+    def _recorded(self) -> dict[str, dict[str, Any]]:
+        """The entries of steps and questions, by path: what was there when this run of the turn began."""
+        return {entry["step"]["path"]: entry for entry in self._journal if "step" in entry}

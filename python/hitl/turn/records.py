@@ -1,0 +1,171 @@
+"""What a turn has recorded: sent through its port, committed or refused some time later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from hitl.errors import HitlError
+from hitl.journal.account import add_usage
+from hitl.journal.outcomes import not_stored
+from hitl.journal.ports import InterruptRequest, StepIdentity, TurnPort, Wake
+from hitl.turn.places import AnyOrder
+
+Outcome = dict[str, Any]
+"""What an asker gets: ``{"value": encoded}``, ``{"error": encoded}``, ``{"answer": json}`` or ``{"expired": true}``."""
+
+
+class _Call(NamedTuple):
+    """A record that is on its way: ``committed(index, at, interrupt_id)``, or ``refused(error)``."""
+
+    committed: Callable[[int, int, str | None], None]
+    refused: Callable[[HitlError], None]
+    is_work: bool
+
+
+class Records:
+    """The records of one turn. What is committed is told to the turn by its order, except what only we need to know."""
+
+    def __init__(self, port: TurnPort, order: AnyOrder) -> None:
+        self.port = port
+        self.marks: list[Wake] = []
+        """Order marks that are not sent yet: they are needed by what comes after them, and go before it."""
+        self.unacknowledged = 0
+        """Records on their way, questions aside, after which the turn goes on by itself."""
+        self._order = order
+        self._calls: dict[int, _Call] = {}
+        self._paths: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+        self._unwanted: set[str] = set()
+        """Questions that were withdrawn before their id was known."""
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether a person has been asked something that nobody has answered."""
+        return bool(self._paths)
+
+    # -- sent -----------------------------------------------------------------------------------------------------
+
+    def send_step(self, step: StepIdentity, outcome: Outcome) -> None:
+        """Record the outcome of a step; whoever asked for it is told once it is committed."""
+        self.flush()
+
+        def committed(index: int, at: int, _: str | None) -> None:
+            add_usage(self._order.turn.usage, step, outcome)
+            self._order.give(step["path"], outcome, index, at)
+
+        try:
+            call = self.port.step(step, outcome)
+        except (TypeError, ValueError) as unsendable:
+            ran = step["kind"] == "tool" and "value" in outcome
+            self._send_error(step, not_stored(step["name"], unsendable) if ran else unsendable)
+        else:
+            self._sent(call, committed, partial(self._send_error, step))
+
+    def send_intent(self, step: StepIdentity, begin: Callable[[], None]) -> None:
+        """Record that a once step begins, then begin it."""
+        self.flush()
+
+        def committed(index: int, at: int, _: str | None) -> None:
+            begin()
+
+        self._sent(self.port.intent(step), committed, partial(self._send_error, step))
+
+    def send_timer(self, path: str, due: int, fire: Callable[[], None]) -> None:
+        """Record that a timer has fired, then let it. ``due``: its deadline, in ms since 1970."""
+        self.flush()
+
+        def committed(index: int, at: int, _: str | None) -> None:
+            self._order.deliver(index, at, fire)
+
+        self._sent(self.port.timer(path, due), committed, self._order.turn.fail)
+
+    def send_ask(self, step: StepIdentity, interrupt: InterruptRequest) -> None:
+        """Ask a person. A refusal is recorded as the outcome of the asking step."""
+        self.flush()
+        path = step["path"]
+
+        def committed(index: int, at: int, interrupt_id: str | None) -> None:
+            assert interrupt_id is not None
+            if path in self._unwanted:
+                self._unwanted.discard(path)
+                self.port.withdraw(interrupt_id)
+            else:
+                self.asked(interrupt_id, path)
+
+        def refused(error: HitlError) -> None:
+            self._unwanted.discard(path)
+            self._ids.pop(path, None)
+            self._send_error(step, error)
+
+        self._ids[path] = ""
+        self._sent(self.port.ask(step, interrupt), committed, refused, is_work=False)
+
+    def withdraw(self, path: str) -> None:
+        """Nobody waits for the question of ``path`` any more; nothing happens where there is none."""
+        interrupt_id = self._ids.pop(path, None)
+        if interrupt_id == "":
+            self._unwanted.add(path)
+        elif interrupt_id is not None:
+            del self._paths[interrupt_id]
+            self.port.withdraw(interrupt_id)
+
+    def forget(self, path: str) -> None:
+        """The same in a replay, where whatever is left of it is withdrawn at the end."""
+        interrupt_id = self._ids.pop(path, None)
+        if interrupt_id:
+            del self._paths[interrupt_id]
+
+    def flush(self) -> None:
+        """Send the order marks."""
+        if self.marks:
+            marks, self.marks = self.marks, []
+            self.port.wakes(marks)
+
+    def _send_error(self, step: StepIdentity, error: BaseException) -> None:
+        self.send_step(step, self._order.turn.error_outcome(error))
+
+    def _sent(
+        self,
+        call: int,
+        committed: Callable[[int, int, str | None], None],
+        refused: Callable[[HitlError], None],
+        *,
+        is_work: bool = True,
+    ) -> None:
+        self._calls[call] = _Call(committed, refused, is_work)
+        self.unacknowledged += is_work
+
+    # -- received -------------------------------------------------------------------------------------------------
+
+    def acknowledged(self, call: int, index: int, at: int, interrupt_id: str | None) -> None:
+        """A record is committed as entry ``index``."""
+        waiting = self._calls.pop(call, None)
+        if waiting is not None:
+            self.unacknowledged -= waiting.is_work
+            waiting.committed(index, at, interrupt_id)
+
+    def refused(self, call: int, error: HitlError) -> None:
+        """A record was refused: nothing was stored."""
+        waiting = self._calls.pop(call, None)
+        if waiting is not None:
+            self.unacknowledged -= waiting.is_work
+            waiting.refused(error)
+
+    def asked(self, interrupt_id: str, path: str) -> None:
+        """The question of ``path`` has this id."""
+        self._paths[interrupt_id] = path
+        self._ids[path] = interrupt_id
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody is asked, or about to be."""
+        return bool(self._ids)
+
+    def settle(self, interrupt_id: str) -> str | None:
+        """The path of a question that is settled; None where nobody waits for it."""
+        path = self._paths.pop(interrupt_id, None)
+        if path is not None:
+            del self._ids[path]
+        return path

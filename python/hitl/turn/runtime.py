@@ -1,0 +1,613 @@
+"""What runs under every agent: one ``Turn`` that names steps, records them and asks questions.
+
+Internal. Tools, models and agents call ``current_turn()`` and then ``run_step`` or ``ask``; how a record reaches the
+journal is the business of the ``TurnPort`` that a worker, or a test, gives to the turn; when the turn is told what came
+of it is decided by its ``Order``.
+
+The rule that everything here serves: a result or an answer is durably in the journal before the agent sees it, and
+what the agent sees is the decoded copy of what was stored. Nothing else may hand a value to the agent.
+
+A Turn belongs to one event loop; only ``run_sync`` may be called from another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
+from hitl.journal.account import Limits, RuleChanges, usage_of
+from hitl.journal.codec import decode, encode, fingerprint
+from hitl.journal.error_codec import decode_error, encode_error
+from hitl.journal.outcomes import question as outcome_question
+from hitl.journal.outcomes import result_of as outcome_result
+from hitl.journal.outcomes import stored_as_json
+from hitl.journal.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
+from hitl.turn.holding import DEFAULT_HOLD
+from hitl.turn.order import Order
+from hitl.turn.permits import asked_inside, current_permit
+from hitl.turn.places import Place, StepScope, place_var
+from hitl.turn.reasking import Reader, TypedQuestions
+from hitl.turn.schedule import OUTSIDE, AwaitedFuture
+from hitl.turn.stopwatch import paused
+from hitl.turn.threads import ThreadCall, contained, job, label
+from hitl.turn.threads import call_blocking as call_blocking
+from hitl.turn.waiting import location_of as location_of
+
+T = TypeVar("T")
+
+DEFAULT_MAX_PAYLOAD = 16_384
+"""Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
+
+NOTHING = object()
+"""No value was given, where None is one."""
+
+agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
+"""Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
+
+agent_place: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_place", default=None)
+"""Where that agent is, when another one has its name too: see ``hitl.agents.namesakes``."""
+
+
+class NoOutcome(Exception):
+    """Raised by the body of a step, for ``error``: it came to nothing that may be recorded."""
+
+    def __init__(self, error: HitlError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def current_turn(caller: str = "this") -> Turn:
+    """The turn that runs in this context; RuntimeError when there is none, naming ``caller``."""
+    place = place_var.get()
+    if place is None:
+        raise RuntimeError(f"{caller} called outside a hitl run")
+    return turn_of(place)
+
+
+def turn_of(place: Place) -> Turn:
+    """The turn that a place is in. Modules below this one know less of it."""
+    return cast(Turn, place.turn)
+
+
+class Turn:
+    """One message in, one response out. Made by a worker, entered by ``enter``, ended by ``close``."""
+
+    def __init__(
+        self,
+        port: TurnPort,
+        *,
+        turn_id: str,
+        session_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+        max_payload: int = DEFAULT_MAX_PAYLOAD,
+        journal: list[dict[str, Any]] | None = None,
+        epoch: int = 1,
+        code: str = "",
+        run_bodies: bool = True,
+        hold: float = DEFAULT_HOLD,
+        replay_timeout: float = 0.0,
+    ) -> None:
+        """``journal``: what is recorded already, as in the protocol's ``turn`` frame; more than its first entry means
+        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand. Without
+        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``). ``hold``
+        and ``replay_timeout``, in seconds: see ``hitl.turn.holding``."""
+        self.port = port
+        self.turn_id = turn_id
+        self.session_id = session_id
+        self.agent = agent
+        self.context = context
+        """The object given to the run, for ``RunContext.context``; None in a served worker."""
+        self.max_payload = max_payload
+        self.epoch = epoch
+        self.loop = asyncio.get_running_loop()
+        self.tasks: dict[asyncio.Task[Any], Place] = {}
+        """Unfinished tasks of the turn and of its steps, in creation order."""
+        self.bodies: dict[str, StepScope] = {}
+        """Steps whose body runs, by path."""
+        self.threads = 0
+        """Threads of ours that run for the turn itself and do not wait in a hitl call."""
+        self.tasks_made = 0
+        self.closed = False
+        self.is_over = False
+        """The agent has returned: what it left behind is still there, but records nothing any more."""
+        self.failure: asyncio.Future[BaseException] = self.loop.create_future()
+        """What makes it impossible to go on, whatever the agent would catch: a replay that does not fit."""
+        self.stalled: dict[str, tuple[HitlError, Callable[[], None]]] = {}
+        """Steps that came to nothing, by path: why, and what begins them once more. The turn fails with the first when
+        nothing else of it is at work, unless somebody is asked: the answer begins them again."""
+        self.unchecked: list[str] = []
+        """Steps whose bodies would have run again in this replay."""
+        self._run_bodies = run_bodies
+        self._parked = False
+        self._rule_changes = RuleChanges(journal or [])
+        self._asked_inside = asked_inside(journal or [])
+        self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
+        """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
+        self.approved_calls: dict[tuple[str, str], str] = {}
+        """What a tool call's id stands for, once approval was asked for: see ``hitl.tools.asking``."""
+        self.let_through: set[str] = set()
+        """Tools whose calls have stopped to ask whether they may run, and were answered."""
+        self._keys: dict[str, int] = {}
+        self.patches: dict[str, bool] = {}
+        """What ``hitl.patched`` said in this turn."""
+        self.typed = TypedQuestions(journal or [])
+        self.order = Order(self, port, self.loop, journal or [], code, hold=hold, replay_timeout=replay_timeout)
+        # After the order has found that the journal can be read.
+        self.usage = usage_of(journal or [])
+        """What its models cost so far, nested agents and replies of earlier runs included."""
+        self.limits = Limits(journal or [])
+        self.abandoned: dict[str, Any] | None = journal[0].get("abandoned") if journal else None
+        """What turns before it did that nobody took up again: see ``hitl.agents.abandoned``."""
+
+    # -- where code runs ------------------------------------------------------------------------------------------
+
+    def enter(self) -> contextvars.Context:
+        """A context in which code belongs to this turn, at its root task."""
+        context = contextvars.copy_context()
+        context.run(place_var.set, Place(self))
+        context.run(agent_name.set, None)
+        context.run(agent_place.set, None)
+        return context
+
+    def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
+        """The turn's root task, which calls ``agent``."""
+        context = self.enter()
+        with self.order.inside():
+            task = asyncio.Task(self._root(agent), loop=self.loop, context=context, name=f"hitl turn {self.turn_id}")
+        place = context[place_var]
+        assert place is not None
+        self.adopt(task, place)
+        return task
+
+    async def _root(self, agent: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await agent()
+        finally:
+            self.agent_returned()
+
+    def agent_returned(self) -> None:
+        """What the agent left behind records nothing from now on."""
+        self.is_over = True
+        self.order.agent_returned()
+
+    def adopt(
+        self, task: asyncio.Task[Any], place: Place, done: Callable[[asyncio.Task[Any]], object] | None = None
+    ) -> None:
+        """Know a task of the turn until it has ended. ``done`` is called then, and has to call ``_left``."""
+        self.tasks[task] = place
+        task.add_done_callback(done or self._left, context=OUTSIDE.copy())
+
+    def _left(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+        if self._parked and not task.cancelled():
+            task.exception()  # seen: asyncio would log a Parked that nobody awaited
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is recorded any more."""
+        return self.closed or self.is_over
+
+    def close(self) -> None:
+        """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""
+        self.closed = True
+        self.order.release()
+
+    def park(self) -> None:
+        """Leave memory: whatever waits in a hitl call gets ``Parked``, and nothing is recorded from now on."""
+        self._parked = True
+        self.closed = True
+        for task in tuple(self.tasks):
+            awaited = getattr(task, "_fut_waiter", None)
+            if not isinstance(awaited, AwaitedFuture | asyncio.Task) and not hasattr(awaited, "_children"):
+                task.cancel()  # a sleeper, or one that waits for a lock
+        self.order.release()
+        self.order.abandon(Parked("the turn was parked"))
+
+    def fail(self, error: BaseException) -> None:
+        """The turn cannot go on. No task of it is told, so that no ``except`` can hide it; the worker ends them."""
+        if not self.failure.done():
+            self.failure.set_result(error)
+
+    def begin_stalled(self) -> None:
+        """Try once more what came to nothing: somebody has answered."""
+        stalled, self.stalled = self.stalled, {}
+        for _, again in stalled.values():
+            again()
+
+    async def passes(self, limit: str, error: HitlError) -> None:
+        """Return where the turn was suspended at this very limit and has been retried since, else raise ``error``. One
+        that nobody catches suspends the turn."""
+        place = self._enter_call()
+        step = self._identify(place, "limit", limit, None, None, None)
+        path = step["path"]
+        if self.limits.is_recorded(path):
+            self.order.claim(step, False)
+            future = self.order.expect(path, place.next_number())
+            try:
+                await future
+            except asyncio.CancelledError:
+                self.order.withdraw(path)
+                raise
+            if self.limits.is_lifted(path):
+                return
+        self.limits.reached(error, step)
+        raise error
+
+    def uncaught(self, error: BaseException) -> None:
+        """The agent ends with this error: where a limit is the reason, the journal says which."""
+        step = self.limits.reason(error)
+        if step is not None and self.order.is_live and not self.has_ended:
+            self.order.records.send_step(step, {"value": None})
+
+    def has_rules_for(self, tool_name: str, arguments: dict[str, Any]) -> bool:
+        """Whether rules may have a say in this call, which needs no approval by itself and is made here and now."""
+        return self._rule_changes.hold_for(self._here().following_step(), tool_name, arguments)
+
+    @property
+    def current_step(self) -> StepScope | None:
+        """The step whose body runs in this context."""
+        place = place_var.get()
+        return place.step if place is not None else None
+
+    def idempotency_key(self) -> str:
+        """``session/turn/step`` of the step that runs here: the same in every re-run of it."""
+        step = self.current_step
+        return "/".join((self.session_id or "local", self.turn_id, step.path if step is not None else "0"))
+
+    def _here(self) -> Place:
+        """Where a hitl call is made; raises where none may be made."""
+        place = place_var.get()
+        if place is None or place.turn is not self:
+            raise RuntimeError("a hitl call was made outside the turn that it belongs to")
+        if self._parked:
+            raise Parked("the turn was parked")
+        if self.has_ended:
+            raise RuntimeError("a hitl call was made after its turn had ended")
+        scope = place.step
+        if scope is not None and scope.over:
+            raise RuntimeError(f"a task that was started inside step {scope.name!r} outlived it and made a hitl call")
+        return place
+
+    def _enter_call(self) -> Place:
+        """Where a hitl call is made that is recorded. A free body becomes ordered by it."""
+        place = self._here()
+        if place.step is not None and not place.step.ordered:
+            self.order.convert(place.step)
+        return place
+
+    def _identify(
+        self,
+        place: Place,
+        kind: str,
+        name: str,
+        key: str | None,
+        location: str | None,
+        arguments: Mapping[str, Any] | None,
+    ) -> StepIdentity:
+        if key is None:
+            path = place.next_step()
+        else:
+            # A decorated step that is called in a loop has one key: later uses are told apart by their number.
+            path = place.keyed_step(key)
+            uses = self._keys[path] = self._keys.get(path, 0) + 1
+            if uses > 1:
+                path = f"{path}#{uses}"
+        return {
+            "path": path,
+            "key": key,
+            "kind": kind,
+            "name": name,
+            "location": location,
+            "arguments": {} if arguments is None else {n: fingerprint(v) for n, v in arguments.items()},
+        }
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def run_step(
+        self,
+        kind: str,
+        name: str,
+        body: Callable[[], Awaitable[T]],
+        *,
+        key: str | None = None,
+        location: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        once: bool = False,
+        past: Any = NOTHING,
+        tool_call_id: str | None = None,
+    ) -> T:
+        """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
+
+        ``kind`` is one of the protocol's kinds; ``arguments`` are hashed one by one, not stored; ``once`` says that a
+        crash in the middle is for a person to judge, not a reason to run again. With a recorded outcome the body does
+        not run. A cancelled caller cancels the body and records nothing. Values that the codec does not take are a
+        TypeError that names the path.
+
+        ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
+        on after it. ``tool_call_id`` says which call of a model's message it belongs to.
+        """
+        place = self._enter_call()
+        step = self._identify(place, kind, name, key, location, arguments)
+        if tool_call_id is not None:
+            step["tool_call_id"] = tool_call_id
+        path = step["path"]
+        claim = self.order.claim(step, once)[0]
+        if past is not NOTHING and claim == "live" and not self.order.is_live:
+            result: T = past
+            return result
+        number = place.next_number()
+        future = self.order.expect(path, number)
+        stands_before = current_permit()
+        scope: StepScope | None = None
+        try:
+            if claim != "recorded":  # else it needs neither a body nor what belongs to one
+                scope = StepScope(place.step, path, kind, name, once, self.epoch)
+                start = partial(self._start_body, scope, step, body, contextvars.copy_context())
+                begun = self.order.began.get(path)
+                if claim == "live":
+                    self.order.when_live(path, partial(self._begin, scope, step, start), step)
+                elif claim != "never" and begun is not None:
+                    await self._settle_outcome(step, number, arguments, begun, start)
+                elif claim != "never" and not self._run_bodies:
+                    self.unchecked.append(f"{kind} {name}")
+                    self.order.skip(path)
+                elif claim != "never":
+                    scope.ordered = True  # its body asked for something: it runs again from its top
+                    start()
+            outcome = await future
+        except asyncio.CancelledError:
+            self.stalled.pop(path, None)
+            self.order.withdraw(path)
+            if scope is not None and scope.task is not None:
+                scope.task.cancel()
+            raise
+        if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
+            stands_before.asked = True
+        opened: T = self._opened(outcome, scope)
+        return opened
+
+    def _begin(self, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
+        if scope.once:
+            self.order.records.send_intent(step, start)
+        else:
+            start()
+
+    def _start_body(
+        self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
+    ) -> None:
+        """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
+        if self.has_ended or not self.order.is_expected(scope.path):
+            return
+        place = Place(self, scope)
+        context.run(place_var.set, place)
+        task = asyncio.Task(contained(body, scope.end), loop=self.loop, context=context, name=f"hitl step {scope.path}")
+        scope.task = task
+        self.bodies[scope.path] = scope
+        again = partial(self._begin_again, scope, step, body, context)
+        self.adopt(task, place, partial(self._body_done, scope, step, again))
+
+    def _begin_again(
+        self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
+    ) -> None:
+        scope.begin_again()
+        self._start_body(scope, step, body, context)
+
+    def _body_done(
+        self, scope: StepScope, step: StepIdentity, again: Callable[[], None], task: asyncio.Task[Any]
+    ) -> None:
+        self._left(task)
+        scope.end()  # where it was cancelled before it began
+        scope.done = True
+        if self.bodies.get(scope.path) is scope:
+            del self.bodies[scope.path]
+        value: Any = None
+        error: BaseException | None
+        try:
+            value, error = task.result()
+        except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
+            error = cancelled
+        except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
+            error = raised
+        if self.has_ended or not self.order.is_expected(scope.path):
+            pass  # nobody waits for it
+        elif isinstance(error, NoOutcome):
+            self.stalled[scope.path] = (error.error, again)
+        else:
+            scope.error = error
+            result = self._outcome(scope, value, error)
+            self.order.when_live(scope.path, partial(self.order.records.send_step, step, result))
+        self.order.body_ended(scope.path)
+
+    def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
+        if error is None:
+            try:
+                return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
+            except (TypeError, ValueError) as unstorable:
+                if scope.kind == "tool":
+                    return stored_as_json(scope.name, value, unstorable)
+                error = unstorable
+        return self.error_outcome(error)
+
+    @staticmethod
+    def error_outcome(error: BaseException) -> dict[str, Any]:
+        """An exception as the result of a step."""
+        return {"error": encode_error(error)}
+
+    @staticmethod
+    def _opened(outcome: dict[str, Any], scope: StepScope | None) -> Any:
+        if "error" not in outcome:
+            return decode(outcome["value"])
+        error = decode_error(outcome["error"])
+        if scope is not None and scope.error is not None:
+            # The class and arguments are those of the record; the traceback is only for people to read.
+            raise error.with_traceback(scope.error.__traceback__)
+        raise error
+
+    async def _settle_outcome(
+        self,
+        step: StepIdentity,
+        number: int,
+        arguments: Mapping[str, Any] | None,
+        begun: list[int],
+        start: Callable[[], None],
+    ) -> None:
+        """A crash hit a once step in flight: a person says what came of it, instead of a second run.
+
+        The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
+        """
+        self._enter_call()
+        for run, at in enumerate(begun, 1):
+            payload, schema = outcome_question(step["name"], arguments, at, self.max_payload)
+            question: StepIdentity = {
+                "path": f"{step['path']}/?{run}",
+                "key": None,
+                "kind": "interrupt",
+                "name": "unknown_outcome",
+                "location": step["location"],
+                "arguments": {},
+            }
+            # With the number of the step itself: the run before the crash asked for nothing else here.
+            request = self._request("unknown_outcome", payload, response_schema=schema)
+            answer = await self.put(number, question, request)
+            result = outcome_result(answer)
+            if result is not None:
+                self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
+                return
+        self.order.when_live(step["path"], partial(self.order.records.send_intent, step, start), step)
+
+    def delta(self, delta: dict[str, str]) -> None:
+        """Show ``{"content": str}`` or ``{"reasoning": str}`` of the model step that runs here to whoever watches."""
+        step = self.current_step
+        if step is None:
+            raise RuntimeError("delta() called outside a step")
+        if not self.closed:
+            self.port.delta(step.shown_as, step.attempt, delta)
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        type: str,
+        payload: dict[str, Any],
+        *,
+        message: str | None = None,
+        response_schema: dict[str, Any] | None = None,
+        allowed_decisions: list[str] | None = None,
+        tool_call_id: str | None = None,
+        agent: str | None = None,
+        args_digest: str | None = None,
+        expires_in: float | None = None,
+        has_default: bool = False,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+        location: str | None = None,
+        approval: ApprovalMembers | None = None,
+        approvers: tuple[str, ...] = (),
+        read: Reader | None = None,
+    ) -> Any:
+        """Open an interrupt and wait for its answer, a JSON value; or what ``read`` makes of the first that it takes.
+
+        ``payload`` is valid already (``_core.check_payload``). ``expires_in`` is in seconds. Raises InterruptExpired
+        when nobody answered in time, and the matching HitlError when the server refuses the question.
+        """
+        place = self._enter_call()
+        scope = place.step
+        while scope is not None:
+            scope.asked = True
+            scope = scope.outer
+        step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
+        if tool_call_id is not None:
+            step["tool_call_id"] = tool_call_id
+        request = self._request(
+            type,
+            payload,
+            message=message,
+            response_schema=response_schema,
+            allowed_decisions=allowed_decisions,
+            tool_call_id=tool_call_id,
+            args_digest=args_digest,
+            expires_in=expires_in,
+            has_default=has_default,
+            metadata=metadata,
+        )
+        if approval is None and (stands_before := current_permit()) is not None:
+            stands_before.asked = request["lets_run"] = True
+        if approvers:
+            request["approvers"] = list(approvers)
+        if approval is not None:
+            request.update(approval)  # type: ignore[typeddict-item]  # its members are all members of a request
+        if agent is not None:
+            request["agent"] = agent
+        with paused():
+            if read is not None:
+                return await self.typed.ask(self, place, step, request, read)
+            return await self.put(place.next_number(), step, request)
+
+    def _request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
+        request: InterruptRequest = {
+            "type": type,
+            "payload": payload,
+            "message": None,
+            "response_schema": None,
+            "allowed_decisions": None,
+            "tool_call_id": None,
+            "agent": agent_name.get() or self.agent,
+            "args_digest": None,
+            "expires_in": None,
+            "has_default": False,
+            "metadata": None,
+        }
+        request.update(members)  # type: ignore[typeddict-item]  # the callers are in this class
+        return request
+
+    async def put(self, number: int, step: StepIdentity, request: InterruptRequest) -> Any:
+        """Put one question and wait for its answer. ``number``: see ``Place.next_number``."""
+        path = step["path"]
+        claim = self.order.claim(step, False)[0]
+        future = self.order.expect(path, number)
+        if claim == "live":
+            self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
+        try:
+            outcome = await future
+        except asyncio.CancelledError:
+            self.order.withdraw(path)
+            raise
+        if "answer" in outcome:
+            return outcome["answer"]
+        if "expired" in outcome:
+            raise InterruptExpired("nobody answered in time")
+        raise decode_error(outcome["error"])
+
+    # -- threads --------------------------------------------------------------------------------------------------
+
+    async def run_in_thread(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run a blocking function in a thread of its own, in a copy of this context.
+
+        Not a pool: a function that waits for a person for a week must not take a place from another, and a blocked
+        thread must not keep the process alive. A cancelled caller stops waiting; the thread cannot be stopped.
+        """
+        place = self._here()
+        context = contextvars.copy_context()
+        done, run = job(self, place, context, lambda: function(*args, **kwargs))
+        threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
+        return await done
+
+    def run_sync(self, caller: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine of this turn from one of its threads and wait for it. ``caller`` is for the error message.
+
+        A step body that is a plain function runs in the waiting thread (see ``call_blocking``): a database
+        connection that belongs to the thread keeps working.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError(f"{caller}.sync() would block the event loop; use: await {caller}(...)")
+        return ThreadCall(self).run(make)

@@ -1,0 +1,339 @@
+"""Makes an event loop tell which turn each callback belongs to, so that a turn knows when nothing of it is left to run.
+
+``install(loop)`` replaces some methods of one loop object: of a worker's own loop, or of whichever loop a program runs
+(asyncio's, uvloop's, Jupyter's). The loop stays a real one: sockets, threads and clients that know nothing of hitl work
+as before. Only callbacks whose context is inside a turn are treated differently:
+
+- ``call_soon`` counts them. A cancelled one is blanked but still runs, so that the count cannot leak.
+- Those that come from outside (a socket, a thread, another turn) go to the turn's ``Order``, which decides when.
+- ``call_later`` and ``call_at`` make timers of the turn, ``time`` is the turn's clock.
+- Tasks and futures hash by their creation number: sets of them, as ``asyncio.wait`` makes, iterate as they did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
+from typing import Any, ParamSpec, TypeVar
+
+from hitl.turn.places import AnyOrder, Place, StepScope, place_var
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+OUTSIDE = Context()
+"""An empty context: what runs in a copy of it belongs to no turn. Copies, as loops of two threads cannot be in one."""
+
+
+class Counted:
+    """A callback of a turn, as the loop sees it; also the handle that its caller gets.
+
+    ``free``: it belongs to a free body. It is not counted, unless that body becomes ordered before or while it runs.
+    """
+
+    __slots__ = ("_args", "_callback", "_free", "_order", "context")
+
+    def __init__(
+        self,
+        order: AnyOrder,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        *,
+        free: StepScope | None = None,
+    ) -> None:
+        self._order = order
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._free = free
+        self.context = context
+
+    def __call__(self) -> None:
+        order = self._order
+        schedule = order.schedule
+        free = self._free
+        # Not None where a loop is run inside a callback of it, as notebooks do.
+        outer = schedule.running
+        if free is None or free.ordered:
+            schedule.running = order
+        else:
+            schedule.running = None
+            free.pending -= 1
+        try:
+            if self._callback is not None:
+                self._callback(*self._args)
+        finally:
+            is_of_turn = schedule.running is not None
+            schedule.running = outer
+            if is_of_turn:
+                order.ran()
+
+    def cancel(self) -> None:
+        """Do nothing when the time comes."""
+        self._callback = None
+        self._args = ()
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._callback is None
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """A task that hashes by its number."""
+
+    def __init__(self, number: int, coro: Any, **kwargs: Any) -> None:
+        # Before the base class, which puts the task into a set.
+        self._number = number
+        super().__init__(coro, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class NumberedFuture(asyncio.Future[Any]):
+    """A future that hashes by its number."""
+
+    is_of_thread = False
+    """Whether a call in an executor settles it: the turn knows of that thread."""
+
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class AwaitedFuture(NumberedFuture):
+    """What a hitl call waits for: the turn knows who settles it."""
+
+
+class Schedule:
+    """What ``install`` put on a loop, and the loop's own methods below it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.running: AnyOrder | None = None
+        """The turn whose callback runs at this moment."""
+        self.call_soon = loop.call_soon
+        self.call_soon_threadsafe = loop.call_soon_threadsafe
+        self._base_call_at = loop.call_at
+        self._base_call_later = loop.call_later
+        self._is_passing = False
+        self.time = loop.time
+        self.create_future = loop.create_future
+        self.run_in_executor = loop.run_in_executor
+        self._task_factory: Any = loop.get_task_factory()
+
+    def put_on(self) -> None:
+        """Replace the loop's methods."""
+        loop: Any = self.loop
+        loop.call_soon = self._call_soon
+        loop.call_soon_threadsafe = self._call_soon_threadsafe
+        loop.call_at = self._call_at
+        loop.call_later = self._call_later
+        loop.time = self._time
+        loop.create_future = self._create_future
+        loop.run_in_executor = self._run_in_executor
+        loop.set_task_factory(self._make_task)
+        # A generator that the garbage collector finds is closed at no particular point of any turn.
+        close = getattr(loop, "_asyncgen_finalizer_hook", None)
+        if close is not None:
+            loop._asyncgen_finalizer_hook = lambda agen: OUTSIDE.copy().run(close, agen)
+            hooks = sys.get_asyncgen_hooks()
+            if hooks.finalizer == close:  # the loop runs already
+                sys.set_asyncgen_hooks(finalizer=loop._asyncgen_finalizer_hook)
+
+    def keep(self) -> None:
+        """Take the place of a task factory that somebody has set since: it goes on making the tasks of no turn."""
+        factory: Any = self.loop.get_task_factory()
+        if factory != self._make_task:
+            self._task_factory = factory
+            self.loop.set_task_factory(self._make_task)
+
+    # -- callbacks ------------------------------------------------------------------------------------------------
+
+    def _call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        if context is None:
+            context = contextvars.copy_context()
+        place: Place | None = context.get(place_var)
+        if place is None or place.turn.closed:
+            return self.call_soon(callback, *args, context=context)
+        order = place.turn.order
+        scope = place.step
+        if scope is not None and not scope.ordered:
+            scope.pending += 1
+            free = Counted(order, callback, args, context, free=scope)
+            self.call_soon(free, context=context)
+            return free
+        counted = Counted(order, callback, args, context)
+        if self.running is order:
+            order.count += 1
+            self.call_soon(counted, context=context)
+        else:
+            order.wake(counted)
+        return counted
+
+    def _call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        if context is None:
+            context = contextvars.copy_context()
+        order = order_of(context)
+        if order is None:
+            return self.call_soon_threadsafe(callback, *args, context=context)
+        counted = Counted(order, callback, args, context)
+        self.call_soon_threadsafe(order.wake, counted, context=OUTSIDE.copy())
+        return counted
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _time(self) -> float:
+        running = self.running
+        # A loop that counts from now, as uvloop does, has to count from its own now.
+        return self.time() if running is None or self._is_passing else running.now
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        """The loop's own ``call_at``."""
+        # Some loops build one of the two on the other, asyncio and uvloop the opposite ones.
+        self._is_passing = True
+        try:
+            return self._base_call_at(when, callback, *args, context=context)
+        finally:
+            self._is_passing = False
+
+    def _call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Any:
+        if self._is_passing:
+            return self._base_call_later(delay, callback, *args, context=context)
+        if delay is None:
+            raise TypeError("delay must not be None")
+        return self._call_at(self._time() + delay, callback, *args, context=context)
+
+    def _call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        if self._is_passing:
+            return self._base_call_at(when, callback, *args, context=context)
+        if when is None:
+            raise TypeError("when cannot be None")
+        if context is None:
+            context = contextvars.copy_context()
+        place = context.get(place_var)
+        if place is None or place.turn.closed:
+            return self.call_at(when, callback, *args, context=context)
+        return place.turn.order.set_timer(place, when, callback, args, context)
+
+    # -- tasks and futures ----------------------------------------------------------------------------------------
+
+    def _create_future(self) -> asyncio.Future[Any]:
+        place = place_var.get()
+        if place is None:
+            return self.create_future()
+        return NumberedFuture(place.next_number(), self.loop)
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        context: Context | None = kwargs.pop("context", None)
+        place = place_var.get() if context is None else context.get(place_var)
+        if place is None:
+            factory, self._task_factory = self._task_factory, None
+            if factory is None:
+                return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+            if context is not None:
+                kwargs["context"] = context
+            try:  # it may have been given ours to call: then asyncio's own is meant
+                made: asyncio.Task[Any] = factory(loop, coro, **kwargs)
+                return made
+            finally:
+                self._task_factory = factory
+        # A callback of a socket that makes a task does so at no particular point of the turn: it gets no place in it.
+        child = None if place.is_ordered and self.running is not place.turn.order else place.next_task()
+        if context is None:
+            context = contextvars.copy_context()
+            context.run(place_var.set, child)
+        else:
+            try:
+                context.run(place_var.set, child)
+            except (
+                RuntimeError
+            ):  # the context that runs right now: setting the child's place there would move its parent
+                context = context.copy()
+                context.run(place_var.set, child)
+        kwargs.pop("eager_start", None)  # a task that starts inside its maker would be in its maker's place
+        if child is None:
+            return asyncio.Task(coro, loop=loop, context=context, **kwargs)
+        task = NumberedTask(place.next_number(), coro, loop=loop, context=context, **kwargs)
+        place.turn.adopt(task, child)
+        return task
+
+    # -- what runs outside of the turn's callbacks ----------------------------------------------------------------
+
+    def _run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        place = place_var.get()
+        if place is None or place.turn.closed:
+            return self.run_in_executor(executor, func, *args)
+        if executor is None or isinstance(executor, ThreadPoolExecutor):  # others may send it to another process
+            func = counted(func)
+        future = self.run_in_executor(executor, func, *args)
+        # A thread of the turn or of the step, as those of ours: while it waits in a hitl call it does not count.
+        holder, order = place.holder, place.turn.order
+        holder.threads += 1
+
+        def over(_: object) -> None:
+            holder.threads -= 1
+            order.eased()
+
+        future.add_done_callback(over, context=OUTSIDE.copy())
+        if isinstance(future, NumberedFuture):
+            future.is_of_thread = True
+        return future
+
+
+class _Thread(threading.local):
+    """What is known of the thread that asks."""
+
+    is_counted = False
+
+
+_thread = _Thread()
+
+
+def counted(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that runs in a thread which the turn, or a step of it, counts as its own: see ``is_counted``."""
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        before, _thread.is_counted = _thread.is_counted, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _thread.is_counted = before
+
+    return run
+
+
+def is_counted() -> bool:
+    """Whether a turn counts the thread that asks. One that merely carries a turn's context, as a library's may, is
+    nothing that the turn knows of."""
+    return _thread.is_counted
+
+
+def install(loop: asyncio.AbstractEventLoop) -> Schedule:
+    """The loop's schedule; put on it at the first call."""
+    schedule: Schedule | None = getattr(loop, "_hitl_schedule", None)
+    if schedule is None:
+        schedule = Schedule(loop)
+        loop._hitl_schedule = schedule  # type: ignore[attr-defined]  # lives and dies with the loop
+        schedule.put_on()
+    else:
+        schedule.keep()
+    return schedule
+
+
+def order_of(context: Context) -> AnyOrder | None:
+    """The order that a callback in this context has to keep; None outside of turns and in free bodies."""
+    place: Place | None = context.get(place_var)
+    if place is None or not place.is_ordered or place.turn.closed:
+        return None
+    return place.turn.order

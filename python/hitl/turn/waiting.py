@@ -1,0 +1,264 @@
+"""What a turn waits for, once nothing of it is left to run. Told from what its unfinished tasks await.
+
+A turn is paused when nothing but people, timers and the turn itself can bring it on. A task waits *inside* where it
+waits for a hitl call, a timer, a task of the turn, or for what another task of the turn is to do: put something into a
+queue, set an event, free a lock. All else is *outside*: a socket, a thread, a child process, another turn.
+
+Nobody says of a future who will settle it, and an event of asyncio may be set by a socket as well as by a task: that
+is how anyio, and so most HTTP clients, read. What a task waits for is therefore told from the function that waits, and,
+for a queue, an event or a lock, from whether anything that is open on the loop leads there (``hitl.turn.reach``). Where
+it cannot be told it counts as outside: a turn that is parked although it is at work would do that work twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType
+from typing import Any, NamedTuple
+
+from hitl.turn.places import AnyTurn
+from hitl.turn.reach import Reach
+from hitl.turn.schedule import AwaitedFuture, NumberedFuture
+
+_SUSPENDED = (CoroutineType, GeneratorType, AsyncGeneratorType)
+
+
+class Wait(NamedTuple):
+    """Something outside that a task of the turn waits for."""
+
+    what: str
+    """``raw I/O``, ``a child process``, or ``something unknown``."""
+    task: str
+    """The path of the task that waits."""
+    location: str | None
+    """``file.py:12`` where the task waits: see ``where``."""
+
+    def __str__(self) -> str:
+        return self.what if self.location is None else f"{self.what} at {self.location}"
+
+
+@dataclass(slots=True)
+class Waits:
+    """What holds a turn besides its journal, sorted by what may be done about it."""
+
+    in_bodies: list[Wait] = field(default_factory=list)
+    """In bodies of steps: work, which must be neither stopped nor repeated."""
+    between_steps: list[Wait] = field(default_factory=list)
+    """In the agent's own code, which may run again anyway."""
+    is_inferred: bool = False
+    """Somebody waits for a queue, an event or the like that nothing outside was found to lead to."""
+
+    def __bool__(self) -> bool:
+        return bool(self.in_bodies or self.between_steps)
+
+    def is_of(self, task: str) -> bool:
+        """Whether the task at that path is one that waits outside."""
+        return any(wait.task == task for wait in (*self.in_bodies, *self.between_steps))
+
+
+def waits_of(turn: AnyTurn) -> Waits:
+    """What the ordered tasks of a turn, none of which can go on by itself, wait for outside of it."""
+    found = Waits()
+    sorting: _Sorting | None = None
+    for task, place in turn.tasks.items():
+        awaited = getattr(task, "_fut_waiter", None)
+        if awaited is None or isinstance(awaited, AwaitedFuture) or not place.is_ordered or task.done():
+            continue
+        if sorting is None:
+            sorting = _Sorting(turn)
+        what = sorting.sort(awaited, _awaiting_frame(task))
+        if what is not None:
+            waits = found.between_steps if place.step is None else found.in_bodies
+            waits.append(Wait(what, place.path, where(task)))
+    if sorting is not None:
+        found.is_inferred = sorting.is_inferred
+    return found
+
+
+class _Sorting:
+    """One look at a turn."""
+
+    def __init__(self, turn: AnyTurn) -> None:
+        self._turn = turn
+        self._seen: set[int] = set()
+        self._reach: Reach | None = None
+        self.is_inferred = False
+
+    def sort(self, awaited: Any, frame: FrameType | None) -> str | None:
+        """What a future stands for, if that is outside; ``frame`` awaits it, or None where it is one of several."""
+        if id(awaited) in self._seen or awaited.done():
+            return None
+        self._seen.add(id(awaited))
+        if isinstance(awaited, AwaitedFuture):
+            return None
+        if isinstance(awaited, NumberedFuture) and awaited.is_of_thread:
+            return None  # the turn counts its threads
+        if isinstance(awaited, asyncio.Task):
+            return None if awaited in self._turn.tasks else "something unknown"
+        members = _members(awaited, frame)
+        if members is not None:
+            return next((what for member in members if (what := self.sort(member, None)) is not None), None)
+        code = None if frame is None else frame.f_code
+        if code is _known().sleep:
+            return None
+        if frame is not None and code in _known().primitives:
+            return self._sort_primitive(awaited, frame)
+        if (raw := _raw(code)) is not None:
+            return raw
+        return self._sort_bare(awaited)
+
+    def _sort_primitive(self, awaited: Any, frame: FrameType) -> str | None:
+        if self._outside.leads_to(awaited, frame.f_locals.get("self")):
+            return "something unknown"
+        self.is_inferred = True
+        return None
+
+    def _sort_bare(self, awaited: Any) -> str | None:
+        """A future of somebody's own making. It is the turn's where nothing else is there that could settle it."""
+        if (
+            not isinstance(awaited, NumberedFuture)
+            or self._outside.has_sources
+            or threading.active_count() > 1
+            or self._turn.order.is_at_work
+        ):
+            return "something unknown"
+        self.is_inferred = True
+        return None
+
+    @property
+    def _outside(self) -> Reach:
+        if self._reach is None:
+            self._reach = Reach(self._turn)
+        return self._reach
+
+
+class _Known(NamedTuple):
+    """Functions of asyncio and anyio, by their code."""
+
+    sleep: CodeType
+    wait: CodeType
+    groups: frozenset[CodeType]
+    primitives: frozenset[CodeType]
+
+
+@cache
+def _asyncio() -> _Known:
+    def code(function: Any) -> CodeType:
+        found: CodeType = function.__code__
+        return found
+
+    group = asyncio.TaskGroup
+    return _Known(
+        sleep=code(asyncio.sleep),
+        wait=code(asyncio.tasks._wait),  # type: ignore[attr-defined]
+        # Newer Pythons await in a function of their own.
+        groups=frozenset(code(getattr(group, name)) for name in ("__aexit__", "_aexit") if hasattr(group, name)),
+        primitives=frozenset(
+            code(function)
+            for function in (
+                asyncio.Queue.get,
+                asyncio.Queue.put,
+                asyncio.Event.wait,
+                asyncio.Lock.acquire,
+                asyncio.Condition.wait,
+                asyncio.Semaphore.acquire,
+            )
+        ),
+    )
+
+
+@cache
+def _with_anyio(anyio: Any) -> _Known:
+    known = _asyncio()
+    return known._replace(
+        groups=known.groups | {anyio.TaskGroup.__aexit__.__code__},
+        primitives=known.primitives | {anyio.Lock.acquire.__code__, anyio.Semaphore.acquire.__code__},
+    )
+
+
+def _known() -> _Known:
+    anyio = sys.modules.get("anyio._backends._asyncio")
+    return _asyncio() if anyio is None else _with_anyio(anyio)
+
+
+_STREAMS = ("asyncio/streams.py", "asyncio/selector_events.py", "asyncio/sslproto.py", "asyncio/unix_events.py")
+
+
+def _raw(code: CodeType | None) -> str | None:
+    """What a future is for that asyncio made to do I/O."""
+    if code is None:
+        return None
+    file = code.co_filename.replace("\\", "/")
+    if file.endswith(_STREAMS):
+        return "raw I/O"
+    return "a child process" if file.endswith("asyncio/base_subprocess.py") else None
+
+
+def _members(awaited: Any, frame: FrameType | None) -> list[Any] | None:
+    """The futures that this one stands for: those of a gather, a shield, a wait, or the tasks of a group."""
+    children = getattr(awaited, "_children", None)
+    if children is not None:
+        return list(children)
+    if frame is not None:
+        code = frame.f_code
+        if code is _known().wait:
+            return list(frame.f_locals["fs"])
+        if code in _known().groups:
+            return list(frame.f_locals["self"]._tasks)
+    inner = _shielded(awaited)
+    return None if inner is None else [inner]
+
+
+def _shielded(awaited: Any) -> Any:
+    """What ``asyncio.shield`` keeps alive behind this future; it is in the callback that it gave to it."""
+    for callback, _ in getattr(awaited, "_callbacks", None) or ():
+        code = getattr(callback, "__code__", None)
+        if code is not None and code.co_name == "_outer_done_callback" and "inner" in code.co_freevars:
+            return callback.__closure__[code.co_freevars.index("inner")].cell_contents
+    return None
+
+
+def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    """The frames of a suspended task, from its coroutine to what it awaits in the end."""
+    awaiting: Any = task.get_coro()
+    while awaiting is not None and not asyncio.isfuture(awaiting):
+        for prefix in ("cr", "gi", "ag"):
+            frame = getattr(awaiting, f"{prefix}_frame", None)
+            if frame is not None:
+                yield frame
+                awaiting = getattr(awaiting, "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await")
+                break
+        else:
+            # What `__await__` of a coroutine returns, and a step of an asynchronous generator, show nothing of it.
+            awaiting = next((inner for inner in gc.get_referents(awaiting) if isinstance(inner, _SUSPENDED)), None)
+
+
+def _awaiting_frame(task: asyncio.Task[Any]) -> FrameType | None:
+    frame = None
+    for frame in _frames(task):  # noqa: B007 - the last one
+        pass
+    return frame
+
+
+def where(task: asyncio.Task[Any]) -> str | None:
+    """``file.py:12`` where a task waits: the innermost line of its own code that is not a library's."""
+    found: FrameType | None = None
+    for frame in _frames(task):
+        if "site-packages" not in frame.f_code.co_filename:
+            module = str(frame.f_globals.get("__name__", ""))
+            if module.partition(".")[0] not in ("asyncio", "hitl"):
+                found = frame
+    return location_of(found)
+
+
+def location_of(frame: FrameType | None) -> str | None:
+    """``file.py:12`` of a frame. No directories: they differ between machines that continue one journal."""
+    if frame is None:
+        return None
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"

@@ -1,0 +1,118 @@
+"""Speaks the worker protocol: one turn for a forked child, many for a pool worker or a thread of somebody's program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+
+import hitl
+from hitl.driver.frames import PROTOCOL, Frame
+from hitl.driver.running import DROPPED, RunningTurn, unopened
+from hitl.driver.shapes import LoadedAgent
+from hitl.errors import WorkerProtocolError
+from hitl.worker.channel import Channel
+
+
+class Worker:
+    """Speaks the worker protocol over one channel.
+
+    ``code`` is the code version of the agent. ``single``: one turn, then done. ``on_lost`` is called when the channel
+    is gone, with what went wrong or None at its end: the turns are not this worker's any more.
+    """
+
+    def __init__(
+        self, agent: LoadedAgent, *, single: bool, code: str, on_lost: Callable[[Exception | None], None]
+    ) -> None:
+        self._agent = agent
+        self._code = code
+        self._single = single
+        self._on_lost = on_lost
+        self._turns: dict[str, RunningTurn] = {}
+        self._served_one = False
+        self._ending = False
+        self._done = asyncio.get_running_loop().create_future()
+        self._channel: Channel | None = None
+
+    async def serve(self, fd: int) -> None:
+        """Run turns until the server says shutdown, or after the one turn of a ``single`` worker."""
+        self._channel = Channel(fd, self._received, self._on_lost)
+        try:
+            self._channel.send(
+                {
+                    "frame": "hello",
+                    "protocol": PROTOCOL,
+                    "pid": os.getpid(),
+                    "python": ".".join(map(str, sys.version_info[:3])),
+                    "library": hitl.__version__,
+                    "agent": self._agent.name,
+                    "code": self._code,
+                    "replay": self._agent.options.replay,
+                }
+            )
+            await self._done
+        finally:
+            self._channel.close()
+
+    async def abandon(self) -> None:
+        """Stop every turn without another word to the server."""
+        running = list(self._turns.values())
+        for turn in running:
+            turn.cancel()
+        for turn in running:
+            await turn.gone.wait()
+        self._finish()
+
+    def _received(self, frame: Frame) -> None:
+        name = frame["frame"]
+        if name == "turn":
+            self._start(frame)
+        elif name == "ping":
+            assert self._channel is not None
+            self._channel.send({"frame": "pong"})
+        elif name == "shutdown":
+            self._ending = True
+            self._finish_if_over()
+        elif (turn := self._turns.get(frame["turn"])) is not None:
+            if name == "cancel":
+                turn.cancel()
+            elif name == "park":
+                turn.park()
+            else:
+                turn.receive(frame)
+        elif name in DROPPED:
+            self._say_dropped(frame["turn"], DROPPED[name], 0)
+
+    def _start(self, frame: Frame) -> None:
+        if frame["turn"] in self._turns or (self._single and self._served_one):
+            raise WorkerProtocolError(f"an unexpected turn frame, for {frame['turn']}")
+        assert self._channel is not None
+        self._served_one = True
+        try:
+            turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
+        except Exception as error:  # noqa: BLE001 - one turn that cannot be opened is no matter of the others
+            self._channel.send(unopened(frame["turn"], error))
+            asyncio.get_running_loop().call_soon(self._finish_if_over)
+            return
+        self._turns[frame["turn"]] = turn
+
+    def _gone(self, turn: RunningTurn) -> None:
+        turn_id = turn.turn.turn_id
+        del self._turns[turn_id]
+        if turn.stopped_as is not None:
+            self._say_dropped(turn_id, turn.stopped_as, turn.left)
+        self._finish_if_over()
+
+    def _say_dropped(self, turn_id: str, how: str, left: int) -> None:
+        # The server waits for this: a worker that does not say it has a blocked loop.
+        if self._channel is not None:
+            self._channel.send({"frame": how, "turn": turn_id, "left": left})
+
+    def _finish_if_over(self) -> None:
+        if not self._turns and (self._ending or (self._single and self._served_one)):
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self._done.done():
+            self._done.set_result(None)

@@ -1,0 +1,215 @@
+//! What turns did that nobody took up again. The conversation does not have it, since a turn that came to no end leaves
+//! the messages as they were: so the turn after it is told, in its `start`, and a replay of that turn reads it there.
+//!
+//! It is bounded: long texts are shortened, and what is oldest is left out first.
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::domain::JsonObject;
+use crate::domain::decision::Decider;
+use crate::domain::message::ChatMessage;
+
+/// The longest text, and the longest compact JSON, that is kept of one thing, in bytes.
+pub const LONGEST: usize = 4096;
+/// How large all of it may be as compact JSON, in bytes.
+pub const MOST: usize = 32 * 1024;
+/// The longest of one thing where a single message of a model has so many calls that it would be more than [`MOST`].
+const SHORT: usize = 256;
+
+/// What turns did that nobody took up again.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Abandoned {
+    /// The turns that did something, oldest first.
+    pub turns: Vec<AbandonedTurn>,
+    /// How many tool calls are left out, all older than those that are not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AbandonedTurn {
+    /// What it was to answer.
+    #[serde(serialize_with = "without_nulls")]
+    pub message: ChatMessage,
+    /// What its models said and had done, in order; never empty.
+    pub replies: Vec<AbandonedReply>,
+}
+
+/// A message of a model with tool calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AbandonedReply {
+    /// What it said beside the calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The calls, in its order; never empty.
+    pub calls: Vec<AbandonedCall>,
+    /// What finished, or was rejected, inside of those calls that came to no end: calls of agents that are tools, and steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<AbandonedCall>,
+}
+
+/// A tool call, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AbandonedCall {
+    /// Its id in the conversation; none for a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The tool's name, or the step's.
+    pub name: String,
+    /// As the model wrote them; none where no model did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+    /// What a person, or the tool's own code, made of the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<JsonObject>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How many output guardrails have seen the result.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub guardrails: usize,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It returned this, encoded by the worker's codec.
+    Value(Value),
+    /// It returned what begins so, and is too long to be kept.
+    Beginning(String),
+    /// It raised: `TypeName: message`.
+    Failed(String),
+    /// Somebody said no: it did not run.
+    Rejected {
+        /// Why.
+        #[serde(default)]
+        reason: Option<String>,
+        /// What the model is told instead of the built-in text.
+        #[serde(default)]
+        message: Option<String>,
+        /// Whose no it is.
+        #[serde(default)]
+        by: Decider,
+    },
+    /// Somebody answered in its place: it did not run.
+    Responded(Value),
+    /// Nobody decided in time: it did not run.
+    Expired,
+    /// Nobody has decided: it did not run.
+    Undecided,
+    /// It is `once`, and had begun: nobody knows what came of it.
+    Unknown,
+    /// Nothing is recorded of its end.
+    Unfinished,
+    /// A step that is no tool call is over; what it returned is no part of the conversation.
+    Finished,
+}
+
+impl Abandoned {
+    /// What is known after a turn about `message`, which did this, was given up; `before` is what was known before it.
+    /// `None` where nothing was done.
+    pub fn with(before: Option<&Self>, message: &ChatMessage, replies: Vec<AbandonedReply>) -> Option<Self> {
+        let mut all = before.cloned().unwrap_or_default();
+        if !replies.is_empty() {
+            all.turns.push(AbandonedTurn { message: bounded_message(message), replies });
+        }
+        all.bound();
+        (!all.turns.is_empty()).then_some(all)
+    }
+
+    /// Leaves out the oldest until the rest is small enough; the last message of a model stays, shortened if need be.
+    fn bound(&mut self) {
+        while json!(self).to_string().len() > MOST {
+            let is_last = matches!(self.turns.as_slice(), [only] if only.replies.len() == 1);
+            let Some(oldest) = self.turns.first_mut() else { return };
+            if is_last {
+                oldest.replies.iter_mut().for_each(|reply| reply.shorten(SHORT));
+                return;
+            }
+            self.left_out += oldest.replies.remove(0).calls.len();
+            if oldest.replies.is_empty() {
+                self.turns.remove(0);
+            }
+        }
+    }
+}
+
+impl AbandonedReply {
+    /// Lets no part of it be longer than `longest`.
+    pub(in crate::domain) fn shorten(&mut self, longest: usize) {
+        self.content = self.content.take().map(|content| shortened(content, longest));
+        self.calls.iter_mut().chain(&mut self.within).for_each(|call| call.shorten(longest));
+    }
+}
+
+impl AbandonedCall {
+    pub(in crate::domain) fn shorten(&mut self, longest: usize) {
+        // Providers read the arguments of a call as JSON.
+        self.arguments = self.arguments.take().map(|arguments| match beginning(&arguments, longest) {
+            Some(start) => json!({"shortened": start}).to_string(),
+            None => arguments,
+        });
+        if self.edited.as_ref().is_some_and(|edited| json!(edited).to_string().len() > longest) {
+            let text = self.edited.take().map(|edited| json!(edited).to_string()).unwrap_or_default();
+            self.edited = Some(JsonObject::from_iter([("shortened".to_owned(), shortened(text, longest).into())]));
+        }
+        self.outcome = match std::mem::replace(&mut self.outcome, Outcome::Unfinished) {
+            Outcome::Value(value) => match beginning_of(&value, longest) {
+                Some(start) => Outcome::Beginning(start),
+                None => Outcome::Value(value),
+            },
+            Outcome::Responded(value) => match beginning_of(&value, longest) {
+                Some(start) => Outcome::Beginning(start),
+                None => Outcome::Responded(value),
+            },
+            Outcome::Beginning(text) => Outcome::Beginning(shortened(text, longest)),
+            Outcome::Failed(text) => Outcome::Failed(shortened(text, longest)),
+            Outcome::Rejected { reason, message, by } => Outcome::Rejected {
+                reason: reason.map(|reason| shortened(reason, longest)),
+                message: message.map(|message| shortened(message, longest)),
+                by,
+            },
+            other => other,
+        };
+    }
+}
+
+/// The message with a text that is not too long, without an image.
+fn bounded_message(message: &ChatMessage) -> ChatMessage {
+    let content = message.content.clone().map(|content| shortened(content, LONGEST));
+    let is_short = |params: &JsonObject| json!(params).to_string().len() <= LONGEST;
+    let user_params = message.user_params.clone().filter(is_short);
+    let ChatMessage { role, name, tool_call_id, .. } = message.clone();
+    ChatMessage { role, content, name, tool_call_id, user_params, ..ChatMessage::default() }
+}
+
+/// The beginning of a value's text that is longer than `longest`: of a string itself, else of its JSON.
+fn beginning_of(value: &Value, longest: usize) -> Option<String> {
+    match value {
+        Value::String(text) => beginning(text, longest),
+        other => beginning(&other.to_string(), longest),
+    }
+}
+
+fn beginning(text: &str, longest: usize) -> Option<String> {
+    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    if text.len() <= longest { None } else { text.get(..end).map(str::to_owned) }
+}
+
+/// The text, or its beginning with a mark behind it.
+fn shortened(text: String, longest: usize) -> String {
+    match beginning(&text, longest) {
+        Some(start) => format!("{start}..."),
+        None => text,
+    }
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+fn without_nulls<S: Serializer>(message: &ChatMessage, serializer: S) -> Result<S::Ok, S::Error> {
+    message.without_nulls().serialize(serializer)
+}

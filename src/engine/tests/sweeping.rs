@@ -1,0 +1,168 @@
+//! What is old goes, a few rows at a time, and no kind of rows keeps another.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::support::{World, runtime, settings};
+use crate::domain::notice::Notice;
+use crate::domain::status::NoticeStatus;
+use crate::domain::{Error, Timestamp};
+use crate::engine::clock;
+use crate::engine::sweeper::{ROWS_AT_ONCE, Unswept};
+use crate::store::contract::fixture::{Fixture, at, event, session_id};
+use crate::store::contract::outbox::notice;
+use crate::store::query::NoticeQuery;
+use crate::store::record::StoredReply;
+use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
+
+super::for_each_store!(
+    however_much_is_old_all_of_it_goes,
+    what_is_not_old_stays,
+    one_transaction_removes_a_few_rows_and_a_stopping_server_begins_no_other,
+    replies_that_cannot_be_swept_keep_nothing_else,
+    events_that_cannot_be_swept_keep_nothing_else,
+    notices_that_cannot_be_swept_keep_nothing_else,
+);
+
+/// Counts what is written, refuses one of it, and tells the engine to stop after one of it.
+struct Counting {
+    store: Arc<dyn Store>,
+    writes: AtomicUsize,
+    refuses: AtomicUsize,
+    stops_after: AtomicUsize,
+    stopping: OnceLock<CancellationToken>,
+}
+
+impl Store for Counting {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        if number == self.stops_after.load(Ordering::Relaxed) {
+            self.stopping.get().unwrap().cancel();
+        }
+        if number == self.refuses.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Error::Internal(format!("write {number} is refused")))));
+        }
+        self.store.write(job)
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read(job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+impl Counting {
+    /// Counts from here on.
+    fn begin(&self) {
+        self.writes.store(0, Ordering::Relaxed);
+    }
+}
+
+async fn world(fixture: Fixture) -> (World, Arc<Counting>) {
+    let store = Arc::new(Counting {
+        store: Arc::clone(&fixture.store),
+        writes: AtomicUsize::new(0),
+        refuses: AtomicUsize::new(0),
+        stops_after: AtomicUsize::new(0),
+        stopping: OnceLock::new(),
+    });
+    let world = World::over(fixture, Arc::clone(&store) as _, settings(), runtime()).await;
+    store.stopping.set(world.engine.stopping.clone()).unwrap();
+    (world, store)
+}
+
+/// Stores as many replies, events and notices of that time.
+async fn fill(world: &World, count: usize, time: Timestamp) {
+    let filled = world.store.transact(move |tx| {
+        for number in 0..count {
+            let reply = StoredReply { request_digest: "d".to_owned(), body: json!(1), created_at: time };
+            tx.insert_reply("s", &format!("{time}/{number}"), &reply)?;
+            tx.append_event(&event(1, "x"), time)?;
+            let id = number as u128 + time.millis() as u128 * 10_000;
+            let status = NoticeStatus::Delivered;
+            tx.insert_notice(&Notice { status, settled_at: Some(time), ..notice(id, 1) })?;
+        }
+        // The newest is never swept.
+        tx.append_event(&event(2, "x"), clock::now()).map(drop)
+    });
+    filled.await.unwrap();
+}
+
+/// How many replies, events and notices there are of that time, which were `count`.
+async fn left(world: &World, count: usize, time: Timestamp) -> [usize; 3] {
+    let left = world.store.query(move |reader| {
+        let mut replies = 0;
+        for number in 0..count {
+            replies += usize::from(reader.reply("s", &format!("{time}/{number}"))?.is_some());
+        }
+        let events = reader.events_after(0, Some(session_id(1)), 10_000)?.len();
+        let query = NoticeQuery { limit: 10_000, ..NoticeQuery::default() };
+        Ok([replies, events, reader.notices(&query)?.items.len()])
+    });
+    left.await.unwrap()
+}
+
+async fn however_much_is_old_all_of_it_goes(fixture: Fixture) {
+    let (world, store) = world(fixture).await;
+    let count = 2 * ROWS_AT_ONCE + 1;
+    fill(&world, count, at(0)).await;
+    assert_eq!(left(&world, count, at(0)).await, [count; 3]);
+    store.begin();
+    world.engine.sweep().await.unwrap();
+    assert_eq!(left(&world, count, at(0)).await, [0; 3]);
+    assert!(store.writes.load(Ordering::Relaxed) >= 9, "three of each");
+}
+
+async fn what_is_not_old_stays(fixture: Fixture) {
+    let (world, _) = world(fixture).await;
+    let now = clock::now();
+    fill(&world, 3, now).await;
+    world.engine.sweep().await.unwrap();
+    assert_eq!(left(&world, 3, now).await, [3; 3]);
+}
+
+async fn one_transaction_removes_a_few_rows_and_a_stopping_server_begins_no_other(fixture: Fixture) {
+    let (world, store) = world(fixture).await;
+    let count = 2 * ROWS_AT_ONCE;
+    fill(&world, count, at(0)).await;
+    store.begin();
+    store.stops_after.store(1, Ordering::Relaxed);
+    world.engine.sweep().await.unwrap();
+    assert_eq!(left(&world, count, at(0)).await, [ROWS_AT_ONCE, count, count]);
+    world.engine.sweep().await.unwrap();
+    assert_eq!(store.writes.load(Ordering::Relaxed), 1);
+}
+
+async fn replies_that_cannot_be_swept_keep_nothing_else(fixture: Fixture) {
+    assert_eq!(left_where_a_write_is_refused(fixture, 1).await, ("replies", [1, 0, 0]));
+}
+
+async fn events_that_cannot_be_swept_keep_nothing_else(fixture: Fixture) {
+    assert_eq!(left_where_a_write_is_refused(fixture, 2).await, ("events", [0, 1, 0]));
+}
+
+async fn notices_that_cannot_be_swept_keep_nothing_else(fixture: Fixture) {
+    assert_eq!(left_where_a_write_is_refused(fixture, 3).await, ("notices", [0, 0, 1]));
+}
+
+/// What a sweep says that it could not remove, and what is left of one of each.
+async fn left_where_a_write_is_refused(fixture: Fixture, refused: usize) -> (&'static str, [usize; 3]) {
+    let (world, store) = world(fixture).await;
+    fill(&world, 1, at(0)).await;
+    store.begin();
+    store.refuses.store(refused, Ordering::Relaxed);
+    let Unswept { kinds, error } = world.engine.sweep().await.unwrap_err();
+    assert_eq!(error, Error::Internal(format!("write {refused} is refused")));
+    let [kind] = kinds[..] else { panic!("{kinds:?}") };
+    let before = left(&world, 1, at(0)).await;
+    // The next sweep takes it.
+    world.engine.sweep().await.unwrap();
+    assert_eq!(left(&world, 1, at(0)).await, [0; 3]);
+    (kind, before)
+}

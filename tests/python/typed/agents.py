@@ -1,0 +1,185 @@
+"""Agents of every shape, and what takes them."""
+
+from collections.abc import Sequence
+from typing import Any, assert_type
+
+import hitl
+from hitl import (
+    Agent,
+    AgentRuntime,
+    ChatMessage,
+    HookCall,
+    HookFailed,
+    MaxStepsExceeded,
+    MCPServerError,
+    MCPTools,
+    ModelNotConfigured,
+    ModelUnavailable,
+    ReActAgent,
+    RunResult,
+    Tool,
+    TransientError,
+)
+from hitl.models import (
+    ChatClient,
+    Delta,
+    ModelReply,
+    ModelRequest,
+    OpenAIChatClient,
+    OpenRouterChatClient,
+    ResponseFormat,
+)
+from hitl.testing import ScriptedChatClient
+
+Turn = tuple[ChatMessage, list[ChatMessage]]
+
+
+async def plain(message: ChatMessage, state: list[ChatMessage]) -> Turn:
+    reply = ChatMessage.assistant_message(content=message.content)
+    return reply, [*state, message, reply]
+
+
+def blocking(message: ChatMessage, state: list[ChatMessage]) -> Turn:
+    return message, state
+
+
+class Echo:
+    """An object with `run_turn`; its parameters may have any names."""
+
+    async def run_turn(self, said: ChatMessage, before: list[ChatMessage]) -> Turn:
+        return said, before
+
+
+class BlockingEcho:
+    def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> Turn:
+        return message, state
+
+
+class Called:
+    async def __call__(self, message: ChatMessage, state: list[ChatMessage]) -> Turn:
+        return message, state
+
+
+@hitl.agent(version="2", name="mail", replay=True)
+async def versioned(message: ChatMessage, state: list[ChatMessage]) -> Turn:
+    return message, state
+
+
+@hitl.agent
+class Bare:
+    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> Turn:
+        return message, state
+
+
+react = ReActAgent(client=ScriptedChatClient([{"content": "hello"}]), name="clerk")
+
+AGENTS: list[Agent] = [
+    plain,
+    blocking,
+    Echo(),
+    BlockingEcho(),
+    Called(),
+    versioned,
+    Bare(),
+    react,
+]
+"""Whatever runs turns is an `Agent`."""
+
+
+async def ask_all(agents: Sequence[Agent]) -> list[RunResult]:
+    return [await hitl.run(agent, "hello") for agent in agents]
+
+
+def no_agents() -> None:
+    async def takes_one(message: ChatMessage) -> Turn:
+        return message, []
+
+    async def returns_text(message: ChatMessage, state: list[ChatMessage]) -> str:
+        return "hello"
+
+    class Walks:
+        def run(self) -> None: ...
+
+    one: Agent = takes_one  # pyright: ignore[reportAssignmentType]
+    text: Agent = returns_text  # pyright: ignore[reportAssignmentType]
+    walks: Agent = Walks()  # pyright: ignore[reportAssignmentType]
+    a_class: Agent = Echo  # pyright: ignore[reportAssignmentType]
+    hitl.run_sync("module:agent", "hello")  # pyright: ignore[reportArgumentType]
+    print(one, text, walks, a_class)
+
+
+class Recorded:
+    """A chat client of one's own."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        if request.on_delta is not None:
+            delta: Delta = {"content": "hel"}
+            request.on_delta(delta)
+        assert_type(request.response_format, ResponseFormat | None)
+        return ModelReply(ChatMessage.assistant_message(content="hello"), {"input_tokens": 1}, "stop")
+
+
+def plain_tool(text: str) -> int:
+    return len(text)
+
+
+def configured(client: ChatClient) -> ReActAgent:
+    def look(call: HookCall) -> str | None:
+        if call.name == "drop":
+            raise HookFailed("no")
+        return None if call.agent else str(call.args)
+
+    async def later(call: HookCall) -> None:
+        assert_type(call.tool_call_id, str)
+
+    def first(message: ChatMessage) -> str:
+        return f"please: {message.content}"
+
+    inner = ReActAgent(client, "small", name="inner", description="Looks things up.")
+    as_tool = inner.as_tool(requires_approval=lambda ctx, args: len(args["input"]) > 10)
+    assert_type(as_tool, Tool[..., Any])
+    return ReActAgent(
+        client=client,
+        model_name="large",
+        name="outer",
+        system_prompt="Be brief.",
+        tools=[as_tool, plain_tool, MCPTools(command=["server"], requires_approval={"write": True})],
+        handoffs=[inner],
+        hooks=[look, later],
+        max_steps=5,
+        timeout=60,
+        input_guardrails=[first],
+        retries=1,
+        transient="raise",
+    )
+
+
+def wrong_options(client: ChatClient) -> None:
+    ReActAgent(client, transient="perhaps")  # pyright: ignore[reportArgumentType]
+    ReActAgent("gpt")  # pyright: ignore[reportArgumentType]
+    ReActAgent(client, tool=[])  # pyright: ignore[reportCallIssue]
+    ReActAgent(client, hooks=[lambda: None])  # pyright: ignore[reportArgumentType]
+
+
+async def by_hand(agent: ReActAgent) -> str | None:
+    reply, state = await agent.run_turn(ChatMessage.user_message(content="hello"), [])
+    assert_type(reply, ChatMessage)
+    assert_type(state, list[ChatMessage])
+    run = hitl.current_run()
+    if run is not None:
+        assert_type(run.runtime, AgentRuntime)
+        assert_type(run.runtime.session_id, str | None)
+    return reply.content
+
+
+def clients() -> list[ChatClient]:
+    return [OpenAIChatClient(), OpenRouterChatClient(), ScriptedChatClient([]), Recorded()]
+
+
+ERRORS: tuple[type[Exception], ...] = (
+    MaxStepsExceeded,
+    MCPServerError,
+    ModelNotConfigured,
+    ModelUnavailable,
+    TransientError,
+)

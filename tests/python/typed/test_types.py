@@ -1,0 +1,123 @@
+"""What checkers know of a program that uses hitl: the modules beside this one, and the documents, in pyright and mypy.
+
+A line that is wrong, for checkers to find, has a comment `# pyright: ignore[...]`; one that no checker complains of any
+more fails the test.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_type_hints
+
+import pytest
+
+import hitl
+import hitl.client
+import hitl.hooks
+import hitl.middleware
+import hitl.models
+import hitl.planner
+import hitl.testing
+from hitl.serving.options import ServeOptions
+from tests.python.docs.blocks import DOCUMENTS, blocks
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+PROGRAMS = sorted(path for path in HERE.glob("*.py") if path.name not in ("__init__.py", Path(__file__).name))
+MODULES = (hitl, hitl.client, hitl.hooks, hitl.middleware, hitl.models, hitl.planner, hitl.testing)
+
+
+@pytest.mark.slow
+def test_pyright_agrees_with_the_programs_and_the_documents(tmp_path: Path) -> None:
+    """With the programs in its strict mode; the fixtures and agents of documents need no annotations."""
+    for document in DOCUMENTS:
+        name = re.sub(r"\W", "_", document.removesuffix(".md"))
+        program = [block.text for block in blocks(document) if block.language == "python"]
+        (tmp_path / f"{name}.py").write_text("\n\n".join(program), encoding="utf-8")
+    (tmp_path / "programs").mkdir()
+    for path in PROGRAMS:
+        shutil.copy(path, tmp_path / "programs")
+    config = {
+        "extraPaths": [str(ROOT / "python"), str(ROOT)],
+        "pythonVersion": "3.11",
+        "strict": ["programs"],
+        "reportUnnecessaryTypeIgnoreComment": "error",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "--project", tmp_path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        check=False,
+    )
+    assert checked.stdout.startswith("{"), checked.stdout + checked.stderr
+    report = json.loads(checked.stdout)
+    assert report["summary"]["filesAnalyzed"] == len(PROGRAMS) + len(DOCUMENTS)
+    assert [
+        f"{Path(found['file']).name}:{found['range']['start']['line'] + 1}: {found['message']} ({found.get('rule')})"
+        for found in report["generalDiagnostics"]
+    ] == []
+
+
+@pytest.mark.slow
+def test_mypy_in_strict_mode_complains_of_the_same_lines() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-pretty", "--no-error-summary", "--hide-error-context", *PROGRAMS],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert not checked.stderr
+    complained = {
+        (Path(found[1]).name, int(found[2]))
+        for found in re.finditer(r"^(.+?):(\d+): error:", checked.stdout, re.MULTILINE)
+    }
+    assert complained == wrong_lines(), checked.stdout
+
+
+def wrong_lines() -> set[tuple[str, int]]:
+    return {
+        (program.name, number)
+        for program in PROGRAMS
+        for number, line in enumerate(program.read_text(encoding="utf-8").splitlines(), 1)
+        if "# pyright: ignore[" in line
+    }
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_the_programs_can_be_imported(program: Path) -> None:
+    import_module(f"tests.python.typed.{program.stem}")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_programs_use_every_public_name(module: ModuleType) -> None:
+    used = set().union(*map(names_in, PROGRAMS))
+    assert set(module.__all__) - {"__version__"} <= used
+
+
+def names_in(program: Path) -> set[str]:
+    tree = ast.parse(program.read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+    return names
+
+
+def test_a_server_is_typed_with_every_option_that_it_takes() -> None:
+    options: dict[str, Any] = get_type_hints(ServeOptions)
+    del options["agent"]  # the one that is no keyword
+    assert get_type_hints(hitl.ServerOptions) == options
