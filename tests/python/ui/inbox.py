@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
@@ -70,6 +71,11 @@ class Inbox:
 
     def row(self, text: str) -> Locator:
         return self.rows.filter(has_text=text)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait for what is no element of the page, while the page goes on."""
+        while not condition():
+            self.page.wait_for_timeout(10)
 
     # --- what a person does -----------------------------------------------------------------------------------------
 

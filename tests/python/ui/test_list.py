@@ -36,8 +36,7 @@ def test_what_is_asked_while_the_list_is_on_its_way_stays(open_inbox: Open) -> N
     held: list[tuple[Route, APIResponse]] = []
     inbox.page.route("**/interrupts?*status=pending*", lambda route: held.append((route, route.fetch())))
     inbox.page.get_by_label("Search requests").fill("late")
-    while not held:
-        inbox.page.wait_for_timeout(10)
+    inbox.until(lambda: held)
     inbox.asked(REFUND)
     expect(inbox.page.locator("[aria-live=polite]")).to_have_text("New request: refund")
     for route, response in held:

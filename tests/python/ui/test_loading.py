@@ -23,6 +23,7 @@ def test_nothing_is_said_to_be_there_before_it_was_looked_for(open_inbox: Open) 
     inbox.page.reload()
     expect(inbox.page.locator(".rows")).to_contain_text("Loading…")
     expect(inbox.page.get_by_text("Nothing needs you.")).to_have_count(0)
+    inbox.until(lambda: held)
     for route in held:
         route.continue_()
     expect(inbox.page.get_by_text("Nothing needs you.")).to_be_visible()

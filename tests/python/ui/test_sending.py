@@ -35,6 +35,7 @@ def test_what_is_being_sent_cannot_be_taken_back(inbox: Inbox) -> None:
     inbox.press("u")
     expect(inbox.undo).to_contain_text("Sending…")
     expect(inbox.page.locator("[aria-live=polite]")).not_to_contain_text("Taken back")
+    inbox.until(lambda: held)
     for route in held:
         route.continue_()
     expect(inbox.undo).to_have_count(0)
@@ -53,8 +54,7 @@ def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(ope
     inbox.click("Approve 6", inbox.page.get_by_role("dialog"))
     held = hold_back(inbox)
     inbox.click("Send now", inbox.undo)
-    while len(held) < 4:
-        inbox.page.wait_for_timeout(10)
+    inbox.until(lambda: len(held) >= 4)
     inbox.click("Stop", inbox.undo)
     for route in held:
         route.continue_()
@@ -83,8 +83,7 @@ def test_and_so_does_one_that_is_closed(open_inbox: Open) -> None:
     inbox.click("Approve", inbox.answer)
     expect(inbox.undo).to_be_visible()
     inbox.page.goto("about:blank")
-    while pending(inbox.api, asked["interrupt_id"]):
-        inbox.page.wait_for_timeout(10)
+    inbox.until(lambda: not pending(inbox.api, asked["interrupt_id"]))
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 
 

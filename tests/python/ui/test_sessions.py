@@ -92,8 +92,7 @@ def test_the_newest_session_is_there_before_the_others_are_loaded(inbox: Inbox) 
         expect(links.nth(place)).to_have_attribute("href", newest_first[place])
     # And then the rest below, page by page.
     for shown in (4, 5):
-        while not later:
-            inbox.page.wait_for_timeout(10)
+        inbox.until(lambda: later)
         later.pop().continue_()
         expect(links).to_have_count(shown)
     for place in range(5):
