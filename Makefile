@@ -34,6 +34,8 @@ else
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --group dev
+	@# The one that Python 3.11 brings has an advisory, and nothing here needs any.
+	$(BIN)/python -m pip uninstall --quiet --yes setuptools
 endif
 	@touch $@
 

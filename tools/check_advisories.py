@@ -5,12 +5,13 @@ Asks each registry by its ordinary client, with the addresses that are configure
 - crates of Cargo.lock: `cargo package` says which versions were withdrawn ("yanked"); the RustSec database says which
   have an advisory. It is fetched into target/ by git; `HITL_ADVISORY_DB` names another checkout; where git reaches
   nobody, tools/rustsec.json is asked, with a warning when it is older than 30 days.
-- packages of this Python's environment: `pip` says which were withdrawn, `pip-audit` which have an advisory.
+- packages of this Python's environment: `pip` says which were withdrawn, `pip-audit` which have an advisory; where the
+  registry tells of none, tools/pypa.json is asked, with the same warning.
 - packages of ui/package-lock.json: `npm audit`.
 
 Exits 1 where something was found that tools/advisories.toml does not name, or names with a date that has passed. What
-does not answer at all (a mirror without advisories, a machine without git) is said and is no failure; with `--strict`,
-which is for releases, it is one.
+does not answer at all (a mirror without advisories, a machine without git), and a copy that is old, is said and is no
+failure; with `--strict`, which is for releases, it is one.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools import rustsec
+from tools import pypa, rustsec
 
 ROOT = Path(__file__).resolve().parent.parent
 IGNORED = ROOT / "tools" / "advisories.toml"
@@ -70,6 +73,8 @@ class Looked:
     findings: list[Finding]
     beside: str = ""
     """What has to be said of the source itself."""
+    is_old: bool = False
+    """It knows nothing of the last 30 days."""
 
 
 # -- crates -----------------------------------------------------------------------------------------------------------
@@ -93,18 +98,22 @@ def yanked_crates(project: Path = ROOT) -> Looked:
 
 def rustsec_crates(project: Path = ROOT) -> Looked:
     database = rustsec_database()
-    newest = rustsec.newest(database)
-    if newest is None:
-        raise NotAnsweredError(f"{database} holds no advisories")
+    old = warning(database, rustsec.newest(database))
     packages = crates(project)
     findings = [
         Finding(f"{name} {version}", advisory.id, advisory.title, advisory.is_mere_note)
         for name, version in packages
         for advisory in rustsec.advisories(database, name, version)
     ]
-    age = today() - newest
-    beside = f"WARNING: the copy is {age.days} days old, its newest advisory is of {newest}" if age > OLD_AFTER else ""
-    return Looked(len(packages), findings, beside)
+    return Looked(len(packages), findings, old, is_old=bool(old))
+
+
+def warning(database: Path, newest: str | None) -> str:
+    """Of a copy that is old."""
+    if newest is None:
+        raise NotAnsweredError(f"{database} holds no advisories")
+    age = today() - datetime.date.fromisoformat(newest)
+    return f"WARNING: the copy is {age.days} days old, its newest advisory is of {newest}" if age > OLD_AFTER else ""
 
 
 def rustsec_database() -> Path:
@@ -150,17 +159,37 @@ def audited_pythons() -> Looked:
     try:
         packages: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
     except ValueError:
-        raise NotAnsweredError(last_line(done.stderr)) from None
+        return kept_pythons(last_line(done.stderr))
     looked_at = [package for package in packages if "skip_reason" not in package]
     skipped = len(packages) - len(looked_at)
     if not looked_at:
-        raise NotAnsweredError("the registry tells of advisories about none of the packages")
+        return kept_pythons("the registry tells of none")
     findings = [
         Finding(f"{package['name']} {package['version']}", found["id"], " ".join(found.get("aliases", [])))
         for package in looked_at
         for found in package["vulns"]
     ]
     return Looked(len(looked_at), findings, f"nothing is told of {skipped} others" if skipped else "")
+
+
+def kept_pythons(reason: str) -> Looked:
+    """What is kept here of the PyPA's database says, since nobody else does."""
+    entries = pypa.entries(pypa.KEPT)
+    installed = [pin.split("==") for pin in pins()]
+    looked_at = [(name, version) for name, version in installed if canonicalize_name(name) in entries]
+    findings = [
+        Finding(f"{name} {version}", advisory.id, advisory.title)
+        for name, version in looked_at
+        for advisory in pypa.advisories(pypa.KEPT, name, version)
+    ]
+    unknown = len(installed) - len(looked_at)
+    old = warning(pypa.KEPT, pypa.newest(pypa.KEPT))
+    said = [
+        f"asked of tools/{pypa.KEPT.name}, since {reason}",
+        f"it does not know {unknown} others" if unknown else "",
+        old,
+    ]
+    return Looked(len(looked_at), findings, "; ".join(filter(None, said)), is_old=bool(old))
 
 
 def write_pins(folder: str) -> Path:
@@ -257,6 +286,7 @@ def main(arguments: list[str]) -> int:
             silent += 1
             print(f"{name}: NOT CHECKED: {error}")
             continue
+        silent += looked.is_old
         print(f"{name}: {looked.at} packages, {len(looked.findings)} findings" + f"; {looked.beside}".rstrip("; "))
         for line, is_failure in judge(looked.findings, passing):
             failed |= is_failure

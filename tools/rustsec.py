@@ -6,16 +6,16 @@ for each advisory.
 
 from __future__ import annotations
 
-import datetime
 import functools
-import json
 import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tools import kept
+from tools.kept import Advisory
 
 _FRONT_MATTER = re.compile(r"\A```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
@@ -31,13 +31,6 @@ KEPT = Path(__file__).with_name("rustsec.json")
 """What this project keeps, for machines that reach no checkout."""
 
 
-@dataclass(frozen=True)
-class Advisory:
-    id: str
-    title: str
-    is_mere_note: bool
-
-
 def advisories(database: Path, crate: str, version: str) -> Iterator[Advisory]:
     """What the database, a checkout or a kept file, says of this version of a crate."""
     for told in entries(database).get(crate, []):
@@ -45,18 +38,16 @@ def advisories(database: Path, crate: str, version: str) -> Iterator[Advisory]:
             yield Advisory(told["id"], told["title"], told.get("informational") in MERE_NOTES)
 
 
-def newest(database: Path) -> datetime.date | None:
-    """The date of its newest advisory: there is one every few days, so a copy is not much younger."""
-    dates = (datetime.date.fromisoformat(told["date"]) for crate in entries(database).values() for told in crate)
-    return max(dates, default=None)
+def newest(database: Path) -> str | None:
+    """Of which day the newest advisory of the whole database is."""
+    return kept.read(database)[1] if database.is_file() else kept.newest(entries(database))
 
 
 @functools.cache
 def entries(database: Path) -> dict[str, list[dict[str, Any]]]:
     """What is kept of each advisory, by crate; what was withdrawn is left out."""
     if database.is_file():
-        kept: dict[str, list[dict[str, Any]]] = json.loads(database.read_text(encoding="utf-8"))["crates"]
-        return kept
+        return kept.read(database)[0]
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(database.glob("crates/*/RUSTSEC-*.md")):
         if (told := _entry(path)) is not None:
@@ -132,12 +123,11 @@ def _order(version: str) -> tuple[Any, ...]:
     return (*(int(number or 0) for number in numbers), pre)
 
 
-def keep(database: Path, kept: Path = KEPT) -> None:
+def keep(database: Path, file: Path = KEPT) -> None:
     """Write what is kept of a checkout."""
     source = "https://github.com/RustSec/advisory-db"
     about = f"facts of {source} (CC0-1.0; those of GHSA ids CC-BY-4.0), all that were not withdrawn"
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(told)}" for name, told in sorted(entries(database).items()))
-    kept.write_text(f'{{"about": {json.dumps(about)},\n"crates": {{\n{lines}\n}}}}\n', encoding="utf-8")
+    kept.write(file, about, newest(database), entries(database))
 
 
 if __name__ == "__main__":

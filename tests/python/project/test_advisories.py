@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tools import check_advisories as check
-from tools import rustsec
+from tools import pypa, rustsec
 
 TODAY = datetime.date(2026, 11, 22)
 
@@ -129,22 +129,20 @@ def test_where_git_reaches_nobody_the_copy_from_before_is_taken_or_what_is_kept(
 
 
 def test_what_is_kept_of_a_checkout_answers_as_it_does(machine: Path) -> None:
-    database, kept = machine / "database", machine / "kept.json"
+    database, file = machine / "database", machine / "kept.json"
     advisory(database, "shaky", 'patched = [">= 1.2.0"]\nunaffected = ["< 1.0.0"]')
     advisory(database, "shaky", "patched = []", withdrawn="2026-11-21")
     advisory(database, "shaky", "patched = []", informational="unmaintained", date="2026-11-21")
-    rustsec.keep(database, kept)
+    rustsec.keep(database, file)
     for version in ("0.9.0", "1.1.3", "1.2.0"):
         told = list(rustsec.advisories(database, "shaky", version))
-        assert told == list(rustsec.advisories(kept, "shaky", version))
+        assert told == list(rustsec.advisories(file, "shaky", version))
         assert len(told) == (2 if version == "1.1.3" else 1)
-    assert rustsec.newest(kept) == rustsec.newest(database) == datetime.date(2026, 11, 21)
+    assert rustsec.newest(file) == rustsec.newest(database) == "2026-11-21"
 
 
 def test_what_this_project_keeps_is_the_whole_database() -> None:
-    newest = rustsec.newest(rustsec.KEPT)
-    assert newest is not None
-    assert newest >= datetime.date(2026, 8, 20)
+    assert (rustsec.newest(rustsec.KEPT) or "") >= "2026-08-20"
     assert sum(len(told) for told in rustsec.entries(rustsec.KEPT).values()) > 900
     assert [one.id for one in rustsec.advisories(rustsec.KEPT, "time", "0.1.42")] == ["RUSTSEC-2020-0071"]
 
@@ -208,11 +206,77 @@ def test_packages_of_python_are_audited(machine: Path, monkeypatch: pytest.Monke
     assert (looked.at, looked.beside) == (2, "nothing is told of 1 others")
 
 
-@pytest.mark.parametrize("says", ["", {"dependencies": [{"name": "own", "skip_reason": "not found"}]}])
-def test_a_mirror_without_advisories_is_no_answer(machine: Path, monkeypatch: pytest.MonkeyPatch, says: object) -> None:
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [("", "connection refused"), ({"dependencies": [{"name": "own", "skip_reason": "not found"}]}, "tells of none")],
+)
+def test_where_no_registry_tells_what_is_kept_is_asked(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, says: object, reason: str
+) -> None:
     audits(machine, monkeypatch, says, complains="connection refused")
-    with pytest.raises(check.NotAnsweredError, match=r"connection refused|none of the packages"):
-        check.audited_pythons()
+    monkeypatch.setattr(check, "pins", lambda: ["Shaky.Name==1.1", "fine==1", "unheard-of==1"])
+    monkeypatch.setattr(pypa, "KEPT", machine / "pypa.json")
+    pypa.keep(pypa_checkout(machine / "database"), ["shaky_name", "fine"], pypa.KEPT)
+    looked = check.audited_pythons()
+    assert [str(finding) for finding in looked.findings] == ["Shaky.Name 1.1: PYSEC-1, CVE-1 GHSA-1"]
+    assert looked.at == 2
+    assert reason in looked.beside
+    assert "it does not know 1 others; WARNING: the copy is 52 days old" in looked.beside
+    assert looked.is_old
+
+
+def pypa_checkout(database: Path) -> Path:
+    """Four advisories on one package: on two ranges, on single versions, on a range that ends with its last one, and
+    one that was withdrawn."""
+    folder = database / "vulns" / "shaky-name"
+    folder.mkdir(parents=True)
+    events = [{"introduced": "0"}, {"fixed": "1.0"}, {"introduced": "1.1"}, {"fixed": "1.2.post1"}]
+    told: list[tuple[dict[str, object], dict[str, str]]] = [
+        ({"ranges": [{"type": "GIT", "events": [{"introduced": "0"}]}, {"type": "ECOSYSTEM", "events": events}]}, {}),
+        ({"versions": ["2.0", "2.0.1"]}, {}),
+        ({"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "3.0"}, {"last_affected": "3.1"}]}]}, {}),
+        ({"versions": ["1.1"]}, {"withdrawn": "2026-10-02T00:00:00Z"}),
+    ]
+    for number, (affected, beside) in enumerate(told, start=1):
+        about = {"id": f"PYSEC-{number}", "published": "2026-10-01T00:00:00Z", "aliases": ["CVE-1", "GHSA-1"], **beside}
+        affected["package"] = {"ecosystem": "PyPI", "name": "Shaky_Name"}
+        # JSON is YAML.
+        (folder / f"PYSEC-{number}.yaml").write_text(json.dumps({**about, "affected": [affected]}))
+    return database
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("0.1", ["PYSEC-1"]),
+        ("1.0", []),
+        ("1.1rc1", []),
+        ("1.1", ["PYSEC-1"]),
+        ("1.2", ["PYSEC-1"]),
+        ("1.2.post1", []),
+        ("2.0.0", ["PYSEC-2"]),
+        ("2.1", []),
+        ("3.1", ["PYSEC-3"]),
+        ("3.1.1", []),
+    ],
+)
+def test_versions_of_python_lie_in_the_ranges_that_an_advisory_names(
+    machine: Path, version: str, found: list[str]
+) -> None:
+    database = pypa_checkout(machine / "database")
+    pypa.keep(database, ["shaky-name"], machine / "pypa.json")
+    for asked in (database, machine / "pypa.json"):
+        assert [advisory.id for advisory in pypa.advisories(asked, "shaky.name", version)] == found
+
+
+def test_an_event_of_another_kind_is_an_error_and_not_safe() -> None:
+    with pytest.raises(ValueError, match="another kind"):
+        pypa.is_affected("1.0", {"id": "PYSEC-1", "events": [{"limit": "2.0"}]})
+
+
+def test_what_this_project_keeps_tells_of_packages_it_uses() -> None:
+    assert [one.id for one in pypa.advisories(pypa.KEPT, "aiohttp", "3.7.3")].count("PYSEC-2021-76") == 1
+    assert (pypa.newest(pypa.KEPT) or "") >= "2024-10-08"
 
 
 def test_pip_tells_what_was_withdrawn(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +345,11 @@ def test_silence_is_said_and_fails_a_release_alone(
     assert outcome(monkeypatch, None) == 0
     assert "some: NOT CHECKED: nobody is there" in capsys.readouterr().out
     assert outcome(monkeypatch, None, "--strict") == 1
+
+
+def test_so_does_a_copy_that_is_old(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "SOURCES", {"some": lambda: check.Looked(3, [], is_old=True)})
+    assert [check.main([]), check.main(["--strict"])] == [0, 1]
 
 
 @pytest.mark.parametrize(("until", "code"), [("2026-11-23", 0), ("2026-11-22", 1), ("2025-01-01", 1)])
