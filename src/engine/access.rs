@@ -118,7 +118,7 @@ pub async fn revoke_named(store: &dyn Store, name: &str) -> Result<(), Error> {
     store
         .transact(move |tx| {
             let good = tx.keys()?.into_iter().find(|key| key.revoked_at.is_none() && key.name == name);
-            let (key, now) = (good.ok_or(Error::UnknownKey(name))?, clock::now());
+            let (key, now) = (good.ok_or_else(|| Error::UnknownKey(name.clone()))?, clock::now());
             tx.revoke_key(key.key_id, now)?;
             record(tx, deed(Action::KeyRevoked, &key, &Actor::anyone()), now)
         })
@@ -245,7 +245,7 @@ fn deed(action: Action, key: &Key, actor: &Actor) -> Deed {
 
 /// Into the audit, in the transaction of what it tells.
 fn record(tx: &mut dyn Transaction, deed: Deed, now: Timestamp) -> Result<(), Error> {
-    tx.append_audit(deed, now).map(drop)
+    tx.append_audit(deed, now)
 }
 
 fn in_body(error: Error) -> Error {

@@ -119,8 +119,9 @@ impl Engine {
             let found = self.look(id, &answers, &actor, key.as_ref()).await?;
             let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
             let is_last = look == LOOKS;
-            let written =
-                self.store.transact(move |tx| engine.write_answers(tx, id, &answers, &actor, key, found, is_last));
+            let written = self
+                .store
+                .transact(move |tx| engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &found, is_last));
             if let Some(written) = written.await? {
                 return Ok(written);
             }
@@ -139,14 +140,14 @@ impl Engine {
         id: SessionId,
         answers: &[Answer],
         actor: &Actor,
-        key: Option<IdempotencyKey>,
-        mut look: Look,
+        key: Option<&IdempotencyKey>,
+        look: &Look,
         is_last: bool,
     ) -> Result<Option<Written>, Error> {
         let now = clock::now();
         let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
         let scope = reply_scope("resume", &session);
-        if let Some(body) = stored_reply(tx, &scope, key.as_ref())? {
+        if let Some(body) = stored_reply(tx, &scope, key)? {
             let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
             let resumed = Resumed { session_id: id, status, replayed: true };
             return Ok(Some(Written {
@@ -158,7 +159,7 @@ impl Engine {
             }));
         }
         self.check_agent(&session)?;
-        let Some(taken) = self.take_answers(tx, &session, answers, actor, &mut look, now)? else { return Ok(None) };
+        let Some(taken) = self.take_answers(tx, &session, answers, actor, look, now)? else { return Ok(None) };
         let granted: Vec<_> = taken.iter().filter_map(|(_, grant)| grant.clone()).collect();
         if !is_last && !granted.is_empty() {
             let pending = tx.pending(id)?;
@@ -203,7 +204,7 @@ impl Engine {
         session: &Session,
         answers: &[Answer],
         actor: &Actor,
-        look: &mut Look,
+        look: &Look,
         now: Timestamp,
     ) -> Result<Option<Vec<Taken>>, Error> {
         let mut seen = HashSet::new();
@@ -212,13 +213,13 @@ impl Engine {
         for answer in answers {
             let asked = find(tx, session, &answer.interrupt_id)??;
             self.check_answerer(&asked, answer, actor, &mut seen, now)?;
-            let (valid, grant) = look.take(&asked).filter(|_| still_stands).unzip();
-            match asked.answer_with(&answer.value, valid, actor.name(), now)? {
+            let (valid, grant) = look.found_about(&asked).filter(|_| still_stands).unzip();
+            match asked.answer_with(&answer.value, valid.cloned(), actor.name(), now)? {
                 None => return Ok(None),
                 Some(Answered::Before) => {}
                 Some(Answered::Now(answered)) => {
                     let who = claimer(actor, answer.said.as_deref()).map(str::to_owned);
-                    taken.push((answered, grant.flatten().map(|grant| (grant, who))));
+                    taken.push((answered, grant.flatten().map(|grant| (grant.clone(), who))));
                 }
             }
         }

@@ -10,17 +10,17 @@ use super::live::{Pause, Standing};
 use super::metrics::Outcome;
 use super::outage::Mark;
 use super::owed::Owed;
-use super::policy::Looked;
+use super::policy::{Looked, Word};
 use super::runs::RunOutcome;
 use super::{Engine, clock};
 use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Ask, Interrupt, Opening, UNKNOWN_OUTCOME};
-use crate::domain::journal::{Entry, PendingTimer, StepIdentity};
+use crate::domain::journal::{Entry, StepIdentity};
 use crate::domain::policy::{self, Decided, Verdict};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::standing::grant_counts;
-use crate::domain::{Error, InterruptId, Timestamp, TurnId};
+use crate::domain::{Error, FieldError, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
@@ -32,6 +32,8 @@ struct Written {
     asked: usize,
     /// How those were decided that no person was asked about.
     decided: Vec<Outcome>,
+    /// What was told to decide, and is no decision.
+    ignored: Vec<FieldError>,
     /// When the first of the interrupts opened expires.
     expires_at: Option<Timestamp>,
     pause: Option<Pause>,
@@ -52,6 +54,7 @@ impl Written {
             steps: 0,
             asked: 0,
             decided: Vec::new(),
+            ignored: Vec::new(),
             expires_at: None,
             pause: None,
             is_parked: false,
@@ -70,7 +73,7 @@ struct Writing<'a> {
     epoch: u64,
     now: Timestamp,
     session: Session,
-    standing: Standing,
+    standing: &'a Standing,
     /// Where the turn's own entries of this batch stand.
     own: Vec<u64>,
     /// Where the first of them does.
@@ -89,9 +92,9 @@ impl Engine {
         if is_at_work && (standing.pause.is_some() || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
-        let records = Arc::new(self.look_at_records(records, Arc::clone(&standing.rules)).await?);
+        let words = Arc::new(self.look_at_records(records, Arc::clone(&standing.rules)).await?);
         let mark = Arc::new(Mutex::new(None));
-        let attempt = || self.append_all(turn, epoch, Arc::clone(&records), Arc::clone(&mark));
+        let attempt = || self.append_all(turn, epoch, Arc::clone(&words), Arc::clone(&mark));
         let stored = self.until_stored(turn, epoch, attempt).await?;
         stored.ok_or_else(|| Error::StoreUnavailable("it has failed, and was stored all the same".to_owned()))
     }
@@ -102,16 +105,17 @@ impl Engine {
         self: &Arc<Self>,
         turn: TurnId,
         epoch: u64,
-        records: Arc<Vec<(Record, Looked)>>,
+        words: Arc<Vec<Word>>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<Option<Batch>, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
-        let can_replay = self.runtime()?.replay;
+        let (session, can_replay) = (standing.session, self.runtime()?.replay);
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
+        // Of the attempt before, whichever run of this one asks.
+        let before = *mark.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.store.transact(move |tx| {
-            let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(before) = mark.take()
+            if let Some(before) = before
                 && before.came_about(tx, turn)?
             {
                 return Ok(None);
@@ -125,17 +129,17 @@ impl Engine {
                 epoch,
                 now,
                 session,
-                standing,
+                standing: &standing,
                 own: Vec::new(),
                 mark: None,
                 written,
             };
-            let last = records.len().saturating_sub(1);
-            for (place, (record, looked)) in records.iter().cloned().enumerate() {
-                let outcome = match record {
+            let last = words.len().saturating_sub(1);
+            for (place, word) in words.iter().enumerate() {
+                let outcome = match word {
                     // It went on right after that: parked here, what it said next would come from nobody.
-                    Record::Waiting { .. } if place < last => Ok(None),
-                    record => writing.record(record, looked, can_replay),
+                    Word::Waiting { .. } if place < last => Ok(None),
+                    word => writing.word(word, can_replay),
                 };
                 match outcome {
                     Err(error) if !is_refusal(&error) => return Err(error),
@@ -145,7 +149,8 @@ impl Engine {
             if writing.written.asked > 0 {
                 writing.written.owed.show(writing.tx, &engine.bells, writing.session, turn)?;
             }
-            *mark = writing.mark;
+            // The store may say that this has failed although it has not: the attempt after it has to know.
+            *mark.lock().unwrap_or_else(PoisonError::into_inner) = writing.mark;
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             faults::at(Point::EngineAppendWritten);
             Ok(Some(writing.written))
@@ -155,6 +160,9 @@ impl Engine {
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
             self.live.deliver(self, turn, |queue| queue.are_durable_before(first, last));
+        }
+        for error in &written.ignored {
+            tracing::warn!(%session, %error, "what on_approval decided is no decision");
         }
         self.counters.steps(written.steps);
         self.counters.asked(written.asked);
@@ -205,27 +213,25 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Writing<'_> {
-    fn record(&mut self, record: Record, looked: Looked, can_replay: bool) -> Result<Option<Appended>, Error> {
-        match record {
-            Record::Step { step, result } => {
-                self.written.steps += 1;
-                self.append(&Entry::Step { step, result }).map(Some)
-            }
-            Record::Intent { step } => self.append(&Entry::Intent { step }).map(Some),
-            Record::Timer { path, due } => self.append(&Entry::Timer { path, due }).map(Some),
-            Record::Ask { step, ask } => self.ask(step, *ask, looked).map(Some),
-            Record::Wakes(wakes) => {
+    fn word(&mut self, word: &Word, can_replay: bool) -> Result<Option<Appended>, Error> {
+        match word {
+            Word::Entry(entry @ Entry::Wakes { wakes }) => {
                 // Inside of a step raw I/O is where it belongs.
                 let outside = wakes.iter().find(|wake| !wake.is_in_step());
                 let impure_at = outside.map(|wake| wake.location.clone().unwrap_or_else(|| wake.task.clone()));
-                self.append(&Entry::Wakes { wakes })?;
+                self.append(entry)?;
                 if impure_at.is_some() {
                     self.tx.note_turn(self.turn, impure_at, Vec::new())?;
                 }
                 Ok(None)
             }
-            Record::Withdraw { interrupt } => self.withdraw(interrupt).map(|()| None),
-            Record::Waiting { seen, timers, context } => self.wait(seen, timers, context, can_replay).map(|()| None),
+            Word::Entry(entry) => {
+                self.written.steps += usize::from(matches!(entry, Entry::Step { .. }));
+                self.append(entry).map(Some)
+            }
+            Word::Ask { step, ask, looked } => self.ask(step.clone(), ask, looked).map(Some),
+            Word::Withdraw { interrupt } => self.withdraw(*interrupt).map(|()| None),
+            Word::Waiting { seen, wake_at, pause } => self.wait(*seen, *wake_at, pause, can_replay).map(|()| None),
         }
     }
 
@@ -236,19 +242,17 @@ impl Writing<'_> {
         Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }
 
-    fn ask(&mut self, step: StepIdentity, ask: Ask, looked: Looked) -> Result<Appended, Error> {
+    fn ask(&mut self, step: StepIdentity, ask: &Ask, looked: &Looked) -> Result<Appended, Error> {
         let sent_by = self.sent_by()?;
-        let ask = Ask { approvers: self.approvers(&ask)?, ..ask };
+        let ask = Ask { approvers: self.approvers(ask)?, ..ask.clone() };
         let prevents = self.engine.settings.prevent_self_approval;
         let turn = self.turn;
         let counts = |grant: &&Grant| grant.is_for_turn(turn) && grant_counts(grant, sent_by.as_deref(), prevents);
         let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
-        let Looked { ruling, schema } = looked;
-        match policy::decide(&ask, &ruling, &grants) {
+        let schema = looked.schema.clone();
+        match policy::decide(&ask, &looked.ruling, &grants) {
             Verdict::Person { rule, approvers, ignored, failed } => {
-                for error in ignored {
-                    tracing::warn!(session = %self.session.id, %error, "what on_approval decided is no decision");
-                }
+                self.written.ignored.extend(ignored);
                 let by_rule = ByRule { rule, approvers, failed };
                 self.ask_person(step, (ask, schema), by_rule, sent_by)
             }
@@ -361,8 +365,8 @@ impl Writing<'_> {
     fn wait(
         &mut self,
         seen: Option<u64>,
-        timers: Vec<PendingTimer>,
-        context: Option<Value>,
+        wake_at: Option<Timestamp>,
+        pause: &Entry,
         can_replay: bool,
     ) -> Result<(), Error> {
         // What its order brought along it had before it said anything.
@@ -377,9 +381,8 @@ impl Writing<'_> {
         if overtaken {
             return Ok(());
         }
-        let wake_at = timers.iter().map(|timer| timer.due).min();
         let something_wakes_it = wake_at.is_some() || !self.session.pending().is_empty();
-        let index = self.append(&Entry::Pause { timers, context })?.index;
+        let index = self.append(pause)?.index;
         let pause = Pause { index, wake_at, can_be_parked: can_replay && something_wakes_it };
         let settings = &self.engine.settings;
         let asks = !self.session.pending().is_empty();

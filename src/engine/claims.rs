@@ -283,7 +283,7 @@ impl Engine {
     pub(super) async fn persist<T, J>(&self, turn: TurnId, job: impl Fn() -> J) -> Result<T, Error>
     where
         T: Send + 'static,
-        J: FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+        J: Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     {
         loop {
             match self.store.transact(job()).await {
@@ -344,7 +344,7 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<Recorded>) -
         turn: turn.id,
         epoch,
         session: turn.session_id,
-        message: Arc::new(turn.message.clone()),
+        message: Arc::clone(&turn.message),
         state: reader.messages(turn.session_id)?,
         journal,
     })

@@ -40,7 +40,7 @@ impl Engine {
     /// Whether it was there to be given up.
     async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<bool, Error> {
         let ttl = self.settings.suspended_ttl;
-        let mut owed = self.owed();
+        let owing = self.owed();
         let given_up = self.store.transact(move |tx: &mut dyn Transaction| {
             let row = tx.turn(turn)?.filter(|row| row.suspended_code.is_some());
             let Some(row) = row.filter(|row| row.ended_at.is_some_and(|ended_at| ended_at < before)) else {
@@ -49,6 +49,7 @@ impl Engine {
             let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
             let Some(why) = session.failure() else { return Ok(None) };
             let failure = Failure::not_retried(why, ttl);
+            let mut owed = owing.clone();
             owed.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, clock::now())?;
             Ok(Some((session.id, owed)))
         });

@@ -37,7 +37,7 @@ impl Engine {
             .transact(move |tx| {
                 let now = clock::now();
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                let parsed = parsed.ok_or(unknown)?;
+                let parsed = parsed.ok_or_else(|| unknown.clone())?;
                 let next = session.revoked(parsed, now)?;
                 let revoked = session.grants.iter().find(|grant| grant.grant_id == parsed);
                 if let Some(grant) = revoked {

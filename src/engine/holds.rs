@@ -111,23 +111,23 @@ impl Engine {
         id: &str,
         actor: Actor,
         said: Option<String>,
-        change: impl FnOnce(&Interrupt, &Actor, Option<&str>, Timestamp) -> Result<Option<(Interrupt, Hold)>, Error>
+        change: impl Fn(&Interrupt, &Actor, Option<&str>, Timestamp) -> Result<Option<(Interrupt, Hold)>, Error>
         + Send
         + 'static,
     ) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
-        let mut owed = self.owed_by(&actor);
+        let owing = self.owed_by(&actor);
         let held = self.store.transact(move |tx| {
-            let now = clock::now();
-            let interrupt = tx.interrupt(id)?.ok_or(unknown)?;
+            let (mut owed, now) = (owing.clone(), clock::now());
+            let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
             see(tx, &interrupt, &actor, now)?;
             let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), owed)) };
             tx.update_interrupt(&held)?;
             let deed = Deed::held(&interrupt, &held, hold);
             // What somebody calls himself is no proof, and stands apart from who it was.
-            owed.record(tx, if actor.name.is_none() { deed.with("as", said) } else { deed }, now)?;
+            owed.record(tx, if actor.name.is_none() { deed.with("as", said.as_deref()) } else { deed }, now)?;
             owed.tell(tx, &Event::hold(&held, hold), now)?;
             Ok((held.as_of(now), owed))
         });

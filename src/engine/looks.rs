@@ -72,9 +72,9 @@ struct Asked {
 
 impl Look {
     /// What was found about an answer of `asked`; `None` where that was not looked at, or is another question by now.
-    pub(super) fn take(&mut self, asked: &Interrupt) -> Option<(Valid, Option<Grant>)> {
-        let found = self.found.remove(&asked.interrupt_id)?;
-        found.asked.asks_the_same(asked).then_some((found.valid, found.grant))
+    pub(super) fn found_about(&self, asked: &Interrupt) -> Option<(&Valid, Option<&Grant>)> {
+        let found = self.found.get(&asked.interrupt_id)?;
+        found.asked.asks_the_same(asked).then_some((&found.valid, found.grant.as_ref()))
     }
 
     /// Whether the rules let what `grant` says settle `asked` too; `None` where that was not looked at.

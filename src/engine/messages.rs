@@ -37,7 +37,9 @@ impl Engine {
             return Err(Error::ShuttingDown);
         }
         let engine = Arc::clone(self);
-        let (by, sent_by) = (actor.clone(), actor.name().map(str::to_owned));
+        let by = actor.clone();
+        // Behind a counter, as what it is for may be written more than once.
+        let message = Arc::new(message);
         let written = self.store.transact(move |tx| {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
@@ -51,11 +53,12 @@ impl Engine {
             session.transition(session::Event::MessageReceived { turn }, now)?;
             let reservation = slots::Reservation::take(&engine.slots)?;
             let mut owed = engine.owed_by(&by);
-            let row = Turn { sent_by, ..Turn::new(turn, id, message, webhook, now) };
+            let sent_by = by.name().map(str::to_owned);
+            let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
             let session = owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let claim = engine.claim_new(tx, &session, &row, now)?;
-            keep_reply(tx, &scope, key, json!({}), now)?;
+            keep_reply(tx, &scope, key.as_ref(), json!({}), now)?;
             faults::at(Point::EngineMessageWritten);
             Ok(Some((claim, reservation, owed)))
         });
@@ -104,13 +107,13 @@ pub(super) fn stored_reply(
 pub(super) fn keep_reply(
     tx: &mut dyn Transaction,
     scope: &str,
-    key: Option<IdempotencyKey>,
+    key: Option<&IdempotencyKey>,
     body: Value,
     now: Timestamp,
 ) -> Result<(), Error> {
     match key {
         Some(key) => {
-            let reply = StoredReply { request_digest: key.request_digest, body, created_at: now };
+            let reply = StoredReply { request_digest: key.request_digest.clone(), body, created_at: now };
             tx.insert_reply(scope, &key.key, &reply)
         }
         None => Ok(()),

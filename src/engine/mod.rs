@@ -233,6 +233,9 @@ impl Engine {
 
     /// Does what is owed after a commit.
     fn settle(&self, owed: Owed) {
+        if let Some((session, code)) = &owed.suspended {
+            tracing::error!(%session, code, "a turn cannot go on; its journal is kept");
+        }
         for session in owed.woken {
             let shown = owed.shown.clone().filter(|shown| shown.view.session.id == session);
             self.bells.ring(session, shown);

@@ -113,7 +113,7 @@ impl Engine {
         // To its end, though the client may be gone: what is due has to be sent.
         detached(async move {
             let retried = engine.store.transact(move |tx| {
-                let notice = tx.notice(id)?.ok_or(unknown)?.retried()?;
+                let notice = tx.notice(id)?.ok_or_else(|| unknown.clone())?.retried()?;
                 let notice = in_lane(tx, notice, clock::now())?;
                 tx.update_notice(&notice)?;
                 faults::at(Point::OutboxRetryWritten);
@@ -180,7 +180,7 @@ impl Engine {
             permits.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
             let room = Room { places: permits.len(), under_way: self.outbox.under_way().clone() };
             let telling = Arc::clone(&self.telling);
-            let leased = self.store.transact(move |tx| lease(tx, room, &telling, clock::now())).await?;
+            let leased = self.store.transact(move |tx| lease(tx, room.clone(), &telling, clock::now())).await?;
             faults::at(Point::OutboxLeaseCommitted);
             for (notice, permit) in leased.into_iter().zip(permits) {
                 let place = Place::new(&self.outbox, notice.origin(), permit);
@@ -202,7 +202,7 @@ impl Engine {
         faults::at(Point::OutboxSent);
         let (id, attempt, tries) = (notice.id, notice.attempts, self.settings.tries);
         let reason = outcome.clone().err();
-        let settled = self.store.transact(move |tx| settle(tx, id, attempt, outcome, &tries, clock::now())).await;
+        let settled = self.store.transact(move |tx| settle(tx, id, attempt, &outcome, &tries, clock::now())).await;
         drop(place);
         let reason = reason.unwrap_or_default();
         match settled {
@@ -229,6 +229,7 @@ fn busy(under_way: &HashMap<String, usize>) -> Vec<String> {
 }
 
 /// How much can be sent, and what is being sent to each origin.
+#[derive(Clone)]
 struct Room {
     places: usize,
     under_way: HashMap<String, usize>,
@@ -302,14 +303,14 @@ fn settle(
     tx: &mut dyn Transaction,
     id: NoticeId,
     attempt: u32,
-    outcome: Result<(), String>,
+    outcome: &Result<(), String>,
     tries: &Tries,
     now: Timestamp,
 ) -> Result<Option<NoticeStatus>, Error> {
     let Some(stored) = tx.notice(id)?.filter(|stored| stored.is_leased_for(attempt)) else { return Ok(None) };
     let settled = match outcome {
         Ok(()) => stored.delivered(now),
-        Err(reason) => stored.failed(&reason, tries, now),
+        Err(reason) => stored.failed(reason, tries, now),
     };
     tx.update_notice(&settled)?;
     if settled.is_settled()

@@ -39,7 +39,7 @@ impl Telling {
 }
 
 /// What is owed after a commit; empty for a change that nobody needs to hear of.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Owed {
     /// The number of the newest event written.
     pub last_event: u64,
@@ -49,6 +49,8 @@ pub struct Owed {
     pub shown: Option<Arc<Shown>>,
     /// Whether there are new notices in the outbox.
     pub has_notices: bool,
+    /// Whose turn cannot go on although its journal is kept, and the code of why: for the log.
+    pub suspended: Option<(SessionId, String)>,
     /// Who does it, for the audit; `None` for what happens by itself.
     actor: Option<Actor>,
     telling: Arc<Telling>,
@@ -58,7 +60,7 @@ impl Owed {
     /// Nothing yet, of what `actor` does.
     pub fn new(telling: &Arc<Telling>, actor: Option<Actor>) -> Self {
         let telling = Arc::clone(telling);
-        Self { last_event: 0, woken: Vec::new(), shown: None, has_notices: false, actor, telling }
+        Self { last_event: 0, woken: Vec::new(), shown: None, has_notices: false, suspended: None, actor, telling }
     }
 
     /// Lets the domain decide over `event`, writes the session, and settles what the domain says is owed inside the
@@ -123,7 +125,7 @@ impl Owed {
     /// Writes a row of the audit.
     pub fn record(&self, tx: &mut dyn Transaction, deed: Deed, now: Timestamp) -> Result<(), Error> {
         let (name, address) = self.actor.as_ref().map_or((None, None), |actor| (actor.name(), actor.address));
-        tx.append_audit(deed.by(name, address), now).map(drop)
+        tx.append_audit(deed.by(name, address), now)
     }
 
     /// Tells listeners and webhooks that an interrupt of the session was opened or settled.

@@ -74,7 +74,7 @@ impl Engine {
     pub(super) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
         let all = candidates.clone();
         let outcomes = self.store.transact(move |tx| {
-            candidates.into_iter().map(|candidate| Ok((candidate, park_one(tx, &candidate)?))).collect()
+            candidates.iter().map(|candidate| Ok((*candidate, park_one(tx, candidate)?))).collect()
         });
         faults::at(Point::EnginePark);
         let outcomes: Vec<(Candidate, bool)> = match (outcomes.await, all.as_slice()) {

@@ -9,9 +9,11 @@ use super::Engine;
 use super::dispatch::Record;
 use super::policy_file::{PolicyError, PolicyFile, PolicyStatus};
 use crate::domain::error::NOWHERE;
+use crate::domain::interrupt::Ask;
+use crate::domain::journal::{Entry, StepIdentity};
 use crate::domain::policy::{Asked, Rule, Rules, Standing};
 use crate::domain::session::Session;
-use crate::domain::{Error, FieldError, SessionId};
+use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
 
 /// How many sessions' rules are kept compiled.
 const KEPT: usize = 64;
@@ -126,7 +128,7 @@ impl Engine {
         self: &Arc<Self>,
         records: Vec<Record>,
         own: Arc<OwnRules>,
-    ) -> Result<Vec<(Record, Looked)>, Error> {
+    ) -> Result<Vec<Word>, Error> {
         let server = self.policies.server();
         let has_expressions = server.have_expressions() || own.have_expressions();
         let takes_time = |record: &Record| match record {
@@ -142,33 +144,48 @@ impl Engine {
             .map_err(|error| Error::Internal(error.to_string()))
     }
 
-    fn look_at_all(&self, records: Vec<Record>, own: &OwnRules, server: &Rules) -> Vec<(Record, Looked)> {
-        let look = |record| match &record {
-            Record::Ask { ask, .. } => {
+    fn look_at_all(&self, records: Vec<Record>, own: &OwnRules, server: &Rules) -> Vec<Word> {
+        let look = |record| match record {
+            Record::Step { step, result } => Word::Entry(Entry::Step { step, result }),
+            Record::Intent { step } => Word::Entry(Entry::Intent { step }),
+            Record::Timer { path, due } => Word::Entry(Entry::Timer { path, due }),
+            Record::Wakes(wakes) => Word::Entry(Entry::Wakes { wakes }),
+            Record::Ask { step, ask } => {
                 let session = own.compiled(&self.policies);
-                let ruling = Standing { session: &session, server }.rule_on(ask);
+                let ruling = Standing { session: &session, server }.rule_on(&ask);
                 let looked = Looked { ruling, schema: ask.schema(self.settings.max_payload) };
-                (record, looked)
+                Word::Ask { step, ask, looked }
             }
-            _ => (record, Looked::default()),
+            Record::Withdraw { interrupt } => Word::Withdraw { interrupt },
+            Record::Waiting { seen, timers, context } => {
+                let wake_at = timers.iter().map(|timer| timer.due).min();
+                Word::Waiting { seen, wake_at, pause: Entry::Pause { timers, context } }
+            }
         };
         records.into_iter().map(look).collect()
     }
 }
 
-/// What is known about a record before it is stored; of what is no question that is nothing.
-#[derive(Debug, Clone)]
+/// A record as it is stored: what is an entry is one by now, so that a job that runs again copies none of it.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// A finished step, one that begins, a fired timer, order marks.
+    Entry(Entry),
+    /// A question, and what was found about it.
+    Ask { step: StepIdentity, ask: Box<Ask>, looked: Looked },
+    /// Nobody waits for this interrupt any more.
+    Withdraw { interrupt: InterruptId },
+    /// The turn is paused, unless something has come after `seen`; its earliest timer is due at `wake_at`.
+    Waiting { seen: Option<u64>, wake_at: Option<Timestamp>, pause: Entry },
+}
+
+/// What is known about a question before it is stored.
+#[derive(Debug)]
 pub(super) struct Looked {
     /// What the rules say about what asks.
     pub ruling: Asked,
     /// The JSON Schema that its record shows, or what is wrong with it.
     pub schema: Result<Option<Arc<Value>>, Error>,
-}
-
-impl Default for Looked {
-    fn default() -> Self {
-        Self { ruling: Asked::default(), schema: Ok(None) }
-    }
 }
 
 /// The rules of a session, compiled when they are asked first: to read them in a transaction takes no time.

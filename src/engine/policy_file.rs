@@ -155,7 +155,7 @@ impl Engine {
             }
         };
         if let Some(deed) = deed {
-            self.store.transact(move |tx| tx.append_audit(deed, clock::now()).map(drop)).await?;
+            self.store.transact(move |tx| tx.append_audit(deed.clone(), clock::now())).await?;
             self.policies.take(read.clone());
         }
         Ok(())

@@ -79,8 +79,8 @@ impl Engine {
             let some: Vec<_> =
                 some.iter().map(|left| (left.turn.id, left.turn.epoch, left.paused, left.turn.worked_ms)).collect();
             let park = move |tx: &mut dyn Transaction| {
-                some.into_iter().try_for_each(|(turn, epoch, wake_at, worked_ms)| {
-                    tx.park_turn(turn, epoch, wake_at.flatten(), worked_ms)
+                some.iter().try_for_each(|(turn, epoch, wake_at, worked_ms)| {
+                    tx.park_turn(*turn, *epoch, wake_at.flatten(), *worked_ms)
                 })
             };
             self.store.transact(park).await?;

@@ -100,11 +100,11 @@ impl Engine {
         let engine = Arc::clone(self);
         let reopened = self.store.transact(move |tx| {
             let now = clock::now();
-            let reopen = |id| {
-                let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let reopen = |id: &SessionId| {
+                let session = tx.session(*id)?.ok_or(Error::SessionNotFound)?;
                 engine.reopen(tx, &session, engine.owed(), now)
             };
-            sessions.into_iter().map(reopen).collect::<Result<Vec<_>, _>>()
+            sessions.iter().map(reopen).collect::<Result<Vec<_>, _>>()
         });
         for (woken, owed) in reopened.await? {
             self.reopened(woken, owed);

@@ -39,7 +39,7 @@ pub enum Begin {
         /// The id of the new turn.
         turn: TurnId,
         /// What it says.
-        message: Box<ChatMessage>,
+        message: Arc<ChatMessage>,
     },
     /// The state of an earlier run.
     State(Box<RunState>),
@@ -132,9 +132,11 @@ impl Engine {
         let engine = Arc::clone(self);
         let begun = self.store.transact(move |tx| {
             let now = clock::now();
-            match begin {
-                Begin::Message { session, turn, message } => engine.begin_message(tx, session, turn, *message, now),
-                Begin::State(state) => engine.begin_state(tx, *state, now),
+            match &begin {
+                Begin::Message { session, turn, message } => {
+                    engine.begin_message(tx, *session, *turn, Arc::clone(message), now)
+                }
+                Begin::State(state) => engine.begin_state(tx, state, now),
             }
         });
         if let Some((claim, owed)) = begun.await? {
@@ -229,7 +231,7 @@ impl Engine {
         tx: &mut dyn Transaction,
         id: SessionId,
         turn: TurnId,
-        message: ChatMessage,
+        message: Arc<ChatMessage>,
         now: Timestamp,
     ) -> Result<Begun, Error> {
         let session = match tx.session(id)? {
@@ -250,14 +252,14 @@ impl Engine {
         Ok(Some((self.claim_new(tx, &session, &row, now)?, owed)))
     }
 
-    fn begin_state(&self, tx: &mut dyn Transaction, mut state: RunState, now: Timestamp) -> Result<Begun, Error> {
+    fn begin_state(&self, tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<Begun, Error> {
         let mut owed = self.owed();
         let is_new = match tx.session(state.session)? {
             None => true,
-            Some(session) => !catch_up(tx, &session, &state, &mut owed, now)?,
+            Some(session) => !catch_up(tx, &session, state, &mut owed, now)?,
         };
         if is_new {
-            state.expire(now);
+            let state = state.expired(now);
             insert(tx, &state, &self.settings.agent, now)?;
             record_imported(tx, &owed, &state, now)?;
         } else {
@@ -338,7 +340,7 @@ fn read_state(
         store: Some(reader.store_id()?),
         session: session.id,
         turn: row.id,
-        message: row.message.clone(),
+        message: ChatMessage::clone(&row.message),
         messages: messages.to_vec(),
         journal: reader.journal(row.id)?,
         interrupts,

@@ -71,7 +71,7 @@ impl Engine {
                 }
                 check_room(tx, max_sessions)?;
                 tx.insert_session(&session, &state)?;
-                Ok(SessionView { session, interrupts: Vec::new(), replay: None })
+                Ok(SessionView { session: session.clone(), interrupts: Vec::new(), replay: None })
             })
             .await
     }
@@ -153,9 +153,9 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
-        let mut owed = self.owed_by(&actor);
+        let owing = self.owed_by(&actor);
         let deleted = self.store.transact(move |tx| {
-            let now = clock::now();
+            let (mut owed, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             owed.woken.push(id);
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
@@ -188,9 +188,9 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
-        let mut owed = self.owed_by(&actor);
+        let owing = self.owed_by(&actor);
         let cancelled = self.store.transact(move |tx| {
-            let now = clock::now();
+            let (mut owed, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
             let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.worked_ms);

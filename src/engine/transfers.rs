@@ -56,7 +56,7 @@ impl Engine {
             if is_signed {
                 tx.note_carried(turn, &Carried { left_at: None })?;
             }
-            engine.owed_by(&actor).record(tx, deed, clock::now())
+            engine.owed_by(&actor).record(tx, deed.clone(), clock::now())
         });
         noted.await?;
         Ok(document)
@@ -87,7 +87,7 @@ impl Engine {
             .with("believed", is_ours)
             .with("digest", taken);
         let engine = Arc::clone(self);
-        let imported = self.store.transact(move |tx| engine.write_import(tx, state, is_ours, deed, &actor));
+        let imported = self.store.transact(move |tx| engine.write_import(tx, &state, is_ours, deed.clone(), &actor));
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, owed } = imported.await?;
@@ -114,7 +114,7 @@ impl Engine {
     fn write_import(
         &self,
         tx: &mut dyn Transaction,
-        state: RunState,
+        state: &RunState,
         is_ours: bool,
         deed: Deed,
         actor: &Actor,
@@ -123,12 +123,12 @@ impl Engine {
         if tx.session(state.session)?.is_some() {
             return Err(Error::SessionExists);
         }
-        let known = check_is_new(tx, &state)?;
+        let known = check_is_new(tx, state)?;
         if is_ours || known {
             tx.note_carried(state.turn, &Carried { left_at: None })?;
         }
         check_room(tx, self.settings.max_sessions)?;
-        insert(tx, &state, &self.settings.agent, now)?;
+        insert(tx, state, &self.settings.agent, now)?;
         let mut owed = self.owed_by(actor);
         owed.woken.push(state.session);
         let session = tx.session(state.session)?.ok_or(Error::SessionNotFound)?;
@@ -136,7 +136,7 @@ impl Engine {
             owed.tell_interrupt(tx, &session, asked, now)?;
         }
         owed.record(tx, deed, now)?;
-        record_imported(tx, &owed, &state, now)?;
+        record_imported(tx, &owed, state, now)?;
         owed.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
         let woken = match state.journal.last().map(|last| &last.entry) {

@@ -39,7 +39,7 @@ impl Engine {
             let warnings = warnings.clone();
             self.store.transact(move |tx| {
                 owned_turn(tx, turn, epoch)?;
-                tx.note_turn(turn, None, warnings)
+                tx.note_turn(turn, None, warnings.clone())
             })
         })
         .await
@@ -98,7 +98,6 @@ impl Engine {
     ) -> Result<(), Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
         let session_id = standing.session;
-        let owed = self.owed();
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
         let (owed, outcome) = self
@@ -110,7 +109,7 @@ impl Engine {
                 let (response, state) = (said.0.clone(), &said.1);
                 tx.set_messages(session_id, state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                let (mut owed, session) = end(tx, &session, turn, event, owed, now)?;
+                let (mut owed, session) = end(tx, &session, turn, event, engine.owed(), now)?;
                 owed.show(tx, &engine.bells, session, turn)?;
                 Ok((owed, engine.outcome(tx, session_id, turn)?))
             })
@@ -143,7 +142,7 @@ impl Engine {
                 let now = clock::now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
                 owned_turn(tx, turn, epoch)?;
-                let owed = engine.fail(tx, &session, turn, failure, now)?;
+                let owed = engine.fail(tx, &session, turn, failure.clone(), now)?;
                 Ok((owed, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
@@ -170,9 +169,9 @@ impl Engine {
             let event = session::Event::TurnFailed { turn, failure };
             return end(tx, session, turn, event, self.owed(), now).map(|(owed, _)| owed);
         }
-        tracing::error!(session = %session.id, code = failure.code, "a turn cannot go on; its journal is kept");
         let code = self.runtime()?.code;
         let mut owed = self.owed();
+        owed.suspended = Some((session.id, failure.code.clone()));
         owed.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;
         faults::at(Point::EngineSuspendWritten);

@@ -25,7 +25,7 @@ impl Engine {
             };
             let Some(session) = session.map(|id| tx.session(id)).transpose()?.flatten() else { return Ok(None) };
             let Some(turn) = session.turn().filter(|_| session.agent == engine.settings.agent) else { return Ok(None) };
-            let owed = engine.fail(tx, &session, turn, failure, clock::now())?;
+            let owed = engine.fail(tx, &session, turn, failure.clone(), clock::now())?;
             Ok(Some((turn, owed)))
         });
         match suspended.await {

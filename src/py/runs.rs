@@ -108,7 +108,7 @@ impl RunDesk {
             (Some(message), None) => {
                 let message: ChatMessage = serde_json::from_slice(message).map_err(value_error)?;
                 let (new, turn) = runs::new_ids();
-                Begin::Message { session: session.map_or(Ok(new), read_session)?, turn, message: Box::new(message) }
+                Begin::Message { session: session.map_or(Ok(new), read_session)?, turn, message: Arc::new(message) }
             }
             (None, Some(state)) => Begin::State(Box::new(state.copy())),
             _ => return Err(PyValueError::new_err("a run begins with a message or a state")),

@@ -142,7 +142,7 @@ fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOr
         turn,
         epoch: row.epoch,
         session: session.id,
-        message: Arc::new(row.message),
+        message: row.message,
         state: reader.messages(session.id)?,
         journal,
     };

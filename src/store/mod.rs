@@ -2,9 +2,10 @@
 //!
 //! A write is a closure over a [`Transaction`]: it reads, decides with the domain, writes, and returns. Its result is
 //! handed back only after the commit is durable; an error rolls back that closure alone. A store may commit several
-//! closures at once (group commit), never half of one. All writers wait for each other, so a closure does nothing whose
-//! time its caller's client decides over ([`crate::domain::apart`]). No implementation may assume that one process owns the
-//! data: a turn is claimed with an epoch, and every append is conditional on it.
+//! closures at once (group commit), never half of one. It may also run one again, where others changed meanwhile what it
+//! had read: a closure runs at least once, and its last run counts ([`WriteJob`]). All writers wait for each other, so a
+//! closure does nothing whose time its caller's client decides over ([`crate::domain::apart`]). No implementation may
+//! assume that one process owns the data: a turn is claimed with an epoch, and every append is conditional on it.
 
 pub mod asked;
 pub mod carried;
@@ -21,6 +22,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -42,8 +44,11 @@ use record::{Due, DueWhat, PendingCount, StoredReply, Turn};
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A unit of writing. `Err` rolls it back; the error is the caller's.
-pub type WriteJob = Box<dyn FnOnce(&mut dyn Transaction) -> Result<(), Error> + Send>;
+/// A unit of writing, run at least once: each run is in a transaction of its own, and the last one counts. What the runs
+/// before it have written is rolled back. `Err` rolls it back; the error is the caller's.
+///
+/// So a job leaves nothing in memory but through its value, which undoes itself when it is dropped ([`StoreExt::transact`]).
+pub type WriteJob = Box<dyn Fn(&mut dyn Transaction) -> Result<(), Error> + Send>;
 
 /// A unit of reading, on one consistent snapshot.
 pub type ReadJob = Box<dyn FnOnce(&dyn Reader) -> Result<(), Error> + Send>;
@@ -51,7 +56,7 @@ pub type ReadJob = Box<dyn FnOnce(&dyn Reader) -> Result<(), Error> + Send>;
 /// A store. [`Store::write`] and [`Store::read`] take their place in line when they are called, not when the future is
 /// first polled.
 pub trait Store: Send + Sync + 'static {
-    /// Runs `job` in a transaction and resolves once it is durable.
+    /// Runs `job` in a transaction, again where the store refuses the commit, and resolves once it is durable.
     ///
     /// # Errors
     /// The job's own, or [`Error::StoreUnavailable`]: then nobody knows whether it happened.
@@ -69,23 +74,25 @@ pub trait Store: Send + Sync + 'static {
 
 /// Jobs that return something.
 pub trait StoreExt: Store {
-    /// [`Store::write`] with a result.
+    /// [`Store::write`] with a result: that of the last run. The one before it is dropped before the job runs again, so
+    /// that what it holds in memory (a place, a claim, an announcement) is void by then.
     fn transact<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+        job: impl Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Error>> {
-        let (sender, receiver) = oneshot::channel();
+        let came_to = Arc::new(Slot::new());
+        let slot = Arc::clone(&came_to);
         let written = self.write(Box::new(move |transaction| {
+            drop(slot.take());
             let awaited = Awaited::begin();
             let value = job(transaction)?;
             drop(awaited);
-            // A caller that went away does not undo what it asked for.
-            drop(sender.send(value));
+            slot.put(value);
             Ok(())
         }));
         Box::pin(async move {
             written.await?;
-            receiver.await.map_err(|_| lost())
+            came_to.take().ok_or_else(lost)
         })
     }
 
@@ -108,6 +115,23 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// What a job's last run came to. A caller that goes away does not undo what it asked for: then it goes with the job.
+struct Slot<T>(Mutex<Option<T>>);
+
+impl<T> Slot<T> {
+    fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    fn put(&self, value: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 fn lost() -> Error {
     Error::Internal("a store dropped a job that it reported as done".to_owned())
@@ -337,7 +361,7 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     fn sweep_replies(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 
     /// Appends a row to the audit; nothing ever takes it away.
-    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error>;
+    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<(), Error>;
 
     /// Adds a key.
     ///

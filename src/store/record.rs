@@ -1,5 +1,7 @@
 //! Rows that are no domain objects.
 
+use std::sync::Arc;
+
 use crate::domain::journal::CodeVersion;
 use crate::domain::message::ChatMessage;
 use crate::domain::webhook::Webhook;
@@ -13,7 +15,7 @@ pub struct Turn {
     /// Whose.
     pub session_id: SessionId,
     /// The message that started it.
-    pub message: ChatMessage,
+    pub message: Arc<ChatMessage>,
     /// Whom to tell of its end.
     pub webhook: Option<Webhook>,
     /// How often it was claimed.
@@ -46,14 +48,14 @@ impl Turn {
     pub fn new(
         id: TurnId,
         session_id: SessionId,
-        message: ChatMessage,
+        message: impl Into<Arc<ChatMessage>>,
         webhook: Option<Webhook>,
         created_at: Timestamp,
     ) -> Self {
         Self {
             id,
             session_id,
-            message,
+            message: message.into(),
             webhook,
             epoch: 0,
             created_at,

@@ -7,6 +7,8 @@ mod compact;
 mod signature;
 mod stand;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -317,15 +319,20 @@ impl RunState {
         Err(settled.unwrap_or_else(unknown))
     }
 
-    /// Lets expire what nobody has answered in time.
-    pub fn expire(&mut self, now: Timestamp) {
-        for interrupt in &mut self.interrupts {
+    /// The state once what nobody has answered in time has expired; itself where nothing has.
+    pub fn expired(&self, now: Timestamp) -> Cow<'_, Self> {
+        let mut state = Cow::Borrowed(self);
+        for (place, interrupt) in self.interrupts.iter().enumerate() {
             if let Some(expired) = interrupt.expire(now) {
                 let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
-                self.journal.push(Recorded { at: now, entry });
-                *interrupt = expired;
+                let state = state.to_mut();
+                state.journal.push(Recorded { at: now, entry });
+                if let Some(interrupt) = state.interrupts.get_mut(place) {
+                    *interrupt = expired;
+                }
             }
         }
+        state
     }
 }
 

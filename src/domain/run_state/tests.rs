@@ -188,7 +188,7 @@ fn what_nobody_answered_in_time_expires_and_takes_no_answer() {
     let late = now().plus_seconds(61.0);
     let refused = state.answer(vec![(id(10), json!({"type": "approve"}))], None, late, grant);
     assert_eq!(refused.unwrap_err().code(), "interrupt_expired");
-    state.expire(late);
+    let state = state.expired(late).into_owned();
     assert!(matches!(state.journal.last().unwrap().entry, Entry::Expire { .. }));
     assert_eq!(state.pending().count(), 1);
 }

@@ -79,7 +79,7 @@ impl Store for Fickle {
             return self.store.write(job);
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        self.store.write(Box::new(|tx| {
+        self.store.write(Box::new(move |tx| {
             job(tx)?;
             Err(Error::StoreUnavailable("disk full".to_owned()))
         }))

@@ -30,9 +30,10 @@ async fn four(it: &Fixture) -> Vec<AuditRow> {
             deed(Action::Seen, 1, "bob"),
             deed(Action::Asked, 2, "bob"),
         ];
-        (0..).zip(deeds).map(|(millis, deed)| tx.append_audit(deed, at(millis))).collect()
+        (0..).zip(deeds).try_for_each(|(millis, deed)| tx.append_audit(deed, at(millis)))
     })
-    .await
+    .await;
+    list(it, AuditQuery::default()).await
 }
 
 async fn list(it: &Fixture, query: AuditQuery) -> Vec<AuditRow> {
@@ -48,11 +49,9 @@ async fn an_empty_audit_has_a_head(it: Fixture) {
 async fn rows_read_back_and_follow_each_other(it: Fixture) {
     let rows = four(&it).await;
     assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    let read = list(&it, AuditQuery::default()).await;
-    assert_eq!(read, rows);
     let head = it.read(|reader| reader.audit_head()).await;
     let mut verifier = Verifier::new(Some(head.clone()));
-    assert_eq!(read.iter().try_for_each(|row| verifier.take(row)), Ok(()));
+    assert_eq!(rows.iter().try_for_each(|row| verifier.take(row)), Ok(()));
     assert_eq!(verifier.finish(), Ok(head));
 }
 
@@ -65,7 +64,8 @@ async fn a_job_that_fails_leaves_no_row_and_no_gap(it: Fixture) {
     })
     .await;
     assert_eq!(list(&it, AuditQuery::default()).await, rows);
-    let next = it.write(|tx| tx.append_audit(Deed::new(Action::KeyCreated), at(5))).await;
+    it.write(|tx| tx.append_audit(Deed::new(Action::KeyCreated), at(5))).await;
+    let next = list(&it, AuditQuery::default()).await.remove(4);
     assert_eq!((next.seq, &next.prev), (5, &rows[3].hash));
 }
 

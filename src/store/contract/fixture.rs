@@ -47,7 +47,7 @@ impl Fixture {
     /// Runs a job that must succeed.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+        job: impl Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     ) -> T {
         self.store.transact(job).await.unwrap()
     }
@@ -55,7 +55,7 @@ impl Fixture {
     /// Runs a job that must fail.
     pub(crate) async fn refuse(
         &self,
-        job: impl FnOnce(&mut dyn Transaction) -> Result<(), Error> + Send + 'static,
+        job: impl Fn(&mut dyn Transaction) -> Result<(), Error> + Send + 'static,
     ) -> Error {
         self.store.transact(job).await.unwrap_err()
     }

@@ -223,7 +223,7 @@ async fn notes_are_kept_and_added_to(it: Fixture) {
     it.open_turn().await;
     let note = async |impure_at: Option<&'static str>, warnings: &[&str]| {
         let warnings: Vec<String> = warnings.iter().map(|warning| (*warning).to_owned()).collect();
-        it.write(move |tx| tx.note_turn(id(), impure_at.map(str::to_owned), warnings)).await;
+        it.write(move |tx| tx.note_turn(id(), impure_at.map(str::to_owned), warnings.clone())).await;
         let turn = turn_of(&it, TURN).await;
         (turn.impure_at, turn.warnings)
     };

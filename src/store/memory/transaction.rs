@@ -346,11 +346,11 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(swept)
     }
 
-    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error> {
+    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<(), Error> {
         let row = AuditRow::after(&self.state.audit_head()?, deed, now);
-        self.state.audit.push(row.clone());
+        self.state.audit.push(row);
         self.on_undo(|state| drop(state.audit.pop()));
-        Ok(row)
+        Ok(())
     }
 
     fn insert_key(&mut self, key: &Key) -> Result<(), Error> {

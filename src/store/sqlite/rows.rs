@@ -225,7 +225,7 @@ pub(super) fn turn(cells: &mut Cells<'_, '_>) -> Result<Turn, Error> {
     Ok(Turn {
         id: TurnId(cells.uuid()?),
         session_id: SessionId(cells.uuid()?),
-        message: cells.json()?,
+        message: Arc::new(cells.json()?),
         webhook: cells.json_or_none()?,
         epoch: cells.number()?,
         created_at: cells.time()?,

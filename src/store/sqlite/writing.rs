@@ -318,7 +318,7 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("replies/sweep"), params![before.millis(), rows::count(limit)])
     }
 
-    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<AuditRow, Error> {
+    fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<(), Error> {
         let row = AuditRow::after(&self.audit_head()?, deed, now);
         let params = params![
             rows::integer(row.seq),
@@ -332,8 +332,7 @@ impl Transaction for Handle<'_> {
             row.prev,
             row.hash,
         ];
-        self.execute(sql!("audit/append"), params)?;
-        Ok(row)
+        self.execute(sql!("audit/append"), params).map(drop)
     }
 
     fn insert_key(&mut self, key: &Key) -> Result<(), Error> {

@@ -73,7 +73,7 @@ proptest! {
             }
             Err(_) => prop_assert_eq!(&state, &before),
         }
-        state.expire(now().plus_seconds(1e9));
+        let state = state.expired(now().plus_seconds(1e9)).into_owned();
         reads_back(&state)?;
     }
 }

@@ -116,7 +116,7 @@ async fn the_log_of_a_busy_store_does_not_grow_for_ever() {
     while written < 48 * 1024 * 1024 {
         let text = serde_json::json!("x".repeat(64 * 1024));
         store
-            .transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", text), at(0)))
+            .transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", text.clone()), at(0)))
             .await
             .unwrap();
         written += 64 * 1024;

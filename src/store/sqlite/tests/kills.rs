@@ -35,7 +35,9 @@ async fn writing_until_killed() {
         let writes: Vec<_> = (0..3)
             .map(|_| {
                 let value = serde_json::json!(text);
-                store.transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", value), at(0)))
+                store.transact(move |transaction| {
+                    transaction.append_foreign(turn_id(1), &step("s", value.clone()), at(0))
+                })
             })
             .collect();
         for write in writes {

@@ -87,7 +87,7 @@ async fn what_nests_too_deep_to_be_read_back_is_not_stored() {
         .transact(move |transaction| {
             transaction.insert_session(&session(1), &[])?;
             transaction.insert_turn(&turn(session_id(1), 1))?;
-            transaction.append_foreign(turn_id(1), &step("s", deep), at(0))
+            transaction.append_foreign(turn_id(1), &step("s", deep.clone()), at(0))
         })
         .await;
     assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
@@ -201,7 +201,8 @@ async fn a_row_of_the_audit_cannot_be_changed_removed_or_replaced() {
         tx.append_audit(Deed::new(Action::Asked), at(0))?;
         tx.append_audit(Deed::new(Action::Decided), at(1))
     });
-    let last = deeds.await.unwrap();
+    deeds.await.unwrap();
+    let head = store.query(|reader| reader.audit_head()).await;
     store.close().await.unwrap();
     let connection = Connection::open(&path).unwrap();
     for (sql, why) in [
@@ -217,19 +218,19 @@ async fn a_row_of_the_audit_cannot_be_changed_removed_or_replaced() {
         assert!(refused.contains(why), "{sql}: {refused}");
     }
     drop(connection);
-    assert_eq!(open(&path).query(|reader| reader.audit_head()).await, Ok(last.head()));
+    assert_eq!(open(&path).query(|reader| reader.audit_head()).await, head);
 }
 
 #[tokio::test]
 async fn what_may_be_stored_may_be_audited() {
     let (_directory, path) = place();
     let deepest = (0..120).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
-    let deed = Deed::new(Action::Decided).with("value", deepest);
+    let deed = Deed::new(Action::Decided).with("value", deepest.clone());
     let store = open(&path);
-    let row = store.transact(move |tx| tx.append_audit(deed, at(0))).await.unwrap();
+    store.transact(move |tx| tx.append_audit(deed.clone(), at(0))).await.unwrap();
     let query = AuditQuery { limit: 1, ..AuditQuery::default() };
     let read = store.query(move |reader| reader.audit(&query)).await.unwrap().items;
-    assert_eq!(read, [row]);
+    assert_eq!(read[0].details["value"], deepest);
     // Also as a line of an export.
     let line = serde_json::json!(read[0]).to_string();
     assert_eq!(serde_json::from_str::<crate::domain::audit::AuditRow>(&line).unwrap(), read[0]);
