@@ -2,7 +2,8 @@
 //!
 //! All of it is empty without the feature `failpoints`, which no release has (a build without debug assertions refuses
 //! it). With it, `HITL_FAILPOINT=<place>@<n>` aborts the process the n-th time that it comes by that place, and
-//! `HITL_MUTATION=<no rule>` leaves out one rule, so that a test can show that its absence is noticed.
+//! `HITL_MUTATION=<no rule>` leaves out one rule, so that a test can show that its absence is noticed. With
+//! `HITL_REFUSE_ONCE=1` every commit is refused once: each write job runs, is rolled back and runs again.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("failpoints are for tests, never for a release");
@@ -153,6 +154,15 @@ impl Rule {
     }
 }
 
+/// Whether a test wants every commit to be refused once (`HITL_REFUSE_ONCE`).
+#[inline(always)]
+pub fn refuses_once() -> bool {
+    #[cfg(feature = "failpoints")]
+    return armed::refuses_once();
+    #[cfg(not(feature = "failpoints"))]
+    false
+}
+
 /// Whether a test wants silent workers to be given up but not killed (`HITL_SPARE_SILENT`).
 #[inline(always)]
 pub fn spares_silent_workers() -> bool {
@@ -190,6 +200,12 @@ mod armed {
         {
             std::process::abort();
         }
+    }
+
+    static REFUSES_ONCE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("HITL_REFUSE_ONCE").is_some());
+
+    pub fn refuses_once() -> bool {
+        *REFUSES_ONCE
     }
 
     pub fn is_left_out(rule: Rule) -> bool {

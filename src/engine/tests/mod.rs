@@ -35,6 +35,7 @@ mod parking;
 mod polls;
 mod races;
 mod receiver;
+mod reruns;
 mod restarts;
 mod retries;
 mod scans;

@@ -315,6 +315,37 @@ impl Store for Unclosed {
     }
 }
 
+/// The store as one that refuses every commit once: each write job runs, is rolled back, and runs again.
+pub fn refused_once(store: &Arc<dyn Store>) -> Arc<dyn Store> {
+    Arc::new(RefusedOnce(Arc::clone(store)))
+}
+
+struct RefusedOnce(Arc<dyn Store>);
+
+impl Store for RefusedOnce {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        let job = Arc::new(Mutex::new(job));
+        let first = Arc::clone(&job);
+        let refused = self.0.write(Box::new(move |tx| {
+            (first.lock().unwrap())(tx)?;
+            Err(Error::Internal("refused".to_owned()))
+        }));
+        let written = self.0.write(Box::new(move |tx| (job.lock().unwrap())(tx)));
+        Box::pin(async move {
+            assert!(refused.await.is_err());
+            written.await
+        })
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.0.read(job)
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.0.close()
+    }
+}
+
 pub fn message(text: &str) -> ChatMessage {
     ChatMessage { content: Some(text.to_owned()), ..ChatMessage::default() }
 }

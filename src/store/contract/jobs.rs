@@ -262,12 +262,12 @@ async fn only_one_of_many_writers_gets_an_id(it: Fixture) {
 async fn closing_finishes_what_was_taken(it: Fixture) {
     it.open_turn().await;
     let done = Arc::new(AtomicU64::new(0));
-    let writes: Vec<_> = (0..50)
-        .map(|_| {
+    let writes: Vec<_> = (1..=50)
+        .map(|number| {
             let done = done.clone();
             it.store.transact(move |transaction| {
                 transaction.append_foreign(turn_id(1), &Entry::End { ending: Ending::Done }, at(0))?;
-                done.fetch_add(1, Ordering::SeqCst);
+                done.store(number, Ordering::SeqCst);
                 Ok(())
             })
         })

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, StoreId};
+use crate::faults;
 use state::State;
 use transaction::MemoryTransaction;
 
@@ -43,6 +44,11 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         self.with_state(|state| {
+            if faults::refuses_once() {
+                let mut refused = MemoryTransaction::new(state);
+                drop(guard(|| job(&mut refused)));
+                refused.undo();
+            }
             let mut transaction = MemoryTransaction::new(state);
             let outcome = guard(|| job(&mut transaction));
             if outcome.is_err() {

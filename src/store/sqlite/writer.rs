@@ -248,18 +248,26 @@ fn run_job(connection: &Connection, job: WriteJob, undo: &Undo) -> Result<Outcom
     let text = |error: rusqlite::Error| error.to_string();
     let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
     run(undo.before.as_slice())?;
-    let mut handle = Handle::new(connection);
-    let outcome = guard(|| job(&mut handle));
-    if handle.is_broken() {
-        return Err(match outcome {
-            Err(Error::StoreUnavailable(reason)) => reason,
-            _ => "the file could not be read or written".to_owned(),
-        });
+    if faults::refuses_once() {
+        drop(run_once(connection, &job)?);
+        run(undo.refused)?;
     }
+    let outcome = run_once(connection, &job)?;
     if outcome.is_err() {
         run(undo.refused)?;
     }
     run(undo.after.as_slice())?;
     faults::at(Point::StoreJobDone);
     Ok(outcome)
+}
+
+/// `Err` when the transaction around it cannot go on.
+fn run_once(connection: &Connection, job: &WriteJob) -> Result<Outcome, String> {
+    let mut handle = Handle::new(connection);
+    let outcome = guard(|| job(&mut handle));
+    match outcome {
+        Err(Error::StoreUnavailable(reason)) if handle.is_broken() => Err(reason),
+        _ if handle.is_broken() => Err("the file could not be read or written".to_owned()),
+        outcome => Ok(outcome),
+    }
 }
