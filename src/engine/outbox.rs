@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::claims::STORE_PAUSE;
@@ -178,15 +179,37 @@ impl Engine {
             let mut permits = vec![self.permit().await?];
             // Nobody else takes any.
             permits.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
-            let room = Room { places: permits.len(), under_way: self.outbox.under_way().clone() };
-            let telling = Arc::clone(&self.telling);
-            let leased = self.store.transact(move |tx| lease(tx, room.clone(), &telling, clock::now())).await?;
+            let (leased, all) = self.take_due(permits.len()).await?;
             faults::at(Point::OutboxLeaseCommitted);
             for (notice, permit) in leased.into_iter().zip(permits) {
                 let place = Place::new(&self.outbox, notice.origin(), permit);
                 tokio::spawn(Arc::clone(self).deliver(Arc::clone(webhooks), notice, place));
             }
+            all?;
         }
+    }
+
+    /// Takes what is due, as far as there is room, each in a transaction of its own: the notices to be sent, which are
+    /// leased, and what kept others from it. Reminders whose time has come join their lanes, or are dropped.
+    async fn take_due(&self, places: usize) -> Result<(Vec<Notice>, Result<(), Error>), Error> {
+        let mut room = Room { under_way: self.outbox.under_way().clone() };
+        let busy = room.busy();
+        let seen = self.store.query(move |reader| reader.due_notices(clock::now(), &busy, places)).await?;
+        let mut jobs = Vec::new();
+        for notice in seen {
+            if notice.status == NoticeStatus::Scheduled || room.take(notice.origin()) {
+                let telling = Arc::clone(&self.telling);
+                jobs.push(self.store.transact(move |tx| take(tx, &notice, &telling, clock::now())));
+            }
+        }
+        let (mut leased, mut all) = (Vec::new(), Ok(()));
+        for taken in join_all(jobs).await {
+            match taken {
+                Ok(taken) => leased.extend(taken),
+                Err(error) => all = all.and(Err(error)),
+            }
+        }
+        Ok((leased, all))
     }
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
@@ -228,10 +251,8 @@ fn busy(under_way: &HashMap<String, usize>) -> Vec<String> {
     under_way.iter().filter(|(_, count)| **count >= TO_ONE_SERVER).map(|(origin, _)| origin.clone()).collect()
 }
 
-/// How much can be sent, and what is being sent to each origin.
-#[derive(Clone)]
+/// What is being sent to each origin.
 struct Room {
-    places: usize,
     under_way: HashMap<String, usize>,
 }
 
@@ -249,24 +270,20 @@ impl Room {
     }
 }
 
-/// Takes what is due, as far as there is room: notices to be sent, which are leased. Reminders whose time has come join
-/// their lanes, or are dropped.
-fn lease(tx: &mut dyn Transaction, mut room: Room, telling: &Telling, now: Timestamp) -> Result<Vec<Notice>, Error> {
-    let mut leased = Vec::new();
-    for notice in tx.due_notices(now, &room.busy(), room.places)? {
-        if notice.status == NoticeStatus::Scheduled {
-            remind(tx, notice, telling, now)?;
-            continue;
-        }
-        if !room.take(notice.origin()) {
-            continue;
-        }
-        let notice = notice.leased(now);
-        tx.update_notice(&notice)?;
-        leased.push(notice);
+/// Takes a notice that was `seen` to be due: leased, where it is to be sent. Nothing where it has changed since; what is due
+/// of it then is seen the next time.
+fn take(tx: &mut dyn Transaction, seen: &Notice, telling: &Telling, now: Timestamp) -> Result<Option<Notice>, Error> {
+    if tx.notice(seen.id)?.as_ref() != Some(seen) {
+        return Ok(None);
     }
+    if seen.status == NoticeStatus::Scheduled {
+        remind(tx, seen.clone(), telling, now)?;
+        return Ok(None);
+    }
+    let leased = seen.clone().leased(now);
+    tx.update_notice(&leased)?;
     faults::at(Point::OutboxLeaseWritten);
-    Ok(leased)
+    Ok(Some(leased))
 }
 
 fn remind(tx: &mut dyn Transaction, scheduled: Notice, telling: &Telling, now: Timestamp) -> Result<(), Error> {

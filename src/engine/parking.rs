@@ -1,11 +1,13 @@
 //! Parking: paused turns leave memory.
 //!
-//! One transaction under the turn's epoch checks that its pause is the last word of its journal (nothing is undelivered)
+//! One transaction for each, under the turn's epoch, checks that its pause is the last word of its journal (nothing is undelivered)
 //! and that something will wake it; after the commit its worker drops it. An answer that is committed before finds the
 //! turn not parked and goes to its worker; one that is committed after finds it parked and wakes it.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::future::join_all;
 
 use super::Engine;
 use super::claims::STORE_PAUSE;
@@ -16,7 +18,7 @@ use crate::faults::{self, Point};
 use crate::store::record::DueWhat;
 use crate::store::{StoreExt, Transaction};
 
-/// How many turns one transaction parks.
+/// How many turns are parked at once; the store commits them together.
 const AT_ONCE: usize = 256;
 
 impl Engine {
@@ -71,34 +73,33 @@ impl Engine {
         }
     }
 
+    /// Parks each in a transaction of its own: one that cannot be read is suspended, and the others are parked.
     pub(super) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
-        let all = candidates.clone();
-        let outcomes = self.store.transact(move |tx| {
-            candidates.iter().map(|candidate| Ok((*candidate, park_one(tx, candidate)?))).collect()
-        });
-        faults::at(Point::EnginePark);
-        let outcomes: Vec<(Candidate, bool)> = match (outcomes.await, all.as_slice()) {
-            (Err(why @ Error::Unreadable(_)), [one]) => {
-                return self.suspend_unreadable(DueWhat::Timers(one.turn), &why).await;
-            }
-            // One of them keeps the others from being parked: each by itself.
-            (Err(Error::Unreadable(_)), _) => {
-                for one in all {
-                    Box::pin(self.park(vec![one])).await?;
-                }
-                return Ok(());
-            }
-            (outcomes, _) => outcomes?,
+        let park = |candidate: &Candidate| {
+            let candidate = *candidate;
+            self.store.transact(move |tx| park_one(tx, &candidate))
         };
+        let parked: Vec<_> = candidates.iter().map(park).collect();
+        faults::at(Point::EnginePark);
+        let outcomes = join_all(parked).await;
         faults::at(Point::EngineParkCommitted);
-        for (Candidate { turn, epoch, pause, .. }, is_parked) in outcomes {
-            if is_parked {
-                self.is_parked(turn, epoch, pause.wake_at);
-            } else {
-                self.live.keep(turn, epoch, pause);
-            }
+        let mut all = Ok(());
+        for (Candidate { turn, epoch, pause, .. }, outcome) in candidates.into_iter().zip(outcomes) {
+            let settled = match outcome {
+                Ok(is_parked) => {
+                    if is_parked {
+                        self.is_parked(turn, epoch, pause.wake_at);
+                    } else {
+                        self.live.keep(turn, epoch, pause);
+                    }
+                    Ok(())
+                }
+                Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(DueWhat::Timers(turn), &why).await,
+                Err(error) => Err(error),
+            };
+            all = all.and(settled);
         }
-        Ok(())
+        all
     }
 
     /// A turn was parked in the store: its worker drops it, and its timers are the store's.

@@ -7,13 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join_all, try_join_all};
+
 use super::dispatch::Lost;
 use super::owed::Owed;
 use super::turns::owned_turn;
 use super::{Engine, clock};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
-use crate::domain::{Error, Timestamp, TurnId};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::record::{DueWhat, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
@@ -26,7 +28,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(5),
     Duration::from_secs(15),
 ];
-/// How many turns one transaction settles at the start.
+/// How many turns are settled at once at the start, each in a transaction of its own; the store commits them together.
 const AT_ONCE: usize = 512;
 
 /// What becomes of a turn that lost its worker.
@@ -76,14 +78,12 @@ impl Engine {
             (waiting.collect(), ours)
         };
         for some in waiting.chunks(AT_ONCE) {
-            let some: Vec<_> =
-                some.iter().map(|left| (left.turn.id, left.turn.epoch, left.paused, left.turn.worked_ms)).collect();
-            let park = move |tx: &mut dyn Transaction| {
-                some.iter().try_for_each(|(turn, epoch, wake_at, worked_ms)| {
-                    tx.park_turn(*turn, *epoch, wake_at.flatten(), *worked_ms)
-                })
+            let park = |left: &Left| {
+                let (turn, epoch, worked_ms) = (left.turn.id, left.turn.epoch, left.turn.worked_ms);
+                let wake_at = left.paused.flatten();
+                self.store.transact(move |tx| tx.park_turn(turn, epoch, wake_at, worked_ms))
             };
-            self.store.transact(park).await?;
+            try_join_all(some.iter().map(park)).await?;
             faults::at(Point::EngineRecoverParked);
         }
         if !waiting.is_empty() || !rest.is_empty() {
@@ -95,22 +95,29 @@ impl Engine {
             return Ok(());
         }
         for some in rest.chunks(AT_ONCE) {
-            let turns: Vec<Turn> = some.iter().map(|left| left.turn.clone()).collect();
-            let engine = Arc::clone(self);
-            let failed = self.store.transact(move |tx| {
-                turns
-                    .iter()
-                    .map(|turn| engine.fail_not_replayable(tx, turn, clock::now()))
-                    .collect::<Result<Vec<_>, _>>()
-            });
-            failed.await?.into_iter().for_each(|owed| self.settle(owed));
+            let fail = |left: &Left| {
+                let (engine, turn, session) = (Arc::clone(self), left.turn.id, left.turn.session_id);
+                self.store.transact(move |tx| engine.fail_not_replayable(tx, session, turn, clock::now()))
+            };
+            let failed: Vec<_> = some.iter().map(fail).collect();
+            let mut all = Ok(());
+            for failed in join_all(failed).await {
+                all = all.and(failed.map(|owed| self.settle(owed)));
+            }
+            all?;
         }
         Ok(())
     }
 
-    fn fail_not_replayable(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Owed, Error> {
-        let session = tx.session(turn.session_id)?.ok_or(Error::TurnNotOpen)?;
-        self.fail(tx, &session, turn.id, Failure::not_replayable(), now)
+    fn fail_not_replayable(
+        &self,
+        tx: &mut dyn Transaction,
+        session: SessionId,
+        turn: TurnId,
+        now: Timestamp,
+    ) -> Result<Owed, Error> {
+        let session = tx.session(session)?.ok_or(Error::TurnNotOpen)?;
+        self.fail(tx, &session, turn, Failure::not_replayable(), now)
     }
 
     /// See [`super::dispatch::TurnInbox::turn_lost`].

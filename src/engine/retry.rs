@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::claims::Woken;
 use super::owed::Owed;
 use super::sessions::view;
@@ -15,7 +17,7 @@ use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
-/// How many turns are taken up at once.
+/// How many turns are taken up at once; the store commits them together.
 const AT_ONCE: usize = 256;
 
 impl Engine {
@@ -76,40 +78,32 @@ impl Engine {
             tracing::info!(turns = sessions.len(), "failed turns are taken up again: the agent's code has changed");
         }
         for some in sessions.chunks(AT_ONCE) {
-            match self.reopen_all(some.to_vec()).await {
-                Err(Error::Unreadable(_)) => {}
-                reopened => {
-                    reopened?;
-                    continue;
-                }
-            }
-            // One of them keeps the others from being taken up: each by itself.
-            for id in some {
-                match self.reopen_all(vec![*id]).await {
-                    Err(why @ Error::Unreadable(_)) => {
-                        tracing::error!(session = %id, error = %why, "a failed turn is not taken up again");
-                    }
-                    reopened => reopened?,
-                }
-            }
+            self.reopen_all(some).await?;
         }
         Ok(())
     }
 
-    async fn reopen_all(self: &Arc<Self>, sessions: Vec<SessionId>) -> Result<(), Error> {
-        let engine = Arc::clone(self);
-        let reopened = self.store.transact(move |tx| {
-            let now = clock::now();
-            let reopen = |id: &SessionId| {
-                let session = tx.session(*id)?.ok_or(Error::SessionNotFound)?;
-                engine.reopen(tx, &session, engine.owed(), now)
-            };
-            sessions.iter().map(reopen).collect::<Result<Vec<_>, _>>()
-        });
-        for (woken, owed) in reopened.await? {
-            self.reopened(woken, owed);
+    /// Takes each up in a transaction of its own; one that cannot be read keeps none of the others from it.
+    async fn reopen_all(self: &Arc<Self>, sessions: &[SessionId]) -> Result<(), Error> {
+        let reopen = |id: &SessionId| {
+            let (engine, id) = (Arc::clone(self), *id);
+            self.store.transact(move |tx| {
+                let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+                engine.reopen(tx, &session, engine.owed(), clock::now())
+            })
+        };
+        let reopened: Vec<_> = sessions.iter().map(reopen).collect();
+        let mut all = Ok(());
+        for (session, reopened) in sessions.iter().zip(join_all(reopened).await) {
+            match reopened {
+                Ok((woken, owed)) => self.reopened(woken, owed),
+                Err(why @ Error::Unreadable(_)) => {
+                    tracing::error!(%session, error = %why, "a failed turn is not taken up again");
+                }
+                Err(error) => all = all.and(Err(error)),
+            }
         }
-        Ok(())
+        all
     }
 
     /// `owed` knows whose doing it is.
