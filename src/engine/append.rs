@@ -84,7 +84,7 @@ impl Engine {
     /// # Errors
     /// Those of the trait's method.
     pub async fn turn_append(self: &Arc<Self>, turn: TurnId, epoch: u64, records: Vec<Record>) -> Result<Batch, Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.pause.is_some() || standing.is_held) {
             self.live.go_on(self, turn, epoch);
@@ -105,7 +105,7 @@ impl Engine {
         records: Arc<Vec<(Record, Looked)>>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<Option<Batch>, Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let can_replay = self.runtime()?.replay;
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
@@ -116,7 +116,7 @@ impl Engine {
             {
                 return Ok(None);
             }
-            let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
+            let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
             let (written, now) = (Written::new(engine.owed()), clock::now());
             let mut writing = Writing {
                 engine: &engine,

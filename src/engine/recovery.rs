@@ -76,8 +76,10 @@ impl Engine {
             (waiting.collect(), ours)
         };
         for some in waiting.chunks(AT_ONCE) {
-            let some: Vec<_> =
-                some.iter().map(|left| (left.turn.id, left.turn.epoch, left.paused, left.turn.worked_ms)).collect();
+            let some: Vec<_> = some
+                .iter()
+                .map(|left| (left.turn.id, left.turn.life.epoch, left.paused, left.turn.life.worked_ms))
+                .collect();
             let park = move |tx: &mut dyn Transaction| {
                 some.into_iter().try_for_each(|(turn, epoch, wake_at, worked_ms)| {
                     tx.park_turn(turn, epoch, wake_at.flatten(), worked_ms)
@@ -109,7 +111,7 @@ impl Engine {
     }
 
     fn fail_not_replayable(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Owed, Error> {
-        let session = tx.session(turn.session_id)?.ok_or(Error::TurnNotOpen)?;
+        let session = tx.session(turn.session_id)?.ok_or(Error::TurnNotOpen(None))?;
         self.fail(tx, &session, turn.id, Failure::not_replayable(), now)
     }
 
@@ -118,7 +120,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         faults::at(Point::EngineLost);
         if self.settings.one_run {
             return self.run_lost(turn, epoch, lost).await;
@@ -174,20 +176,19 @@ impl Engine {
     fn decide(&self, tx: &mut dyn Transaction, turn: TurnId, epoch: u64, counts: bool) -> Result<Fate, Error> {
         let now = clock::now();
         let row = owned_turn(tx, turn, epoch)?;
-        let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen)?;
+        let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
         if !self.runtime()?.replay {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
         }
         if let Some(wake_at) = paused(tx, turn, &session)? {
-            let worked_ms = self.live.standing(turn, epoch).map_or(row.worked_ms, |standing| standing.worked_ms());
+            let worked_ms = self.live.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
             tx.park_turn(turn, epoch, wake_at, worked_ms)?;
             return Ok(Fate::Parked(wake_at));
         }
-        let recoveries = if counts { tx.count_recovery(turn)? } else { row.recoveries.max(1) };
+        let recoveries = tx.lose_turn(turn, epoch, counts)?;
         if counts && recoveries > self.settings.max_recoveries {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::worker_exited(), now)?));
         }
-        tx.claim_turn(turn)?;
         faults::at(Point::EngineLostWritten);
         let place = usize::try_from(recoveries).unwrap_or(usize::MAX).clamp(1, PAUSES.len()) - 1;
         Ok(Fate::Again(PAUSES[place]))

@@ -213,7 +213,7 @@ async fn what_was_stored_although_the_store_said_otherwise_is_not_stored_twice()
     store.lies.store(true, Ordering::Relaxed);
     let listening = world.engine.wait(order.session, None);
     let (ended, heard) = tokio::join!(world.end(&order), listening);
-    assert_eq!(ended, Err(Error::TurnNotOpen));
+    assert_eq!(ended, Err(Error::TurnNotOpen(None)));
     assert_eq!(heard.unwrap().session.status(), Status::Idle);
     assert_eq!(world.kinds(order.turn).await, "start step step end");
     assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
