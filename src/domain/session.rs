@@ -233,9 +233,8 @@ pub enum Event {
     },
 }
 
-/// What is written together with the new session, in the same transaction and in this order:
-/// [`Owed::change`](crate::engine::owed) does it. That a turn has begun or is open again is no effect: whoever lets it
-/// happen claims the turn, or puts it in line.
+/// What is written together with the new session, in the same transaction and in this order; `Owed::change` of the engine
+/// does it. That a turn has begun or is open again is no effect: whoever lets it happen claims it, or puts it in line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Nobody takes this suspended turn up again: it ends.

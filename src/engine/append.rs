@@ -86,7 +86,7 @@ impl Engine {
     pub async fn turn_append(self: &Arc<Self>, turn: TurnId, epoch: u64, records: Vec<Record>) -> Result<Batch, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
-        if is_at_work && (standing.pause.is_some() || standing.is_held) {
+        if is_at_work && (standing.is_paused || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
         let records = Arc::new(self.look_at_records(records, Arc::clone(&standing.rules)).await?);

@@ -111,8 +111,8 @@ pub enum Event {
     },
 }
 
-/// What is written together with a turn's next life, in the same transaction:
-/// [`change_turn`](crate::store::turns::TurnWriter::change_turn) does it.
+/// What is written together with a turn's next life, in the same transaction; `TurnWriter::change_turn` of the stores does
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// What it asks does not expire from now on: nobody could be told.
