@@ -104,7 +104,8 @@ fn a_suspended_turn_is_reopened_or_abandoned() {
 
 #[test]
 fn an_ended_turn_takes_nothing() {
-    assert_eq!(outcomes(State::Ended { at: at(1) }), [const { () }; 8].map(|()| Err(not_open(TurnStatus::Ended))));
+    let expected = vec![Err(not_open(TurnStatus::Ended)); 8];
+    assert_eq!(expected, outcomes(State::Ended { at: at(1) }));
 }
 
 #[test]

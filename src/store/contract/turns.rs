@@ -233,7 +233,7 @@ async fn refuses_everything(it: &Fixture, epoch: u64, stands: Option<TurnStatus>
         it.refuse(move |transaction| transaction.claim_turn(id).map(drop)).await,
         it.refuse(move |transaction| transaction.end_turn(id, at(10))).await,
     ];
-    assert_eq!(refusals, [const { () }; 5].map(|()| Error::TurnNotOpen(stands)));
+    assert_eq!(vec![Error::TurnNotOpen(stands); 5], refusals);
 }
 
 async fn journals_are_kept_apart(it: Fixture) {
