@@ -246,7 +246,7 @@ impl Desk {
             Outcome::Failed(failure) => self.engine.turn_failed(turn, epoch, failure).await,
         };
         match &ended {
-            Ok(()) | Err(Error::TurnNotOpen | Error::StaleEpoch) => (self.worker)(Told::Ended { call }),
+            Ok(()) | Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => (self.worker)(Told::Ended { call }),
             Err(Error::StoreUnavailable(_)) => {}
             // It ends the turn once more, with this error.
             Err(error) => self.refuse(call, error),
@@ -297,7 +297,7 @@ impl Desk {
     /// What an error means for the turn as a whole, where it means more than that nothing was stored.
     async fn cannot_go_on(&self, error: &Error) {
         match error {
-            Error::TurnNotOpen => {
+            Error::TurnNotOpen(_) => {
                 (self.worker)(Told::Cancel(error.to_string()));
                 self.engine.lost_to_another(self.turn, self.epoch);
             }

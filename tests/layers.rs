@@ -158,6 +158,33 @@ fn the_domain_is_pure() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Each enum of effects in the domain, and the file with the one function that performs them.
+const PERFORMED: [(&str, &str); 3] = [
+    ("domain/session.rs", "engine/owed.rs"),
+    ("domain/turn/mod.rs", "store/turns.rs"),
+    ("domain/turn/stage.rs", "engine/live.rs"),
+];
+
+#[test]
+fn every_effect_of_the_domain_is_performed_by_somebody() {
+    let mut wrong = Vec::new();
+    for (machine, performer) in PERFORMED {
+        let (machine, performer) = (code(&source().join(machine)), code(&source().join(performer)));
+        let effects = machine.split_once("pub enum Effect {").unwrap().1;
+        let effects: Vec<String> = top_level(effects).into_iter().map(identifier).filter(|it| !it.is_empty()).collect();
+        assert!(effects.len() > 1, "{effects:?}");
+        for effect in effects {
+            let name = format!("Effect::{effect}");
+            let mut arms = performer.split(&name).skip(1).map(|arm| arm.split_once("=>"));
+            let does_something = |(_, done): (&str, &str)| !done.trim_start().starts_with("{}");
+            if !arms.any(|arm| arm.is_some_and(does_something)) {
+                wrong.push(effect);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "nobody performs {wrong:?}");
+}
+
 /// Which modules of `layer`, a file or a folder each, import which: by `super::` in a file beside them, by
 /// `crate::<layer>::` anywhere. Names that the layer's `mod.rs` re-exports count as their module's.
 fn rooms(layer: &str) -> BTreeMap<String, BTreeSet<String>> {

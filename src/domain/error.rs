@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::scope::Scope;
-use super::status::{NoticeStatus, Status};
+use super::status::{NoticeStatus, Status, TurnStatus};
 use super::time::Timestamp;
 
 /// What is wrong with one place of a request or an answer.
@@ -286,9 +286,9 @@ pub enum Error {
     /// A write by a worker that no longer owns the turn.
     #[error("The turn was taken over by another worker")]
     StaleEpoch,
-    /// The turn has ended or never was.
-    #[error("The turn is not open")]
-    TurnNotOpen,
+    /// The turn is suspended, has ended, is not here or never was: where it stands, if that is known.
+    #[error("The turn is not open{}", stands(*.0))]
+    TurnNotOpen(Option<TurnStatus>),
     /// The store did not take or give something; the outcome of a write is unknown.
     #[error("Store unavailable: {0}")]
     StoreUnavailable(String),
@@ -354,12 +354,16 @@ impl Error {
             Self::RunStateKnown => "run_state_known",
             Self::RunStateInvalid(_) => "run_state_invalid",
             Self::StaleEpoch => "stale_epoch",
-            Self::TurnNotOpen => "turn_not_open",
+            Self::TurnNotOpen(_) => "turn_not_open",
             Self::StoreUnavailable(_) => "store_unavailable",
             Self::Unreadable(_) => "unreadable",
             Self::Internal(_) => "internal",
         }
     }
+}
+
+fn stands(status: Option<TurnStatus>) -> String {
+    status.map(|status| format!(": it {status}")).unwrap_or_default()
 }
 
 fn of_rule(rule: Option<&str>) -> String {

@@ -36,6 +36,7 @@ pub mod standing;
 pub mod status;
 pub mod time;
 pub mod timeline;
+pub mod turn;
 pub mod webhook;
 
 pub use error::{Error, FieldError};

@@ -1,7 +1,7 @@
 //! The session state machine.
 //!
 //! A session is pure data; [`Session::transition`] takes an event and a time and gives the next session with the
-//! effects the engine owes the world, or a named error and no change. Invariants, held by property tests:
+//! effects that are written with it, or a named error and no change. Invariants, held by property tests:
 //! an interrupted session has at least one pending interrupt; an idle one has none; an error session has none but those
 //! of a turn that can be taken up again; a session has at most one turn that is open or can be, and only events of that
 //! turn move it.
@@ -233,16 +233,16 @@ pub enum Event {
     },
 }
 
-/// What the engine owes after a transition, in this order, once the new session is on disk.
+/// What is written together with the new session, in the same transaction and in this order; `Owed::change` of the engine
+/// does it. That a turn has begun or is open again is no effect: whoever lets it happen claims it, or puts it in line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Give the turn to a worker.
-    StartTurn(TurnId),
-    /// Nobody takes this suspended turn up again: it ends in the same transaction.
+    /// Nobody takes this suspended turn up again: it ends.
     AbandonTurn(TurnId),
-    /// These interrupts lost their turn: they become `cancelled` in the same transaction.
+    /// These interrupts lost their turn: they become `cancelled`.
     CancelInterrupts(Vec<InterruptId>),
-    /// The status that clients see is another one, or its error is: tell pollers, event listeners and webhooks.
+    /// The status that clients see is another one, or its error is: an event says so, and notices for the webhooks. Pollers
+    /// and listeners are told of the event after the commit.
     Announce(Status),
 }
 
@@ -355,7 +355,6 @@ impl Session {
                 next.phase = Phase::Running { turn };
                 // What code granted ended with the turn before.
                 next.grants.retain(|grant| grant.is_for_turn(turn));
-                effects.push(Effect::StartTurn(turn));
             }
             Event::InterruptOpened { turn, interrupt } => {
                 self.require_open(turn)?;
@@ -387,7 +386,6 @@ impl Session {
             Event::TurnReopened { turn } => {
                 let retry = self.retry().filter(|retry| retry.turn == turn).ok_or(Error::NothingToRetry)?;
                 next.phase = open(turn, retry.pending.clone());
-                effects.push(Effect::StartTurn(turn));
             }
             Event::TurnGivenUp { turn, failure } => {
                 let retry = self.retry().filter(|retry| retry.turn == turn).ok_or(Error::NothingToRetry)?;
@@ -404,7 +402,7 @@ impl Session {
     }
 
     fn require_open(&self, turn: TurnId) -> Result<(), Error> {
-        if self.turn() == Some(turn) { Ok(()) } else { Err(Error::TurnNotOpen) }
+        if self.turn() == Some(turn) { Ok(()) } else { Err(Error::TurnNotOpen(None)) }
     }
 
     /// The phase without a pending interrupt.

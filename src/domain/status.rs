@@ -1,4 +1,4 @@
-//! Where a session, an interrupt and a notice stand: words that errors, events and webhooks say too.
+//! Where a session, a turn, an interrupt and a notice stand: words that errors, events and webhooks say too.
 
 use std::fmt;
 
@@ -110,5 +110,30 @@ impl NoticeStatus {
 impl fmt::Display for NoticeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// Where a turn stands, as an error says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnStatus {
+    /// It is open, and not parked.
+    UnderWay,
+    /// It waits, and is in nobody's memory.
+    Parked,
+    /// It failed, and can be taken up again.
+    Suspended,
+    /// It is over.
+    Ended,
+}
+
+impl fmt::Display for TurnStatus {
+    /// What comes after "the turn".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnderWay => "is under way",
+            Self::Parked => "is parked",
+            Self::Suspended => "is suspended",
+            Self::Ended => "has ended",
+        })
     }
 }

@@ -235,11 +235,11 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<Reached>, Error> {
         let Some(turn) = session.turn() else { return Ok(None) };
-        let turn = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
-        Ok(Some(if turn.parked {
+        let turn = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+        Ok(Some(if turn.life.is_parked() {
             Reached::Parked(self.wake(tx, &turn, &session.agent, now)?)
         } else {
-            let announce = |delivery| Ticket::announce(self, turn.id, turn.epoch, delivery);
+            let announce = |delivery| Ticket::announce(self, turn.id, turn.life.epoch, delivery);
             Reached::Warm(deliveries.into_iter().map(announce).collect())
         }))
     }

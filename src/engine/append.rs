@@ -87,9 +87,9 @@ impl Engine {
     /// # Errors
     /// Those of the trait's method.
     pub async fn turn_append(self: &Arc<Self>, turn: TurnId, epoch: u64, records: Vec<Record>) -> Result<Batch, Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
-        if is_at_work && (standing.pause.is_some() || standing.is_held) {
+        if is_at_work && (standing.is_paused || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
         let words = Arc::new(self.look_at_records(records, Arc::clone(&standing.rules)).await?);
@@ -108,7 +108,7 @@ impl Engine {
         words: Arc<Vec<Word>>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<Option<Batch>, Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let (session, can_replay) = (standing.session, self.runtime()?.replay);
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
@@ -120,7 +120,7 @@ impl Engine {
             {
                 return Ok(None);
             }
-            let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen)?;
+            let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
             let (written, now) = (Written::new(engine.owed()), clock::now());
             let mut writing = Writing {
                 engine: &engine,

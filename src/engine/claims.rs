@@ -94,7 +94,7 @@ impl Engine {
         }
         faults::at(Point::EngineClaimWritten);
         let order = order(tx, turn, epoch, journal)?;
-        Ok(Claim::new(self, order, rules, Duration::from_millis(turn.worked_ms)))
+        Ok(Claim::new(self, order, rules, Duration::from_millis(turn.life.worked_ms)))
     }
 
     /// Writes and claims a new turn of `session` inside a transaction; `session` is what the turn's message made of it.
@@ -115,7 +115,7 @@ impl Engine {
         Ok(Claim::new(self, order, rules, Duration::ZERO))
     }
 
-    /// Wakes a parked or reopened turn of `agent` inside a transaction: it is nobody's and not parked any more, and is
+    /// Wakes a parked turn of `agent` inside a transaction, or one that was reopened or imported there and is ready: it is
     /// claimed at once where a place is free. Either way it is found and taken up again if the server dies now.
     pub(super) fn wake(
         &self,
@@ -125,7 +125,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Woken, Error> {
         if agent != self.settings.agent || self.is_stopping() {
-            tx.claim_turn(turn.id)?;
+            make_ready(tx, turn)?;
             return Ok(Woken::NotHere);
         }
         if self.slots.take(turn.id) {
@@ -145,7 +145,7 @@ impl Engine {
                 }
             };
         }
-        tx.claim_turn(turn.id)?;
+        make_ready(tx, turn)?;
         Ok(Woken::First(turn.id))
     }
 
@@ -207,8 +207,8 @@ impl Engine {
     async fn start_queued(self: Arc<Self>, turn: TurnId, epoch: u64) {
         loop {
             let order = self.store.query(move |reader| {
-                let row = reader.turn(turn)?.filter(|row| row.ended_at.is_none() && row.epoch == epoch);
-                let row = row.ok_or(Error::TurnNotOpen)?;
+                let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+                row.life.check_owner(epoch)?;
                 order(reader, &row, epoch, reader.journal(turn)?)
             });
             match order.await {
@@ -221,7 +221,7 @@ impl Engine {
                     }
                 }
                 // It was cancelled or deleted while it waited, or is the next server's.
-                Err(Error::TurnNotOpen | Error::StoreUnavailable(_)) => break,
+                Err(Error::TurnNotOpen(_) | Error::StaleEpoch | Error::StoreUnavailable(_)) => break,
                 Err(why @ Error::Unreadable(_)) => {
                     self.suspend_spoiled(turn, &why).await;
                     break;
@@ -261,9 +261,9 @@ impl Engine {
                 let engine = Arc::clone(&engine);
                 move |tx: &mut dyn Transaction| {
                     let row = owned_turn(tx, turn, epoch)?;
-                    let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen)?;
+                    let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
                     let owed = engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())?;
-                    Ok((owed, Duration::from_millis(row.worked_ms)))
+                    Ok((owed, Duration::from_millis(row.life.worked_ms)))
                 }
             });
             match failed.await {
@@ -311,7 +311,7 @@ impl Engine {
         let claimed = self.persist(turn, || {
             let engine = Arc::clone(&self);
             move |tx: &mut dyn Transaction| {
-                let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+                let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
                 engine.claim(tx, &row, clock::now())
             }
         });
@@ -322,7 +322,7 @@ impl Engine {
                 return self.begin(claim);
             }
             // It was cancelled or deleted while it waited.
-            Err(Error::TurnNotOpen) => {}
+            Err(Error::TurnNotOpen(_)) => {}
             Err(why @ Error::Unreadable(_)) => self.suspend_spoiled(turn, &why).await,
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
@@ -336,6 +336,11 @@ impl Engine {
             self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
         Ok(dispatch.runtime())
     }
+}
+
+/// A turn that nobody here claims now waits for whoever does.
+fn make_ready(tx: &mut dyn Transaction, turn: &Turn) -> Result<(), Error> {
+    if turn.life.is_parked() { tx.wake_turn(turn.id) } else { Ok(()) }
 }
 
 /// What a worker is given to run the claimed turn.

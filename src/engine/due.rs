@@ -153,7 +153,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let fired = self.store.transact(move |tx| {
             let now = clock::now();
-            let Some(row) = tx.turn(turn)?.filter(|row| row.parked && row.ended_at.is_none()) else {
+            let Some(row) = tx.turn(turn)?.filter(|row| row.life.is_parked()) else {
                 // It was answered, or cancelled.
                 return Ok(None);
             };

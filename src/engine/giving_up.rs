@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Engine, clock};
 use crate::domain::session::{self, Failure};
 use crate::domain::{Error, Timestamp, TurnId};
+use crate::store::record::Turn;
 use crate::store::{StoreExt, Transaction};
 
 /// How many are looked for at once.
@@ -42,10 +43,8 @@ impl Engine {
         let ttl = self.settings.suspended_ttl;
         let owing = self.owed();
         let given_up = self.store.transact(move |tx: &mut dyn Transaction| {
-            let row = tx.turn(turn)?.filter(|row| row.suspended_code.is_some());
-            let Some(row) = row.filter(|row| row.ended_at.is_some_and(|ended_at| ended_at < before)) else {
-                return Ok(None);
-            };
+            let is_due = |row: &Turn| row.life.suspended().is_some_and(|(at, _)| at < before);
+            let Some(row) = tx.turn(turn)?.filter(is_due) else { return Ok(None) };
             let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
             let Some(why) = session.failure() else { return Ok(None) };
             let failure = Failure::not_retried(why, ttl);

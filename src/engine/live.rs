@@ -19,6 +19,7 @@ use super::dispatch::{Delivery, TurnOrder};
 use super::held::{Held, HeldTurn, Holder};
 use super::policy::OwnRules;
 use crate::domain::session::Failure;
+use crate::domain::turn::stage::{self, Effect, Stage};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point, Rule};
 
@@ -41,6 +42,9 @@ struct LiveTurn {
     timer: Option<AbortHandle>,
     /// The journal index of the newest delivery.
     delivered: Option<u64>,
+    /// Whether it is at work, or paused and without a place.
+    stage: Stage,
+    /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.
     paused: Option<Paused>,
     /// What keeps it, since it was told or said something last.
     held: Option<Held>,
@@ -80,8 +84,8 @@ pub struct Standing {
     pub worked: Duration,
     /// How long its worker has had it.
     pub at_worker: Duration,
-    /// Where its pause stands, while it is paused.
-    pub pause: Option<Pause>,
+    /// Whether it is paused.
+    pub is_paused: bool,
     /// Whether it is held.
     pub is_held: bool,
 }
@@ -173,7 +177,7 @@ impl LiveTurns {
         };
         // It was parked, and answered before its worker was told.
         if let Some(mut parked) = turns.at_workers.remove(&turn) {
-            parked.rest();
+            parked.leave(engine, turn);
             dispatch.park(turn);
         }
         let mut live = LiveTurn {
@@ -186,6 +190,7 @@ impl LiveTurns {
             since: None,
             timer: None,
             delivered: None,
+            stage: Stage::AtWork,
             paused: None,
             held: None,
             is_replaying: order.journal.len() > 1 && time_left(engine, worked) > Duration::ZERO,
@@ -242,7 +247,7 @@ impl LiveTurns {
         live.held = None;
         live.paused = Some(Paused { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the place it takes.
-        engine.slots.leave(turn, epoch);
+        live.step(engine, turn, stage::Event::Paused);
         drop(turns);
         self.rested.notify_waiters();
         self.paused.notify_one();
@@ -257,7 +262,7 @@ impl LiveTurns {
             rules: Arc::clone(&live.rules),
             worked: live.worked(),
             at_worker: live.started.elapsed(),
-            pause: live.paused.as_ref().map(|paused| paused.pause),
+            is_paused: live.stage == Stage::Paused,
             is_held: live.held.is_some(),
         })
     }
@@ -306,11 +311,10 @@ impl LiveTurns {
     /// The turn at `epoch` was parked in the store: its worker drops it.
     pub fn park(&self, engine: &Engine, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
-        if turns.remove(turn, epoch) {
-            engine.slots.leave(turn, epoch);
-            if let Some(dispatch) = engine.dispatch.get() {
-                dispatch.park(turn);
-            }
+        if turns.remove(engine, turn, epoch)
+            && let Some(dispatch) = engine.dispatch.get()
+        {
+            dispatch.park(turn);
         }
         drop(turns);
         self.rested.notify_waiters();
@@ -320,10 +324,7 @@ impl LiveTurns {
     pub fn go_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
         if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
-            live.paused = None;
-            live.held = None;
-            engine.slots.rejoin(turn, epoch);
-            live.work(turn, engine);
+            live.go_on(engine, turn);
         }
     }
 
@@ -338,7 +339,7 @@ impl LiveTurns {
     /// It is at work again, unless it has paused.
     pub fn work_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
         if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
-            && live.paused.is_none()
+            && live.stage == Stage::AtWork
         {
             live.work(turn, engine);
         }
@@ -391,8 +392,7 @@ impl LiveTurns {
 
     /// The turn at `epoch` is at no worker any more.
     pub fn lose(&self, engine: &Engine, turn: TurnId, epoch: u64) {
-        self.lock().remove(turn, epoch);
-        engine.slots.leave(turn, epoch);
+        self.lock().remove(engine, turn, epoch);
         self.rested.notify_waiters();
     }
 
@@ -451,7 +451,7 @@ impl LiveTurns {
     /// How many turns are at workers, and how many of those are paused.
     pub fn count(&self) -> (usize, usize) {
         let turns = self.lock();
-        (turns.at_workers.len(), turns.at_workers.values().filter(|live| live.paused.is_some()).count())
+        (turns.at_workers.len(), turns.at_workers.values().filter(|live| live.stage == Stage::Paused).count())
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {
@@ -474,12 +474,12 @@ impl Turns {
         }
     }
 
-    fn remove(&mut self, turn: TurnId, epoch: u64) -> bool {
+    fn remove(&mut self, engine: &Engine, turn: TurnId, epoch: u64) -> bool {
         if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
             return false;
         }
         if let Some(mut live) = self.at_workers.remove(&turn) {
-            live.rest();
+            live.leave(engine, turn);
         }
         true
     }
@@ -490,10 +490,7 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
     let is_new = |live: &&mut LiveTurn| live.known <= delivery.index();
     let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
     live.delivered = live.delivered.max(Some(delivery.index()));
-    live.paused = None;
-    live.held = None;
-    engine.slots.rejoin(turn, live.epoch);
-    live.work(turn, engine);
+    live.go_on(engine, turn);
     if let Some(dispatch) = engine.dispatch.get() {
         faults::at(Point::EngineDeliver);
         dispatch.deliver(turn, delivery);
@@ -502,6 +499,29 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
 }
 
 impl LiveTurn {
+    /// Something has happened to it that may cost or give it its place.
+    fn step(&mut self, engine: &Engine, turn: TurnId, event: stage::Event) {
+        let (next, effect) = self.stage.transition(event);
+        self.stage = next.unwrap_or(self.stage);
+        match effect {
+            Some(Effect::TakePlace) => engine.slots.rejoin(turn, self.epoch),
+            Some(Effect::LeavePlace) => engine.slots.leave(turn, self.epoch),
+            None => {}
+        }
+    }
+
+    fn go_on(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+        self.paused = None;
+        self.held = None;
+        self.step(engine, turn, stage::Event::WentOn);
+        self.work(turn, engine);
+    }
+
+    fn leave(&mut self, engine: &Engine, turn: TurnId) {
+        self.rest();
+        self.step(engine, turn, stage::Event::Left);
+    }
+
     fn work(&mut self, turn: TurnId, engine: &Arc<Engine>) {
         if self.since.is_some() {
             return;

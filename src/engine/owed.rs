@@ -81,8 +81,7 @@ impl Owed {
         self.woken.push(next.id);
         for effect in effects {
             match effect {
-                Effect::StartTurn(_) => {}
-                Effect::AbandonTurn(turn) => tx.end_turn(turn, now)?,
+                Effect::AbandonTurn(turn) => tx.abandon_turn(turn, now)?,
                 Effect::CancelInterrupts(ids) => {
                     for id in ids {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));

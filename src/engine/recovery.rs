@@ -79,7 +79,7 @@ impl Engine {
         };
         for some in waiting.chunks(AT_ONCE) {
             let park = |left: &Left| {
-                let (turn, epoch, worked_ms) = (left.turn.id, left.turn.epoch, left.turn.worked_ms);
+                let (turn, epoch, worked_ms) = (left.turn.id, left.turn.life.epoch, left.turn.life.worked_ms);
                 let wake_at = left.paused.flatten();
                 self.store.transact(move |tx| tx.park_turn(turn, epoch, wake_at, worked_ms))
             };
@@ -116,7 +116,7 @@ impl Engine {
         turn: TurnId,
         now: Timestamp,
     ) -> Result<Owed, Error> {
-        let session = tx.session(session)?.ok_or(Error::TurnNotOpen)?;
+        let session = tx.session(session)?.ok_or(Error::TurnNotOpen(None))?;
         self.fail(tx, &session, turn, Failure::not_replayable(), now)
     }
 
@@ -125,7 +125,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         faults::at(Point::EngineLost);
         if self.settings.one_run {
             return self.run_lost(turn, epoch, lost).await;
@@ -181,20 +181,19 @@ impl Engine {
     fn decide(&self, tx: &mut dyn Transaction, turn: TurnId, epoch: u64, counts: bool) -> Result<Fate, Error> {
         let now = clock::now();
         let row = owned_turn(tx, turn, epoch)?;
-        let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen)?;
+        let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
         if !self.runtime()?.replay {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
         }
         if let Some(wake_at) = paused(tx, turn, &session)? {
-            let worked_ms = self.live.standing(turn, epoch).map_or(row.worked_ms, |standing| standing.worked_ms());
+            let worked_ms = self.live.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
             tx.park_turn(turn, epoch, wake_at, worked_ms)?;
             return Ok(Fate::Parked(wake_at));
         }
-        let recoveries = if counts { tx.count_recovery(turn)? } else { row.recoveries.max(1) };
+        let recoveries = tx.lose_turn(turn, epoch, counts)?;
         if counts && recoveries > self.settings.max_recoveries {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::worker_exited(), now)?));
         }
-        tx.claim_turn(turn)?;
         faults::at(Point::EngineLostWritten);
         let place = usize::try_from(recoveries).unwrap_or(usize::MAX).clamp(1, PAUSES.len()) - 1;
         Ok(Fate::Again(PAUSES[place]))

@@ -130,7 +130,7 @@ impl Engine {
             tx.append_foreign(turn, &mark, now)?;
         }
         owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
-        let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+        let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
         let woken = self.wake(tx, &row, &session.agent, now)?;
         faults::at(Point::EngineRetryWritten);
         Ok((woken, owed))

@@ -268,12 +268,12 @@ impl Engine {
                 close(tx, &expired, &entry, &mut owed, now)?;
             }
         }
-        let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
+        let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
         let waits = matches!(tx.last_entry(state.turn)?.map(|last| last.entry), Some(Entry::Pause { .. }));
         if waits && !tx.pending(state.session)?.is_empty() {
-            if !row.parked {
+            if !row.life.is_parked() {
                 let epoch = tx.claim_turn(row.id)?;
-                tx.park_turn(row.id, epoch, None, row.worked_ms)?;
+                tx.park_turn(row.id, epoch, None, row.life.worked_ms)?;
             }
             return Ok(None);
         }
@@ -312,7 +312,7 @@ fn read_outcome(
 pub fn export(reader: &dyn Reader, id: SessionId, agent: &str, code: &str) -> Result<Option<RunState>, Error> {
     let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
     let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { return Ok(None) };
-    let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+    let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
     read_state(reader, &session, &row, &reader.messages(id)?, agent, code)
 }
 

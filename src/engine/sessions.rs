@@ -193,7 +193,7 @@ impl Engine {
             let (mut owed, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
-            let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.worked_ms);
+            let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.life.worked_ms);
             let failure = Failure::cancelled();
             tx.append_foreign(turn, &Entry::Cancel {}, now)?;
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;

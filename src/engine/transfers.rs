@@ -138,7 +138,7 @@ impl Engine {
         owed.record(tx, deed, now)?;
         record_imported(tx, &owed, state, now)?;
         owed.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
-        let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen)?;
+        let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
         let woken = match state.journal.last().map(|last| &last.entry) {
             Some(Entry::Pause { timers, .. }) => {
                 let epoch = tx.claim_turn(row.id)?;

@@ -14,7 +14,9 @@ use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
-use crate::faults::{self, Point, Rule};
+use crate::faults::{self, Point};
+use crate::store::record::Turn;
+use crate::store::turns::check_owner;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
@@ -23,7 +25,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_replayed(self: &Arc<Self>, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         faults::at(Point::EngineReplayed);
         self.live.replayed(turn, epoch);
         if standing.is_replay() {
@@ -83,7 +85,7 @@ impl Engine {
             attempt()
         };
         let ended = self.until_stored(turn, epoch, counted).await;
-        if ended == Err(Error::TurnNotOpen) && attempts.into_inner() > 1 {
+        if matches!(ended, Err(Error::TurnNotOpen(_))) && attempts.into_inner() > 1 {
             // The attempt before came about, and could not know it.
             self.tell_of_end(turn, epoch).await;
         }
@@ -96,7 +98,7 @@ impl Engine {
         epoch: u64,
         said: Arc<(ChatMessage, Vec<ChatMessage>)>,
     ) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let session_id = standing.session;
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
@@ -104,7 +106,7 @@ impl Engine {
             .store
             .transact(move |tx| {
                 let now = clock::now();
-                let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
+                let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 let (response, state) = (said.0.clone(), &said.1);
                 tx.set_messages(session_id, state)?;
@@ -133,14 +135,14 @@ impl Engine {
     }
 
     async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen)?;
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let session_id = standing.session;
         let engine = Arc::clone(self);
         let (owed, outcome) = self
             .store
             .transact(move |tx| {
                 let now = clock::now();
-                let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen)?;
+                let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 owned_turn(tx, turn, epoch)?;
                 let owed = engine.fail(tx, &session, turn, failure.clone(), now)?;
                 Ok((owed, engine.outcome(tx, session_id, turn)?))
@@ -193,10 +195,10 @@ impl Engine {
 
 /// # Errors
 /// [`Error::TurnNotOpen`], and [`Error::StaleEpoch`] where the turn is another owner's.
-pub(super) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<crate::store::record::Turn, Error> {
-    let row = tx.turn(turn)?.filter(|row| row.ended_at.is_none()).ok_or(Error::TurnNotOpen)?;
-    let is_owner = row.epoch == epoch || Rule::Epoch.is_left_out();
-    if is_owner { Ok(row) } else { Err(Error::StaleEpoch) }
+pub(super) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<Turn, Error> {
+    let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+    check_owner(&row.life, epoch)?;
+    Ok(row)
 }
 
 /// Ends a turn inside a transaction, its `End` entry being written: what is owed, and the session after it.

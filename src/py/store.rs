@@ -132,7 +132,7 @@ fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<
 }
 
 fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOrder, Option<Failure>), Error> {
-    let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen)?;
+    let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
     let (journal, unreadable) = match reader.journal(turn) {
         // One turn's trouble, and not the file's: a later release may have written it.
         Err(Error::Unreadable(why)) => (Vec::new(), Some(Failure::new("journal_unreadable", why))),
@@ -140,7 +140,7 @@ fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOr
     };
     let order = TurnOrder {
         turn,
-        epoch: row.epoch,
+        epoch: row.life.epoch,
         session: session.id,
         message: row.message,
         state: reader.messages(session.id)?,

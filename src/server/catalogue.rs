@@ -312,7 +312,7 @@ pub fn cause_of(error: &Error) -> &'static Cause {
         Error::RunStateKnown => &RUN_STATE_KNOWN,
         Error::RunStateInvalid(_) => &RUN_STATE_INVALID,
         Error::StaleEpoch => &STALE_EPOCH,
-        Error::TurnNotOpen => &TURN_NOT_OPEN,
+        Error::TurnNotOpen(_) => &TURN_NOT_OPEN,
         Error::StoreUnavailable(_) => &STORE_UNAVAILABLE,
         Error::Unreadable(_) => &UNREADABLE,
         Error::Internal(_) => &INTERNAL,

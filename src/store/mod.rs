@@ -17,6 +17,7 @@ pub mod outbox;
 pub mod query;
 pub mod record;
 pub mod sqlite;
+pub mod turns;
 
 use std::any::Any;
 use std::future::Future;
@@ -34,12 +35,14 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
+use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 use asked::AskedReader;
 use carried::{CarriedReader, CarriedWriter};
 use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{Due, DueWhat, PendingCount, StoredReply, Turn};
+use turns::TurnWriter;
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -185,6 +188,9 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// One turn.
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error>;
 
+    /// How a turn stands, and nothing else of it.
+    fn life(&self, turn: TurnId) -> Result<Option<Life>, Error>;
+
     /// The newest turn of a session, over or not.
     fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error>;
 
@@ -248,7 +254,7 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
 }
 
 /// What can be written. Reads see what the transaction has written so far.
-pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
+pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// Adds a session with its messages.
     ///
     /// # Errors
@@ -286,49 +292,6 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`].
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
 
-    /// Adds an open turn at epoch 0: nobody's.
-    ///
-    /// # Errors
-    /// [`Error::SessionNotFound`]; [`Error::Internal`] when its id is taken.
-    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error>;
-
-    /// Takes the turn over for a new owner: its new epoch. It is not parked any more.
-    ///
-    /// # Errors
-    /// [`Error::TurnNotOpen`].
-    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error>;
-
-    /// Parks the turn of the owner at `epoch`, who owns it no longer: whatever it still says is stale. `wake_at` is when
-    /// its earliest timer is due, `worked_ms` replaces what was noted before.
-    ///
-    /// # Errors
-    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
-    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error>;
-
-    /// Closes the turn, which failed under `code` in a way that can be retried. Its owner owns it no longer.
-    ///
-    /// # Errors
-    /// [`Error::TurnNotOpen`].
-    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error>;
-
-    /// Opens a suspended turn again, unparked and with no recovery counted.
-    ///
-    /// # Errors
-    /// [`Error::TurnNotOpen`] when it is not suspended.
-    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error>;
-
-    /// Counts that the turn was taken over because its worker was lost: how often by now.
-    ///
-    /// # Errors
-    /// [`Error::TurnNotOpen`].
-    fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error>;
-
-    /// Notes where the turn was first impure, unless that is noted already, and adds warnings that it has not.
-    ///
-    /// # Errors
-    /// [`Error::TurnNotOpen`].
-    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error>;
-
     /// It is not due any more, although nothing has come of it: [`Error::Unreadable`] stands in the way.
     fn set_aside(&mut self, due: DueWhat) -> Result<(), Error>;
 
@@ -343,12 +306,6 @@ pub trait Transaction: Reader + OutboxWriter + CarriedWriter {
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error>;
-
-    /// Ends an open or suspended turn for good; nothing can be appended to it any more.
-    ///
-    /// # Errors
-    /// [`Error::TurnNotOpen`].
-    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error>;
 
     /// Removes the journals of up to `limit` turns that ended before `before` and have not been through this yet, those
     /// that ended first first; how many. Turns and interrupts stay.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::domain::journal::CodeVersion;
 use crate::domain::message::ChatMessage;
+use crate::domain::turn::Life;
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 
@@ -18,27 +18,14 @@ pub struct Turn {
     pub message: Arc<ChatMessage>,
     /// Whom to tell of its end.
     pub webhook: Option<Webhook>,
-    /// How often it was claimed.
-    pub epoch: u64,
     /// When it began.
     pub created_at: Timestamp,
-    /// When it ended or was suspended; `None` while it is open.
-    pub ended_at: Option<Timestamp>,
-    /// No process holds it, and none will before something wakes it.
-    pub parked: bool,
-    /// When the earliest timer of a parked turn is due.
-    pub wake_at: Option<Timestamp>,
-    /// How often it was taken over because its worker was lost.
-    pub recoveries: u32,
-    /// How long it has worked, in milliseconds, up to its last parking: what `--timeout` is counted against.
-    pub worked_ms: u64,
+    /// How it stands.
+    pub life: Life,
     /// Where it first did something that is not journaled, such as raw I/O.
     pub impure_at: Option<String>,
     /// What replays had to say about it.
     pub warnings: Vec<String>,
-    /// The code under which it failed in a way that other code, or a request, can mend. Such a turn is suspended:
-    /// closed like one that has ended, but its journal is kept and it can be reopened.
-    pub suspended_code: Option<CodeVersion>,
     /// The name of the key that sent its message; `None` where nobody was asked for one.
     pub sent_by: Option<String>,
 }
@@ -57,23 +44,17 @@ impl Turn {
             session_id,
             message: message.into(),
             webhook,
-            epoch: 0,
             created_at,
-            ended_at: None,
-            parked: false,
-            wake_at: None,
-            recoveries: 0,
-            worked_ms: 0,
+            life: Life::default(),
             impure_at: None,
             warnings: Vec::new(),
-            suspended_code: None,
             sent_by: None,
         }
     }
 }
 
 impl Turn {
-    /// See [`super::Transaction::note_turn`].
+    /// See [`super::turns::TurnWriter::note_turn`].
     pub(super) fn note(&mut self, impure_at: Option<String>, warnings: Vec<String>) {
         if self.impure_at.is_none() {
             self.impure_at = impure_at;

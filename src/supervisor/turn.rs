@@ -257,8 +257,8 @@ impl Turn {
     /// What an error means for the turn as a whole; `None` where it only means that nothing was stored.
     fn refused(&self, error: Error) -> Option<After> {
         match error {
-            Error::TurnNotOpen if !self.given_up => Some(After::Leave(Leave::Settled(error.to_string()))),
-            Error::TurnNotOpen | Error::StaleEpoch => {
+            Error::TurnNotOpen(_) if !self.given_up => Some(After::Leave(Leave::Settled(error.to_string()))),
+            Error::TurnNotOpen(_) | Error::StaleEpoch => {
                 tracing::info!(session = %self.session, "a worker was late with what it said: its turn is elsewhere");
                 Some(After::Leave(Leave::Parked))
             }
@@ -426,7 +426,7 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
         match heard.word {
             Word::Dropped { left } => return left,
             Word::Record { call: Some(call), .. } | Word::TooDeep { call } => {
-                let (code, message) = (Error::TurnNotOpen.code(), Error::TurnNotOpen.to_string());
+                let (code, message) = (Error::TurnNotOpen(None).code(), Error::TurnNotOpen(None).to_string());
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message: &message });
             }
             // An end that crossed our order does not free the turn: the worker has not taken that order in yet.
@@ -442,5 +442,5 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
 
 /// Somebody else has ended the turn, or has it now.
 fn is_settled(error: &Error) -> bool {
-    matches!(error, Error::TurnNotOpen | Error::StaleEpoch)
+    matches!(error, Error::TurnNotOpen(_) | Error::StaleEpoch)
 }

@@ -113,7 +113,7 @@ impl Inbox {
 impl Journal {
     fn check(&self, epoch: u64) -> Result<(), Error> {
         match self {
-            _ if self.over => Err(Error::TurnNotOpen),
+            _ if self.over => Err(Error::TurnNotOpen(None)),
             _ if self.epoch != epoch => Err(Error::StaleEpoch),
             _ if self.unsure => Err(Error::StoreUnavailable("it did not say".to_owned())),
             _ => Ok(()),

@@ -60,7 +60,7 @@ fn given_up(of: u8) -> Event {
 fn a_message_starts_a_turn() {
     let (session, effects) = after([message(1)]);
     assert_eq!(session.phase, Phase::Running { turn: turn(1) });
-    assert_eq!(effects, vec![Effect::StartTurn(turn(1)), Effect::Announce(Status::Running)]);
+    assert_eq!(effects, vec![Effect::Announce(Status::Running)]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_message_is_refused_while_a_turn_is_open() {
 fn an_error_session_takes_a_new_message_and_forgets_the_error() {
     let (session, effects) = after([message(1), failed(1), message(2)]);
     assert_eq!(session.phase, Phase::Running { turn: turn(2) });
-    assert_eq!(effects, vec![Effect::StartTurn(turn(2)), Effect::Announce(Status::Running)]);
+    assert_eq!(effects, vec![Effect::Announce(Status::Running)]);
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn a_suspended_turn_keeps_what_it_asks_and_goes_on_with_it() {
 
     let (session, effects) = session.transition(reopened(1), at(2)).unwrap();
     assert_eq!(session.phase, Phase::Interrupted { turn: turn(1), pending: vec![interrupt(1), interrupt(2)] });
-    assert_eq!(effects, vec![Effect::StartTurn(turn(1)), Effect::Announce(Status::Interrupted)]);
+    assert_eq!(effects, vec![Effect::Announce(Status::Interrupted)]);
 }
 
 #[test]
 fn a_suspended_turn_that_asks_nothing_runs_again() {
     let (session, effects) = after([message(1), suspended(1), reopened(1)]);
     assert_eq!(session.phase, Phase::Running { turn: turn(1) });
-    assert_eq!(effects, vec![Effect::StartTurn(turn(1)), Effect::Announce(Status::Running)]);
+    assert_eq!(effects, vec![Effect::Announce(Status::Running)]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_message_abandons_the_suspended_turn() {
     let (session, effects) = after([message(1), opened(1, 1), suspended(1), message(2)]);
     assert_eq!(session.phase, Phase::Running { turn: turn(2) });
     let (abandoned, cancelled) = (Effect::AbandonTurn(turn(1)), Effect::CancelInterrupts(vec![interrupt(1)]));
-    assert_eq!(effects, vec![abandoned, cancelled, Effect::StartTurn(turn(2)), Effect::Announce(Status::Running)]);
+    assert_eq!(effects, vec![abandoned, cancelled, Effect::Announce(Status::Running)]);
 }
 
 #[test]
@@ -256,10 +256,7 @@ proptest! {
             }
             prop_assert!(session.turn().is_none() || session.turn() == Some(turn_of(&event)));
             let opens = matches!(event, Event::MessageReceived { .. } | Event::TurnReopened { .. });
-            prop_assert_eq!(opens, effects.contains(&Effect::StartTurn(turn_of(&event))));
-            if before.turn().is_none() && session.turn().is_some() {
-                prop_assert!(opens);
-            }
+            prop_assert_eq!(opens, before.turn().is_none() && session.turn().is_some());
 
             // A suspended turn is taken up again, or it is abandoned.
             if let Some(retry) = before.retry().filter(|_| session.retry().is_none()) {

@@ -29,7 +29,7 @@ async fn journals_of_ended_turns_go_and_answers_stay(fixture: Fixture) {
     let interrupt = world.interrupt(interrupts[0]).await;
     assert_eq!((interrupt.status, interrupt.value), (InterruptStatus::Resolved, Some(json!("yes"))));
     assert!(world.answer(order.session, interrupts[0], json!("yes")).await.unwrap().replayed);
-    assert!(world.turn(order.turn).await.ended_at.is_some());
+    assert!(world.turn(order.turn).await.life.ended_at().is_some());
 }
 
 async fn with_0_journals_stay(fixture: Fixture) {

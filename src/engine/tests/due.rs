@@ -98,7 +98,7 @@ async fn timers_of_a_parked_turn_fire_in_their_order(fixture: Fixture) {
     let fired = fired(&world, first.turn).await;
     // By time, and those of one time in the worker's order; the third may have been due as well.
     assert_eq!(fired[..2], ["a", "b"]);
-    assert!(!world.turn(first.turn).await.parked);
+    assert!(!world.turn(first.turn).await.life.is_parked());
 }
 
 async fn timers_that_were_due_while_no_server_ran_fire_once(fixture: Fixture) {
@@ -121,7 +121,7 @@ async fn a_timer_that_is_ahead_does_not_fire_with_the_earlier_one(fixture: Fixtu
     let order = world.order().await;
     assert_eq!(fired(&world, first.turn).await, ["early"]);
     world.append(&order, vec![waiting(None, &[("late", late)])]).await.unwrap();
-    assert_eq!(world.turn(first.turn).await.wake_at, Some(late));
+    assert_eq!(world.turn(first.turn).await.life.wake_at(), Some(late));
 }
 
 async fn an_answer_before_the_timer_leaves_the_timer_to_the_worker(fixture: Fixture) {
@@ -131,7 +131,7 @@ async fn an_answer_before_the_timer_leaves_the_timer_to_the_worker(fixture: Fixt
     let batch = world.append(&first, vec![question(0, None), waiting(None, &[("t", due)])]).await.unwrap();
     world.answer(first.session, asked(batch)[0], json!(1)).await.unwrap();
     assert_eq!(journal_of(&world.order().await), "start ask pause answer");
-    assert_eq!(world.turn(first.turn).await.wake_at, None);
+    assert_eq!(world.turn(first.turn).await.life.wake_at(), None);
     assert_eq!(world.store_next_due().await, None);
 }
 

@@ -126,10 +126,10 @@ async fn nothing_is_appended_under_another_epoch(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let order = world.begin().await;
     let turn = order.turn;
-    let newer = world.store.query(move |reader| reader.turn(turn)).await.unwrap().unwrap().epoch;
+    let newer = world.store.query(move |reader| reader.life(turn)).await.unwrap().unwrap().epoch;
     assert_eq!(newer, order.epoch);
-    assert_eq!(world.engine.turn_append(turn, order.epoch + 1, vec![step("a")]).await, Err(Error::TurnNotOpen));
-    assert_eq!(world.engine.turn_replayed(turn, order.epoch + 1, Vec::new()).await, Err(Error::TurnNotOpen));
+    assert_eq!(world.engine.turn_append(turn, order.epoch + 1, vec![step("a")]).await, Err(Error::TurnNotOpen(None)));
+    assert_eq!(world.engine.turn_replayed(turn, order.epoch + 1, Vec::new()).await, Err(Error::TurnNotOpen(None)));
     use crate::store::StoreExt;
     world.store.transact(move |tx| tx.claim_turn(turn)).await.unwrap();
     assert_eq!(world.step(&order, "a").await, Err(Error::StaleEpoch));

@@ -57,7 +57,7 @@ async fn after_max_recoveries_it_is_an_error_with_its_journal_kept(fixture: Fixt
     let order = world.order().await;
     world.lose(&order).await;
     world.order().await;
-    assert_eq!(world.turn(order.turn).await.recoveries, 1);
+    assert_eq!(world.turn(order.turn).await.life.recoveries, 1);
 }
 
 async fn with_no_recoveries_the_first_loss_is_the_error(fixture: Fixture) {
@@ -72,7 +72,7 @@ async fn a_silent_worker_is_a_lost_one(fixture: Fixture) {
     let first = world.begin().await;
     world.engine.turn_lost(first.turn, first.epoch, Lost::Silent).await.unwrap();
     assert_eq!(world.order().await.turn, first.turn);
-    assert_eq!(world.turn(first.turn).await.recoveries, 1);
+    assert_eq!(world.turn(first.turn).await.life.recoveries, 1);
 }
 
 async fn what_the_store_lost_is_not_counted(fixture: Fixture) {
@@ -81,7 +81,7 @@ async fn what_the_store_lost_is_not_counted(fixture: Fixture) {
     let lost = Lost::Unstored { message: "disk full".to_owned() };
     world.engine.turn_lost(first.turn, first.epoch, lost).await.unwrap();
     assert_eq!(world.order().await.turn, first.turn);
-    assert_eq!(world.turn(first.turn).await.recoveries, 0);
+    assert_eq!(world.turn(first.turn).await.life.recoveries, 0);
 }
 
 async fn a_broken_protocol_fails_at_once(fixture: Fixture) {
@@ -98,7 +98,7 @@ async fn a_paused_turn_that_loses_its_worker_is_parked(fixture: Fixture) {
     let (first, interrupts) = world.asking(1).await;
     world.lose(&first).await;
     let row = world.turn(first.turn).await;
-    assert_eq!((row.parked, row.recoveries), (true, 0));
+    assert_eq!((row.life.is_parked(), row.life.recoveries), (true, 0));
     assert_eq!(world.status(first.session).await, Status::Interrupted);
     assert!(world.hands.look(|told| told.orders.is_empty()));
     world.answer(first.session, interrupts[0], json!(1)).await.unwrap();
@@ -139,12 +139,12 @@ async fn a_worker_that_was_only_late_writes_nothing(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let first = world.begin().await;
     world.engine.turn_lost(first.turn, first.epoch, Lost::Silent).await.unwrap();
-    assert_eq!(world.step(&first, "late").await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&first, "late").await, Err(Error::TurnNotOpen(None)));
     let order = world.order().await;
-    assert_eq!(world.step(&first, "late").await, Err(Error::TurnNotOpen));
-    assert_eq!(world.end(&first).await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&first, "late").await, Err(Error::TurnNotOpen(None)));
+    assert_eq!(world.end(&first).await, Err(Error::TurnNotOpen(None)));
     let lost = world.engine.turn_lost(first.turn, first.epoch, Lost::Silent).await;
-    assert_eq!(lost, Err(Error::TurnNotOpen), "the newer worker's turn is not lost with it");
+    assert_eq!(lost, Err(Error::TurnNotOpen(None)), "the newer worker's turn is not lost with it");
     assert_eq!(world.kinds(first.turn).await, "start");
     world.end(&order).await.unwrap();
 }

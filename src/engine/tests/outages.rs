@@ -9,7 +9,7 @@ use serde_json::json;
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::session::Failure;
-use crate::domain::status::{InterruptStatus, Status};
+use crate::domain::status::{InterruptStatus, Status, TurnStatus};
 use crate::engine::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::engine::view::{Heard, NewSession};
@@ -213,7 +213,7 @@ async fn what_was_stored_although_the_store_said_otherwise_is_not_stored_twice()
     store.lies.store(true, Ordering::Relaxed);
     let listening = world.engine.wait(order.session, None);
     let (ended, heard) = tokio::join!(world.end(&order), listening);
-    assert_eq!(ended, Err(Error::TurnNotOpen));
+    assert_eq!(ended, Err(Error::TurnNotOpen(Some(TurnStatus::Ended))));
     assert_eq!(heard.unwrap().session.status(), Status::Idle);
     assert_eq!(world.kinds(order.turn).await, "start step step end");
     assert_eq!(world.engine.health().await.unwrap().running_workers, 0);

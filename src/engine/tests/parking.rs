@@ -5,6 +5,7 @@ use serde_json::json;
 use super::support::{World, ahead, asked, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::status::Status;
+use crate::domain::turn::State;
 use crate::engine::dispatch::{Record, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
@@ -39,7 +40,7 @@ async fn with_park_after_0_it_is_parked_as_it_pauses(fixture: Fixture) {
     let world = World::new(fixture, park_after(0.0)).await;
     let (order, _) = world.asking(1).await;
     // In the very transaction: there is nothing to wait for.
-    assert!(world.turn(order.turn).await.parked);
+    assert!(world.turn(order.turn).await.life.is_parked());
     assert_eq!(world.hands.look(|told| told.parked.clone()), [order.turn]);
 }
 
@@ -57,7 +58,7 @@ async fn beyond_max_warm_the_longest_paused_are_parked_first(fixture: Fixture) {
     let (fourth, _) = world.asking(1).await;
     world.parked(turns[2].0.turn).await;
     for warm in [order.turn, fourth.turn] {
-        assert!(!world.turn(warm).await.parked);
+        assert!(!world.turn(warm).await.life.is_parked());
     }
 }
 
@@ -69,9 +70,9 @@ async fn a_pause_that_was_over_before_it_was_stored_parks_nothing(fixture: Fixtu
     let outcomes = world.append(&order, batch).await.unwrap();
     assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Ok(Some(_)))).count(), 3);
     assert_eq!(world.kinds(order.turn).await, "start ask step ask");
-    assert!(!world.turn(order.turn).await.parked);
+    assert!(!world.turn(order.turn).await.life.is_parked());
     world.append(&order, vec![waiting(Some(3), &[])]).await.unwrap();
-    assert!(world.turn(order.turn).await.parked);
+    assert!(world.turn(order.turn).await.life.is_parked());
 }
 
 async fn what_nothing_would_wake_stays_in_memory(fixture: Fixture) {
@@ -79,7 +80,7 @@ async fn what_nothing_would_wake_stays_in_memory(fixture: Fixture) {
     let order = world.begin().await;
     world.append(&order, vec![waiting(None, &[])]).await.unwrap();
     assert_eq!(world.engine.park_due().await, Ok(None));
-    assert!(!world.turn(order.turn).await.parked);
+    assert!(!world.turn(order.turn).await.life.is_parked());
     assert_eq!(world.status(order.session).await, Status::Running);
 }
 
@@ -88,7 +89,7 @@ async fn what_cannot_be_replayed_stays_in_memory(fixture: Fixture) {
     let world = World::on(fixture, Settings { max_warm: 0, ..park_after(0.0) }, runtime).await;
     let (order, interrupts) = world.asking(1).await;
     assert_eq!(world.engine.park_due().await, Ok(None));
-    assert!(!world.turn(order.turn).await.parked);
+    assert!(!world.turn(order.turn).await.life.is_parked());
     world.answer(order.session, interrupts[0], json!(1)).await.unwrap();
     world.delivery(order.turn).await;
 }
@@ -100,7 +101,7 @@ async fn a_turn_with_undelivered_answers_is_not_parked(fixture: Fixture) {
     let (candidates, _) = world.engine.live.to_park(0, std::time::Duration::ZERO);
     world.answer(order.session, interrupts[0], json!(1)).await.unwrap();
     world.engine.park(candidates).await.unwrap();
-    assert!(!world.turn(order.turn).await.parked);
+    assert!(!world.turn(order.turn).await.life.is_parked());
     assert_eq!(world.hands.look(|told| told.parked.len()), 0);
     world.step(&order, "after the answer").await.unwrap();
 }
@@ -108,11 +109,11 @@ async fn a_turn_with_undelivered_answers_is_not_parked(fixture: Fixture) {
 async fn a_parked_turns_worker_writes_nothing(fixture: Fixture) {
     let world = World::new(fixture, park_after(0.0)).await;
     let (order, interrupts) = world.asking(1).await;
-    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen));
-    assert_eq!(world.end(&order).await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen(None)));
+    assert_eq!(world.end(&order).await, Err(Error::TurnNotOpen(None)));
     world.answer(order.session, interrupts[0], json!(1)).await.unwrap();
     world.order().await;
-    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen(None)));
     assert_eq!(world.kinds(order.turn).await, "start ask pause answer");
 }
 
@@ -132,7 +133,7 @@ async fn a_parked_turn_waits_for_its_earliest_timer(fixture: Fixture) {
     let (early, late) = (ahead(60_000), ahead(90_000));
     world.append(&order, vec![waiting(None, &[("late", late), ("early", early)])]).await.unwrap();
     let row = world.turn(order.turn).await;
-    assert_eq!((row.parked, row.wake_at), (true, Some(early)));
+    assert_eq!(row.life.state, State::Parked { wake_at: Some(early) });
     assert_eq!(world.status(order.session).await, Status::Running);
 }
 
@@ -145,5 +146,5 @@ async fn a_turn_that_went_on_is_not_parked(fixture: Fixture) {
     let (candidates, _) = world.engine.live.to_park(0, std::time::Duration::ZERO);
     world.append(&order, vec![Record::Timer { path: "t".to_owned(), due }, step("a")]).await.unwrap();
     world.engine.park(candidates).await.unwrap();
-    assert!(!world.turn(order.turn).await.parked);
+    assert!(!world.turn(order.turn).await.life.is_parked());
 }

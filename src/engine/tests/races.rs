@@ -29,7 +29,7 @@ async fn carry(world: Arc<World>, session: crate::domain::SessionId, questions: 
             match world.append(&order, vec![waiting(last, &[])]).await {
                 // Its own pause is seen, where there is one.
                 Ok(_) => {}
-                Err(Error::TurnNotOpen | Error::StaleEpoch) => {
+                Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => {
                     take_parking(&world, order.turn).await;
                     break;
                 }

@@ -35,7 +35,7 @@ async fn a_running_turn_goes_on_from_its_journal(fixture: Fixture) {
     let order = world.order().await;
     assert_eq!((order.turn, journal_of(&order).as_str()), (first.turn, "start step"));
     assert!(order.epoch > first.epoch);
-    assert_eq!(world.step(&first, "late").await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&first, "late").await, Err(Error::TurnNotOpen(None)));
     world.end(&order).await.unwrap();
     assert_eq!(world.status(first.session).await, Status::Idle);
 }
@@ -57,7 +57,7 @@ async fn a_paused_turn_is_answerable_without_being_started(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let (first, interrupts) = world.asking(2).await;
     let world = world.crash().await;
-    assert!(world.turn(first.turn).await.parked);
+    assert!(world.turn(first.turn).await.life.is_parked());
     assert_eq!(world.status(first.session).await, Status::Interrupted);
     assert!(world.hands.look(|told| told.orders.is_empty()));
     world.answer(first.session, interrupts[1], json!(1)).await.unwrap();
@@ -129,7 +129,7 @@ async fn the_servers_own_ends_are_not_counted(fixture: Fixture) {
         world = world.crash().await;
         world.order().await;
     }
-    assert_eq!(world.turn(first.turn).await.recoveries, 0);
+    assert_eq!(world.turn(first.turn).await.life.recoveries, 0);
     assert_eq!(world.status(first.session).await, Status::Running);
 }
 
@@ -178,7 +178,7 @@ async fn the_time_at_work_is_counted_over_parkings(fixture: Fixture) {
     tokio::time::sleep(std::time::Duration::from_millis(30)).await;
     let batch = world.append(&first, vec![question(0, None), waiting(None, &[])]).await.unwrap();
     let longest = begun.elapsed().as_millis() as u64 + 5;
-    let worked = world.turn(first.turn).await.worked_ms;
+    let worked = world.turn(first.turn).await.life.worked_ms;
     assert!((30..=longest + 1000).contains(&worked), "{worked}");
     let interrupt = asked(batch)[0];
     let world = world.crash().await;

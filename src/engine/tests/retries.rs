@@ -56,7 +56,7 @@ async fn a_mismatch_keeps_the_journal_and_the_questions(fixture: Fixture) {
     assert_eq!(refused, Err(Error::NotInterrupted(Status::Error)));
     let again = world.answer(order.session, world.first_answered(order.session).await, json!("kept")).await.unwrap();
     assert!(again.replayed, "the answer is kept, and a repetition is told so");
-    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen(None)));
     assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
 }
 

@@ -39,7 +39,7 @@ async fn however_many_are_asked_it_does_not_wait(fixture: Fixture) {
     }
     world.engine.shut_down(Duration::MAX).await.unwrap();
     for (order, _) in &asking {
-        assert!(world.turn(order.turn).await.parked);
+        assert!(world.turn(order.turn).await.life.is_parked());
         assert_eq!(world.status(order.session).await, Status::Interrupted);
     }
     let world = world.crash().await;
@@ -58,7 +58,7 @@ async fn turns_at_work_may_finish_and_pause(fixture: Fixture) {
     world.end(&finishing).await.unwrap();
     stopped.await.unwrap().unwrap();
     assert_eq!(world.status(finishing.session).await, Status::Idle);
-    assert!(world.turn(pausing.turn).await.parked);
+    assert!(world.turn(pausing.turn).await.life.is_parked());
 }
 
 async fn what_is_still_at_work_is_left_for_the_next_server(fixture: Fixture) {
@@ -66,13 +66,13 @@ async fn what_is_still_at_work_is_left_for_the_next_server(fixture: Fixture) {
     let order = world.begin().await;
     world.step(&order, "a").await.unwrap();
     world.engine.shut_down(Duration::ZERO).await.unwrap();
-    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen));
+    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen(None)));
     let lost = crate::engine::dispatch::Lost::Stopping;
-    assert_eq!(world.engine.turn_lost(order.turn, order.epoch, lost).await, Err(Error::TurnNotOpen));
+    assert_eq!(world.engine.turn_lost(order.turn, order.epoch, lost).await, Err(Error::TurnNotOpen(None)));
     assert_eq!(world.status(order.session).await, Status::Running, "never an error");
     let world = world.crash().await;
     assert_eq!(journal_of(&world.order().await), "start step");
-    assert_eq!(world.turn(order.turn).await.recoveries, 0);
+    assert_eq!(world.turn(order.turn).await.life.recoveries, 0);
 }
 
 async fn nothing_new_begins(fixture: Fixture) {
@@ -102,7 +102,7 @@ async fn an_answer_that_comes_late_is_for_the_next_server(fixture: Fixture) {
     stopped.await.unwrap().unwrap();
     assert!(world.hands.look(|told| told.orders.is_empty()));
     let id = asking.turn;
-    assert!(!world.store.query(move |reader| reader.turn(id)).await.unwrap().unwrap().parked);
+    assert!(!world.store.query(move |reader| reader.turn(id)).await.unwrap().unwrap().life.is_parked());
     let world = world.crash().await;
     assert_eq!(journal_of(&world.order().await), "start ask pause answer");
 }

@@ -165,7 +165,7 @@ fn take_parking(told: &mut Told, turn: TurnId) -> Option<()> {
 /// The turn was parked before its worker heard of it, or the server is dead.
 async fn gone(world: &World, order: &TurnOrder, error: Error) {
     match error {
-        Error::TurnNotOpen | Error::StaleEpoch => {
+        Error::TurnNotOpen(_) | Error::StaleEpoch => {
             world.hands.until("parking", |told| take_parking(told, order.turn)).await;
         }
         Error::StoreUnavailable(_) => std::future::pending().await,

@@ -216,7 +216,7 @@ impl World {
 
     pub async fn parked(&self, turn: TurnId) {
         self.hands.until("parking", |told| told.parked.contains(&turn).then_some(())).await;
-        assert!(self.turn(turn).await.parked);
+        assert!(self.turn(turn).await.life.is_parked());
     }
 
     /// The next delivery to a turn that no test has taken.

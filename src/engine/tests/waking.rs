@@ -147,7 +147,7 @@ async fn a_refused_answer_wakes_nobody(fixture: Fixture) {
     let both = vec![answer(interrupts[0].to_string()), answer("nobody".to_owned())];
     let refused = world.engine.resume(first.session, both, Actor::anyone(), None).await;
     assert_eq!(refused, Err(Error::UnknownInterrupt("nobody".to_owned())));
-    assert!(world.turn(first.turn).await.parked);
+    assert!(world.turn(first.turn).await.life.is_parked());
     let health = world.engine.health().await.unwrap();
     assert_eq!((health.running_workers, health.queued), (0, 0));
     world.answer(first.session, interrupts[0], json!(1)).await.unwrap();

@@ -53,7 +53,7 @@ fn every_domain_error() -> Vec<Error> {
         Error::RunStateNewer { found: 2, known: 1, library: None },
         Error::RunStateInvalid(text()),
         Error::StaleEpoch,
-        Error::TurnNotOpen,
+        Error::TurnNotOpen(None),
         Error::StoreUnavailable(text()),
         Error::Internal(text()),
     ]

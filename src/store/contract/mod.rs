@@ -14,6 +14,7 @@ mod model;
 pub(crate) mod outbox;
 mod parking;
 mod sessions;
+mod turn_model;
 mod turns;
 
 /// Makes a test for each store out of each of the functions, which take a [`fixture::Fixture`].

@@ -38,7 +38,9 @@ enum Operation {
     ParkTurn(u128, u64, Option<i64>),
     SuspendTurn(u128, i64, bool),
     ReopenTurn(u128),
-    CountRecovery(u128),
+    WakeTurn(u128),
+    LoseTurn(u128, u64, bool),
+    AbandonTurn(u128, i64),
     NoteTurn(u128, Option<String>, Vec<String>),
     CompactJournals(i64, usize),
     InsertReply(u128, Value, i64),
@@ -94,7 +96,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (IDS, 0_u64..3, prop::option::of(time())).prop_map(|(id, epoch, time)| ParkTurn(id, epoch, time)),
         2 => (IDS, time(), any::<bool>()).prop_map(|(id, time, is_new)| SuspendTurn(id, time, is_new)),
         2 => IDS.prop_map(ReopenTurn),
-        1 => IDS.prop_map(CountRecovery),
+        1 => IDS.prop_map(WakeTurn),
+        1 => (IDS, 0_u64..3, any::<bool>()).prop_map(|(id, epoch, counts)| LoseTurn(id, epoch, counts)),
+        1 => (IDS, time()).prop_map(|(id, time)| AbandonTurn(id, time)),
         1 => (IDS, prop::option::of("[ab]"), texts()).prop_map(|(id, at, texts)| NoteTurn(id, at, texts)),
         1 => (time(), 0_usize..3).prop_map(|(time, limit)| CompactJournals(time, limit)),
         1 => (IDS, json_value(), time()).prop_map(|(key, body, time)| InsertReply(key, body, time)),
@@ -182,7 +186,9 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             say(&transaction.suspend_turn(turn_id(id), at(time), if is_new { "new" } else { "old" })?)
         }
         Operation::ReopenTurn(id) => say(&transaction.reopen_turn(turn_id(id))?),
-        Operation::CountRecovery(id) => say(&transaction.count_recovery(turn_id(id))?),
+        Operation::WakeTurn(id) => say(&transaction.wake_turn(turn_id(id))?),
+        Operation::LoseTurn(id, epoch, counts) => say(&transaction.lose_turn(turn_id(id), epoch, counts)?),
+        Operation::AbandonTurn(id, time) => say(&transaction.abandon_turn(turn_id(id), at(time))?),
         Operation::NoteTurn(id, impure_at, warnings) => {
             say(&transaction.note_turn(turn_id(id), impure_at, warnings)?)
         }

@@ -6,7 +6,8 @@ use super::fixture::*;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::session::Session;
-use crate::domain::status::{InterruptStatus, Status};
+use crate::domain::status::{InterruptStatus, Status, TurnStatus};
+use crate::domain::turn::{Life, State};
 use crate::domain::{Error, TurnId};
 use crate::store::Transaction;
 use crate::store::record::{Due, DueWhat, Turn};
@@ -15,15 +16,16 @@ super::for_each_store!(
     parking_a_turn_takes_it_from_its_owner,
     only_the_owner_parks,
     an_answer_to_a_parked_turn_leaves_it_parked,
+    a_parked_turn_is_woken_for_whoever_claims_it_then,
     claiming_a_parked_turn_wakes_it,
     unparked_turns_are_listed_oldest_first,
     a_suspended_turn_is_closed_and_its_journal_kept,
     a_reopened_turn_goes_on,
     only_a_suspended_turn_is_reopened,
-    a_suspended_turn_can_be_ended_for_good,
+    a_suspended_turn_can_be_abandoned_for_good,
     turns_suspended_under_other_code_are_retriable,
     turns_suspended_for_long_are_found_in_that_order,
-    recoveries_are_counted,
+    lost_workers_are_counted_where_that_counts,
     notes_are_kept_and_added_to,
     interrupts_and_timers_are_due_in_order_of_time,
     nothing_settled_is_due,
@@ -33,6 +35,7 @@ super::for_each_store!(
 );
 
 const TURN: u128 = 1;
+const HAS_ENDED: Error = Error::TurnNotOpen(Some(TurnStatus::Ended));
 
 fn id() -> TurnId {
     turn_id(TURN)
@@ -55,7 +58,7 @@ async fn suspend(it: &Fixture) -> u64 {
     it.write(|transaction| {
         let epoch = transaction.claim_turn(id())?;
         transaction.append(id(), epoch, &step("a", json!(1)), at(0))?;
-        transaction.count_recovery(id())?;
+        transaction.lose_turn(id(), epoch, true)?;
         transaction.suspend_turn(id(), at(7), "v1")?;
         Ok(epoch)
     })
@@ -69,9 +72,9 @@ async fn turn_of(it: &Fixture, number: u128) -> Turn {
 async fn parking_a_turn_takes_it_from_its_owner(it: Fixture) {
     let epoch = park(&it).await;
     let parked = turn_of(&it, TURN).await;
-    assert_eq!((parked.parked, parked.wake_at, parked.worked_ms), (true, Some(at(500)), 42));
-    assert_eq!(parked.ended_at, None);
-    assert!(parked.epoch > epoch);
+    assert_eq!(parked.life.state, State::Parked { wake_at: Some(at(500)) });
+    assert_eq!(parked.life.worked_ms, 42);
+    assert!(parked.life.epoch > epoch);
     let refused = it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(1)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
     let refused = it.refuse(move |tx| tx.park_turn(id(), epoch, None, 1)).await;
@@ -84,18 +87,31 @@ async fn only_the_owner_parks(it: Fixture) {
     let old = it.write(|tx| tx.claim_turn(id())).await;
     it.write(|tx| tx.claim_turn(id())).await;
     assert_eq!(it.refuse(move |tx| tx.park_turn(id(), old, None, 0)).await, Error::StaleEpoch);
-    assert!(!turn_of(&it, TURN).await.parked);
-    assert_eq!(it.refuse(|tx| tx.park_turn(turn_id(9), 1, None, 0)).await, Error::TurnNotOpen);
+    assert!(!turn_of(&it, TURN).await.life.is_parked());
+    assert_eq!(it.refuse(|tx| tx.park_turn(turn_id(9), 1, None, 0)).await, Error::TurnNotOpen(None));
     it.write(|tx| tx.end_turn(id(), at(3))).await;
-    assert_eq!(it.refuse(|tx| tx.park_turn(id(), 2, None, 0)).await, Error::TurnNotOpen);
+    assert_eq!(it.refuse(|tx| tx.park_turn(id(), 2, None, 0)).await, HAS_ENDED);
 }
 
 async fn an_answer_to_a_parked_turn_leaves_it_parked(it: Fixture) {
     park(&it).await;
     let answer = Entry::Answer { interrupt_id: interrupt_id(1), value: json!(true) };
     it.write(move |tx| tx.append_foreign(id(), &answer, at(9))).await;
-    assert!(turn_of(&it, TURN).await.parked);
+    assert!(turn_of(&it, TURN).await.life.is_parked());
     assert_eq!(it.read(|reader| reader.journal(id())).await.len(), 2);
+}
+
+async fn a_parked_turn_is_woken_for_whoever_claims_it_then(it: Fixture) {
+    let old = park(&it).await;
+    it.write(|tx| tx.wake_turn(id())).await;
+    let ready = turn_of(&it, TURN).await.life;
+    assert_eq!((ready.state, ready.worked_ms), (State::UnderWay, 42));
+    assert_eq!(it.read(|reader| reader.next_due()).await, None);
+    let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(1)).map(drop)).await;
+    assert_eq!(refused, Error::StaleEpoch);
+    let refused = it.refuse(|tx| tx.wake_turn(id())).await;
+    assert_eq!(refused, Error::Internal("a turn that is under way cannot be woken".to_owned()));
+    assert!(it.write(|tx| tx.claim_turn(id())).await > ready.epoch);
 }
 
 async fn claiming_a_parked_turn_wakes_it(it: Fixture) {
@@ -103,7 +119,7 @@ async fn claiming_a_parked_turn_wakes_it(it: Fixture) {
     let epoch = it.write(|tx| tx.claim_turn(id())).await;
     assert!(epoch > old + 1);
     let woken = turn_of(&it, TURN).await;
-    assert_eq!((woken.parked, woken.wake_at, woken.worked_ms), (false, None, 42));
+    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, state: State::UnderWay });
     assert_eq!(it.read(|reader| reader.next_due()).await, None);
     it.write(move |tx| tx.append(id(), epoch, &step("b", json!(1)), at(1))).await;
 }
@@ -132,18 +148,20 @@ async fn unparked_turns_are_listed_oldest_first(it: Fixture) {
 async fn a_suspended_turn_is_closed_and_its_journal_kept(it: Fixture) {
     let epoch = suspend(&it).await;
     let suspended = turn_of(&it, TURN).await;
-    assert_eq!(suspended.suspended_code.as_deref(), Some("v1"));
-    assert_eq!((suspended.ended_at, suspended.parked, suspended.recoveries), (Some(at(7)), false, 1));
+    assert_eq!(suspended.life.state, State::Suspended { at: at(7), code: "v1".to_owned() });
+    assert_eq!(suspended.life.recoveries, 1);
     assert_eq!(it.read(|reader| reader.journal(id())).await, vec![recorded(step("a", json!(1)))]);
     let refusals = [
         it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(8)).map(drop)).await,
         it.refuse(move |tx| tx.append_foreign(id(), &Entry::Cancel {}, at(8)).map(drop)).await,
         it.refuse(move |tx| tx.claim_turn(id()).map(drop)).await,
         it.refuse(move |tx| tx.suspend_turn(id(), at(8), "v2")).await,
-        it.refuse(move |tx| tx.count_recovery(id()).map(drop)).await,
+        it.refuse(move |tx| tx.lose_turn(id(), epoch, true).map(drop)).await,
+        it.refuse(move |tx| tx.wake_turn(id())).await,
+        it.refuse(move |tx| tx.end_turn(id(), at(8))).await,
         it.refuse(move |tx| tx.note_turn(id(), None, vec!["x".to_owned()])).await,
     ];
-    assert_eq!(refusals, [const { Error::TurnNotOpen }; 6]);
+    assert_eq!(refusals, [const { Error::TurnNotOpen(Some(TurnStatus::Suspended)) }; 8]);
     assert_eq!(turn_of(&it, TURN).await, suspended);
 }
 
@@ -151,7 +169,7 @@ async fn a_reopened_turn_goes_on(it: Fixture) {
     let old = suspend(&it).await;
     it.write(|tx| tx.reopen_turn(id())).await;
     let reopened = turn_of(&it, TURN).await;
-    assert_eq!((reopened.ended_at, reopened.suspended_code, reopened.recoveries), (None, None, 0));
+    assert_eq!((reopened.life.state, reopened.life.recoveries), (State::UnderWay, 0));
     // Its owner from before is gone, although nobody has claimed it since.
     let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(8)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
@@ -161,19 +179,23 @@ async fn a_reopened_turn_goes_on(it: Fixture) {
 
 async fn only_a_suspended_turn_is_reopened(it: Fixture) {
     it.open_turn().await;
-    assert_eq!(it.refuse(|tx| tx.reopen_turn(id())).await, Error::TurnNotOpen);
+    let open = it.refuse(|tx| tx.reopen_turn(id())).await;
+    assert_eq!(open, Error::Internal("a turn that is under way cannot be reopened".to_owned()));
+    let open = it.refuse(|tx| tx.abandon_turn(id(), at(1))).await;
+    assert_eq!(open, Error::Internal("a turn that is under way cannot be abandoned".to_owned()));
     it.write(|tx| tx.end_turn(id(), at(1))).await;
-    assert_eq!(it.refuse(|tx| tx.reopen_turn(id())).await, Error::TurnNotOpen);
-    assert_eq!(it.refuse(|tx| tx.reopen_turn(turn_id(9))).await, Error::TurnNotOpen);
+    assert_eq!(it.refuse(|tx| tx.reopen_turn(id())).await, HAS_ENDED);
+    assert_eq!(it.refuse(|tx| tx.abandon_turn(id(), at(2))).await, HAS_ENDED);
+    assert_eq!(it.refuse(|tx| tx.reopen_turn(turn_id(9))).await, Error::TurnNotOpen(None));
 }
 
-async fn a_suspended_turn_can_be_ended_for_good(it: Fixture) {
+async fn a_suspended_turn_can_be_abandoned_for_good(it: Fixture) {
     suspend(&it).await;
-    it.write(|tx| tx.end_turn(id(), at(9))).await;
+    it.write(|tx| tx.abandon_turn(id(), at(9))).await;
     let ended = turn_of(&it, TURN).await;
-    assert_eq!((ended.ended_at, ended.suspended_code), (Some(at(9)), None));
-    assert_eq!(it.refuse(|tx| tx.reopen_turn(id())).await, Error::TurnNotOpen);
-    assert_eq!(it.refuse(|tx| tx.end_turn(id(), at(10))).await, Error::TurnNotOpen);
+    assert_eq!(ended.life.state, State::Ended { at: at(9) });
+    assert_eq!(it.refuse(|tx| tx.reopen_turn(id())).await, HAS_ENDED);
+    assert_eq!(it.refuse(|tx| tx.end_turn(id(), at(10))).await, HAS_ENDED);
 }
 
 async fn turns_suspended_under_other_code_are_retriable(it: Fixture) {
@@ -207,16 +229,25 @@ async fn turns_suspended_for_long_are_found_in_that_order(it: Fixture) {
     assert_eq!(old(40, 10).await, [turn_id(2), turn_id(3), turn_id(1)]);
     assert_eq!(old(100, 2).await, [turn_id(2), turn_id(3)]);
     it.write(|tx| tx.reopen_turn(turn_id(2))).await;
-    it.write(|tx| tx.end_turn(turn_id(3), at(50))).await;
+    it.write(|tx| tx.abandon_turn(turn_id(3), at(50))).await;
     assert_eq!(old(100, 10).await, [turn_id(1), turn_id(4)]);
 }
 
-async fn recoveries_are_counted(it: Fixture) {
+async fn lost_workers_are_counted_where_that_counts(it: Fixture) {
     it.open_turn().await;
-    assert_eq!(it.write(|tx| tx.count_recovery(id())).await, 1);
-    assert_eq!(it.write(|tx| tx.count_recovery(id())).await, 2);
-    assert_eq!(turn_of(&it, TURN).await.recoveries, 2);
-    assert_eq!(it.refuse(|tx| tx.count_recovery(turn_id(9)).map(drop)).await, Error::TurnNotOpen);
+    for (counts, recoveries) in [(true, 1), (false, 1), (true, 2)] {
+        let lost = it.write(move |tx| {
+            let epoch = tx.claim_turn(id())?;
+            let recoveries = tx.lose_turn(id(), epoch, counts)?;
+            Ok((epoch, recoveries))
+        });
+        let (epoch, counted) = lost.await;
+        assert_eq!(counted, recoveries);
+        let refused = it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(1)).map(drop)).await;
+        assert_eq!(refused, Error::StaleEpoch, "who lost its worker owns it no longer");
+    }
+    assert_eq!(turn_of(&it, TURN).await.life.recoveries, 2);
+    assert_eq!(it.refuse(|tx| tx.lose_turn(turn_id(9), 1, true).map(drop)).await, Error::TurnNotOpen(None));
 }
 
 async fn notes_are_kept_and_added_to(it: Fixture) {
@@ -317,7 +348,7 @@ async fn interrupts_of_a_suspended_turn_are_not_due(it: Fixture) {
     // Ended for good is not suspended any more either.
     it.write(|tx| {
         tx.suspend_turn(id(), at(1), "v1")?;
-        tx.end_turn(id(), at(2))
+        tx.abandon_turn(id(), at(2))
     })
     .await;
     assert_eq!(due(&it, 100, 10).await, [interrupt_due(1, 10), interrupt_due(2, 20)]);
@@ -347,7 +378,7 @@ async fn old_journals_are_compacted_once(it: Fixture) {
     assert_eq!(compact(99, 10).await, 1);
     assert_eq!(lengths().await, [0, 0, 1, 1, 1]);
     assert_eq!(compact(99, 10).await, 0);
-    assert_eq!(turn_of(&it, 1).await.ended_at, Some(at(30)));
+    assert_eq!(turn_of(&it, 1).await.life.ended_at(), Some(at(30)));
     assert!(it.read(|reader| reader.interrupt(interrupt_id(1))).await.is_some());
 }
 
@@ -362,6 +393,6 @@ async fn sweeping_leaves_sessions_with_a_suspended_turn(it: Fixture) {
     })
     .await;
     assert_eq!(it.write(|tx| tx.sweep_sessions(at(100), 10)).await, [session_id(2)]);
-    it.write(|tx| tx.end_turn(turn_id(1), at(1))).await;
+    it.write(|tx| tx.abandon_turn(turn_id(1), at(1))).await;
     assert_eq!(it.write(|tx| tx.sweep_sessions(at(100), 10)).await, [session_id(1)]);
 }

@@ -6,7 +6,7 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::event::EventName;
 use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
-use crate::domain::status::Status;
+use crate::domain::status::{Status, TurnStatus};
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
 
@@ -82,14 +82,14 @@ async fn open_turns_are_listed_oldest_first(it: Fixture) {
     let open = it.read(|reader| reader.unparked_turns()).await;
     assert_eq!(open, vec![turn_id(9), turn_id(7)]);
     let ended = it.read(|reader| reader.turn(turn_id(8))).await.unwrap();
-    assert_eq!(ended.ended_at, Some(at(50)));
+    assert_eq!(ended.life.ended_at(), Some(at(50)));
 }
 
 async fn each_claim_has_a_higher_epoch(it: Fixture) {
     it.open_turn().await;
     assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1))).await, 1);
     assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1))).await, 2);
-    assert_eq!(it.read(|reader| reader.turn(turn_id(1))).await.unwrap().epoch, 2);
+    assert_eq!(it.read(|reader| reader.life(turn_id(1))).await.unwrap().epoch, 2);
 }
 
 async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
@@ -215,16 +215,16 @@ async fn an_ended_turn_takes_nothing_more(it: Fixture) {
             Ok(epoch)
         })
         .await;
-    refuses_everything(&it, epoch).await;
+    refuses_everything(&it, epoch, Some(TurnStatus::Ended)).await;
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await.len(), 1);
-    assert_eq!(it.read(|reader| reader.turn(turn_id(1))).await.unwrap().ended_at, Some(at(9)));
+    assert_eq!(it.read(|reader| reader.life(turn_id(1))).await.unwrap().ended_at(), Some(at(9)));
 }
 
 async fn an_unknown_turn_takes_nothing(it: Fixture) {
-    refuses_everything(&it, 0).await;
+    refuses_everything(&it, 0, None).await;
 }
 
-async fn refuses_everything(it: &Fixture, epoch: u64) {
+async fn refuses_everything(it: &Fixture, epoch: u64, stands: Option<TurnStatus>) {
     let id = turn_id(1);
     let refusals = [
         it.refuse(move |transaction| transaction.append(id, epoch, &Entry::Cancel {}, at(0)).map(drop)).await,
@@ -233,7 +233,7 @@ async fn refuses_everything(it: &Fixture, epoch: u64) {
         it.refuse(move |transaction| transaction.claim_turn(id).map(drop)).await,
         it.refuse(move |transaction| transaction.end_turn(id, at(10))).await,
     ];
-    assert_eq!(refusals, [const { Error::TurnNotOpen }; 5]);
+    assert_eq!(vec![Error::TurnNotOpen(stands); 5], refusals);
 }
 
 async fn journals_are_kept_apart(it: Fixture) {

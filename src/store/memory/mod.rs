@@ -8,6 +8,7 @@ mod carried;
 mod outbox;
 mod state;
 mod transaction;
+mod turns;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -12,6 +12,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
+use crate::domain::turn::{self, Life};
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::carried::Carried;
@@ -187,7 +188,7 @@ impl State {
     fn dues(&self) -> impl Iterator<Item = Due> {
         let is_suspended = |interrupt: &Interrupt| {
             let turn = self.turns.get(interrupt.turn_id).map(|row| &row.turn);
-            turn.is_some_and(|turn| turn.suspended_code.is_some() && turn.session_id == interrupt.session_id)
+            turn.is_some_and(|turn| turn.life.suspended().is_some() && turn.session_id == interrupt.session_id)
         };
         let interrupts = self
             .interrupts
@@ -197,7 +198,7 @@ impl State {
         let timers = self
             .turns
             .values()
-            .filter_map(|row| Some(Due { at: row.turn.wake_at?, what: DueWhat::Timers(row.turn.id) }));
+            .filter_map(|row| Some(Due { at: row.turn.life.wake_at()?, what: DueWhat::Timers(row.turn.id) }));
         interrupts.chain(timers)
     }
 }
@@ -260,6 +261,10 @@ impl Reader for State {
         Ok(self.turns.get(id).map(|row| row.turn.clone()))
     }
 
+    fn life(&self, turn: TurnId) -> Result<Option<Life>, Error> {
+        Ok(self.turns.get(turn).map(|row| row.turn.life.clone()))
+    }
+
     fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
         let turn = self.turns.values().rev().find(|row| row.turn.session_id == session);
         Ok(turn.map(|row| row.turn.clone()))
@@ -274,7 +279,7 @@ impl Reader for State {
     }
 
     fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
-        let open = self.turns.values().filter(|row| row.turn.ended_at.is_none() && !row.turn.parked);
+        let open = self.turns.values().filter(|row| row.turn.life.state == turn::State::UnderWay);
         Ok(open.map(|row| row.turn.id).collect())
     }
 
@@ -310,15 +315,16 @@ impl Reader for State {
     }
 
     fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let retriable =
-            self.turns.values().filter(|row| row.turn.suspended_code.as_deref().is_some_and(|other| other != code));
+        let is_of_other = |row: &&TurnRow| row.turn.life.suspended().is_some_and(|(_, other)| other != code);
+        let retriable = self.turns.values().filter(is_of_other);
         Ok(retriable.map(|row| row.turn.id).take(limit).collect())
     }
 
     fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let suspended = self.turns.values().filter(|row| row.turn.suspended_code.is_some());
-        let mut old: Vec<(Timestamp, TurnId)> = suspended
-            .filter_map(|row| Some((row.turn.ended_at?, row.turn.id)))
+        let mut old: Vec<(Timestamp, TurnId)> = self
+            .turns
+            .values()
+            .filter_map(|row| Some((row.turn.life.suspended()?.0, row.turn.id)))
             .filter(|(ended_at, _)| *ended_at < before)
             .collect();
         old.sort_by_key(|(ended_at, _)| *ended_at);

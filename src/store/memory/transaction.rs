@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::state::{SessionRow, State, TurnRow};
+use super::state::{SessionRow, State};
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed, Head};
 use crate::domain::event::{Event, NumberedEvent};
@@ -11,10 +11,11 @@ use crate::domain::journal::{Entry, Recorded};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::Status;
+use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
-use crate::faults::Rule;
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
+use crate::store::turns::check_owner;
 use crate::store::{Reader, Transaction};
 
 /// Takes back one change.
@@ -43,30 +44,8 @@ impl<'s> MemoryTransaction<'s> {
         self.undo.push(Box::new(undo));
     }
 
-    fn require_session(&self, id: SessionId) -> Result<(), Error> {
+    pub(super) fn require_session(&self, id: SessionId) -> Result<(), Error> {
         if self.state.sessions.contains(id) { Ok(()) } else { Err(Error::SessionNotFound) }
-    }
-
-    fn open_turn(&mut self, id: TurnId) -> Result<&mut TurnRow, Error> {
-        self.state.turns.get_mut(id).filter(|row| row.turn.ended_at.is_none()).ok_or(Error::TurnNotOpen)
-    }
-
-    /// Changes an open turn in a way that can be taken back.
-    fn change_turn<T>(&mut self, id: TurnId, change: impl FnOnce(&mut Turn) -> Result<T, Error>) -> Result<T, Error> {
-        let turn = &mut self.open_turn(id)?.turn;
-        let before = turn.clone();
-        let outcome = change(turn)?;
-        self.restore_turn(before);
-        Ok(outcome)
-    }
-
-    /// Taking back means that the turn's row is `before` again.
-    fn restore_turn(&mut self, before: Turn) {
-        self.on_undo(move |state| {
-            if let Some(row) = state.turns.get_mut(before.id) {
-                row.turn = before;
-            }
-        });
     }
 
     fn change_sign_ins(&mut self, change: impl FnOnce(&mut Vec<SignIn>)) {
@@ -148,7 +127,7 @@ impl Transaction for MemoryTransaction<'_> {
     fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
         let turns = self.state.turns.values().map(|row| &row.turn);
         let suspended: HashSet<SessionId> =
-            turns.filter(|turn| turn.suspended_code.is_some()).map(|turn| turn.session_id).collect();
+            turns.filter(|turn| turn.life.suspended().is_some()).map(|turn| turn.session_id).collect();
         let old = |session: &&Session| {
             matches!(session.status(), Status::Idle | Status::Error)
                 && session.updated_at < before
@@ -191,91 +170,19 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
-        let id = turn.id;
-        self.require_session(turn.session_id)?;
-        if self.state.turns.contains(id) {
-            return Err(Error::Internal(format!("turn {id} is stored already")));
-        }
-        let new = Turn::new(id, turn.session_id, turn.message.clone(), turn.webhook.clone(), turn.created_at);
-        let turn = Turn { sent_by: turn.sent_by.clone(), ..new };
-        self.state.turns.push(id, TurnRow { turn, journal: Vec::new(), is_compacted: false });
-        self.on_undo(move |state| state.turns.unpush(id));
-        Ok(())
-    }
-
-    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
-        self.change_turn(id, |turn| {
-            turn.epoch += 1;
-            turn.parked = false;
-            turn.wake_at = None;
-            Ok(turn.epoch)
-        })
-    }
-
-    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
-        self.change_turn(id, |turn| {
-            if turn.epoch != epoch && !Rule::Epoch.is_left_out() {
-                return Err(Error::StaleEpoch);
-            }
-            turn.epoch += 1;
-            turn.parked = true;
-            turn.wake_at = wake_at;
-            turn.worked_ms = worked_ms;
-            Ok(())
-        })
-    }
-
-    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
-        self.change_turn(id, |turn| {
-            turn.epoch += 1;
-            turn.parked = false;
-            turn.wake_at = None;
-            turn.ended_at = Some(now);
-            turn.suspended_code = Some(code.to_owned());
-            Ok(())
-        })
-    }
-
-    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
-        let row = self.state.turns.get_mut(id).filter(|row| row.turn.suspended_code.is_some());
-        let turn = &mut row.ok_or(Error::TurnNotOpen)?.turn;
-        let before = turn.clone();
-        turn.ended_at = None;
-        turn.suspended_code = None;
-        turn.recoveries = 0;
-        self.restore_turn(before);
-        Ok(())
-    }
-
-    fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error> {
-        self.change_turn(id, |turn| {
-            turn.recoveries += 1;
-            Ok(turn.recoveries)
-        })
-    }
-
-    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {
-        self.change_turn(id, |turn| {
-            turn.note(impure_at, warnings);
-            Ok(())
-        })
-    }
-
     fn set_aside(&mut self, _due: DueWhat) -> Result<(), Error> {
         // Whatever is in memory can be read.
         Ok(())
     }
 
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        if self.open_turn(turn)?.turn.epoch != epoch && !Rule::Epoch.is_left_out() {
-            return Err(Error::StaleEpoch);
-        }
+        check_owner(self.require_life(turn)?, epoch)?;
         self.append_foreign(turn, entry, now)
     }
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let row = self.open_turn(turn)?;
+        self.require_life(turn)?.check_open()?;
+        let row = self.state.turns.get_mut(turn).ok_or(Error::TurnNotOpen(None))?;
         let index = row.journal.len() as u64;
         row.journal.push(Recorded { at: now, entry: entry.clone() });
         self.on_undo(move |state| {
@@ -286,22 +193,10 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(index)
     }
 
-    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
-        if self.open_turn(id).is_err() {
-            self.reopen_turn(id)?;
-        }
-        self.change_turn(id, |turn| {
-            turn.ended_at = Some(now);
-            turn.parked = false;
-            turn.wake_at = None;
-            Ok(())
-        })
-    }
-
     fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        let rows = self.state.turns.values().filter(|row| !row.is_compacted && row.turn.suspended_code.is_none());
+        let rows = self.state.turns.values().filter(|row| !row.is_compacted);
         let mut old: Vec<(Timestamp, TurnId)> = rows
-            .filter_map(|row| Some((row.turn.ended_at?, row.turn.id)))
+            .filter_map(|row| Some((row.turn.life.ended_at()?, row.turn.id)))
             .filter(|(ended_at, _)| *ended_at < before)
             .collect();
         old.sort_by_key(|(ended_at, _)| *ended_at);
@@ -465,6 +360,10 @@ impl Reader for MemoryTransaction<'_> {
 
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
         self.state.session_of_interrupt(id)
+    }
+
+    fn life(&self, turn: TurnId) -> Result<Option<Life>, Error> {
+        self.state.life(turn)
     }
 
     fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {

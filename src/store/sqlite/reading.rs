@@ -15,6 +15,7 @@ use crate::domain::journal::Recorded;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::InterruptStatus;
+use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
@@ -179,6 +180,10 @@ impl Reader for Handle<'_> {
 
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
         self.one("turns", concat!(sql!("turns/select"), "WHERE id = ?1"), [id.0.as_bytes()], rows::turn)
+    }
+
+    fn life(&self, turn: TurnId) -> Result<Option<Life>, Error> {
+        Ok(self.stored_life(turn)?.map(|(_, life)| life))
     }
 
     fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {

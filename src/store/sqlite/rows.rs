@@ -17,6 +17,7 @@ use crate::domain::json as strict_json;
 use crate::domain::payload::MAX_STORED_DEPTH;
 use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::{InterruptStatus, Status};
+use crate::domain::turn::{Life, State};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::store::record::{StoredReply, Turn};
 
@@ -227,18 +228,49 @@ pub(super) fn turn(cells: &mut Cells<'_, '_>) -> Result<Turn, Error> {
         session_id: SessionId(cells.uuid()?),
         message: Arc::new(cells.json()?),
         webhook: cells.json_or_none()?,
-        epoch: cells.number()?,
         created_at: cells.time()?,
-        ended_at: cells.time_or_none()?,
-        parked: cells.plain()?,
-        wake_at: cells.time_or_none()?,
-        recoveries: cells.plain()?,
-        worked_ms: cells.number()?,
         impure_at: cells.plain()?,
         warnings: cells.json_or_none()?.unwrap_or_default(),
-        suspended_code: cells.plain()?,
         sent_by: cells.plain()?,
+        life: life(cells)?,
     })
+}
+
+/// How a turn stands: the columns from `epoch` on of `turns/select.sql` and `turns/life.sql`.
+pub(super) fn life(cells: &mut Cells<'_, '_>) -> Result<Life, Error> {
+    let (epoch, recoveries, worked_ms) = (cells.number()?, cells.plain()?, cells.number()?);
+    let (is_parked, wake_at, ended_at) = (cells.plain()?, cells.time_or_none()?, cells.time_or_none()?);
+    let state = match (ended_at, cells.plain::<Option<String>>()?) {
+        (Some(at), Some(code)) => State::Suspended { at, code },
+        (Some(at), None) => State::Ended { at },
+        (None, Some(_)) => return Err(cells.malformed("the turn is suspended and nothing says since when")),
+        (None, None) if is_parked => State::Parked { wake_at },
+        (None, None) => State::UnderWay,
+    };
+    Ok(Life { epoch, recoveries, worked_ms, state })
+}
+
+/// What a turn's state is in columns.
+pub(super) struct StateColumns<'s> {
+    pub(super) parked: bool,
+    pub(super) wake_at: Option<i64>,
+    pub(super) ended_at: Option<i64>,
+    pub(super) suspended_code: Option<&'s str>,
+    /// What there is to do with it; see the table.
+    pub(super) todo: Option<i64>,
+}
+
+impl<'s> StateColumns<'s> {
+    pub(super) fn of(state: &'s State) -> Self {
+        let none = Self { parked: false, wake_at: None, ended_at: None, suspended_code: None, todo: None };
+        match state {
+            State::UnderWay => Self { todo: Some(0), ..none },
+            State::Parked { wake_at } => Self { parked: true, wake_at: wake_at.map(Timestamp::millis), ..none },
+            State::Suspended { at, code } => Self { ended_at: Some(at.millis()), suspended_code: Some(code), ..none },
+            // 1 at least, because 0 means a turn that is under way.
+            State::Ended { at } => Self { ended_at: Some(at.millis()), todo: Some(at.millis().max(1)), ..none },
+        }
+    }
 }
 
 /// A row of `interrupts/select.sql`: its place in order, and the record.

@@ -14,8 +14,8 @@ use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
-use crate::faults::{self, Point, Rule};
-use crate::store::record::{DueWhat, StoredReply, Turn};
+use crate::faults::{self, Point};
+use crate::store::record::{DueWhat, StoredReply};
 use crate::store::{Reader, Transaction};
 
 impl Handle<'_> {
@@ -25,7 +25,7 @@ impl Handle<'_> {
         statement.execute(params).map_err(|error| self.error(&error))
     }
 
-    fn require_session(&self, id: SessionId) -> Result<i64, Error> {
+    pub(super) fn require_session(&self, id: SessionId) -> Result<i64, Error> {
         self.session_seq(id)?.map(rows::integer).ok_or(Error::SessionNotFound)
     }
 
@@ -34,26 +34,6 @@ impl Handle<'_> {
             self.execute(sql!("messages/insert"), params![session, rows::count(index), message])?;
         }
         Ok(())
-    }
-
-    /// Where the open turn `id` is, and its epoch.
-    fn open_turn(&self, id: TurnId) -> Result<(i64, u64), Error> {
-        self.one("turns", sql!("turns/open_epoch"), [id.0.as_bytes()], |cells| Ok((cells.plain()?, cells.number()?)))?
-            .ok_or(Error::TurnNotOpen)
-    }
-
-    /// Where the open turn `id` is, for its owner at `epoch` only.
-    fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<i64, Error> {
-        let (turn, current) = self.open_turn(id)?;
-        if epoch == current || Rule::Epoch.is_left_out() { Ok(turn) } else { Err(Error::StaleEpoch) }
-    }
-
-    /// Runs a change of one turn: refused when it changed none.
-    fn change_turn(&self, sql: &str, params: impl Params) -> Result<(), Error> {
-        match self.execute(sql, params)? {
-            0 => Err(Error::TurnNotOpen),
-            _ => Ok(()),
-        }
     }
 
     /// When an interrupt is due, as far as the store lets it.
@@ -217,61 +197,6 @@ impl Transaction for Handle<'_> {
         }
     }
 
-    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
-        let session = self.require_session(turn.session_id)?;
-        let message = rows::json(&turn.message.without_nulls())?;
-        let webhook = rows::json_or_none(turn.webhook.as_ref())?;
-        let params = params![turn.id.0.as_bytes(), session, message, webhook, turn.created_at.millis(), turn.sent_by];
-        if self.execute(sql!("turns/insert"), params)? == 0 {
-            return Err(Error::Internal(format!("turn {} is stored already", turn.id)));
-        }
-        faults::at(Point::StoreTurnInserted);
-        Ok(())
-    }
-
-    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
-        let epoch = self
-            .one("turns", sql!("turns/claim"), [id.0.as_bytes()], |cells| cells.number())?
-            .ok_or(Error::TurnNotOpen)?;
-        faults::at(Point::StoreClaimed);
-        Ok(epoch)
-    }
-
-    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
-        let turn = self.owned_turn(id, epoch)?;
-        let params = params![turn, wake_at.map(Timestamp::millis), rows::integer(worked_ms)];
-        self.change_turn(sql!("turns/park"), params)?;
-        faults::at(Point::StoreParked);
-        Ok(())
-    }
-
-    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
-        self.change_turn(sql!("turns/suspend"), params![id.0.as_bytes(), now.millis(), code])?;
-        self.execute(sql!("interrupts/hold"), [id.0.as_bytes()])?;
-        faults::at(Point::StoreSuspended);
-        Ok(())
-    }
-
-    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
-        self.change_turn(sql!("turns/reopen"), [id.0.as_bytes()])?;
-        self.execute(sql!("interrupts/release"), [id.0.as_bytes()])?;
-        faults::at(Point::StoreReopened);
-        Ok(())
-    }
-
-    fn count_recovery(&mut self, id: TurnId) -> Result<u32, Error> {
-        self.one("turns", sql!("turns/count_recovery"), [id.0.as_bytes()], |cells| cells.plain())?
-            .ok_or(Error::TurnNotOpen)
-    }
-
-    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {
-        let mut turn = self.turn(id)?.filter(|turn| turn.ended_at.is_none()).ok_or(Error::TurnNotOpen)?;
-        turn.note(impure_at, warnings);
-        let warnings = Some(&turn.warnings).filter(|warnings| !warnings.is_empty());
-        let params = params![id.0.as_bytes(), turn.impure_at, rows::json_or_none(warnings)?];
-        self.change_turn(sql!("turns/note"), params)
-    }
-
     fn set_aside(&mut self, due: DueWhat) -> Result<(), Error> {
         match due {
             DueWhat::Interrupt(id) => self.execute(sql!("interrupts/set_aside"), [id.0.as_bytes()]).map(drop),
@@ -285,18 +210,8 @@ impl Transaction for Handle<'_> {
     }
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let (turn, _) = self.open_turn(turn)?;
+        let turn = self.open_turn(turn)?;
         self.append_entry(turn, entry, now)
-    }
-
-    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
-        let params = params![id.0.as_bytes(), now.millis()];
-        if self.execute(sql!("turns/end"), params)? == 0 {
-            self.reopen_turn(id)?;
-            self.change_turn(sql!("turns/end"), params)?;
-        }
-        faults::at(Point::StoreTurnEnded);
-        Ok(())
     }
 
     fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {

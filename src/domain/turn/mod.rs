@@ -1,0 +1,242 @@
+//! The turn state machine.
+//!
+//! [`Life`] is what a store keeps of how a turn stands, and [`Life::transition`] the one place that says what may happen
+//! to it: an event gives the next life and what has to be written with it, or an error that names the state, and no
+//! change. Invariants, held by property tests: nobody writes to a turn but whoever was given its epoch last; the epoch
+//! never goes back; an ended turn stays as it is; out of a suspended one lead only [`Event::Reopened`] and
+//! [`Event::Abandoned`].
+//!
+//! A turn that is under way is *ready* (nobody has it: it waits for a place), *at work* or *paused*. That is known where
+//! it is and nowhere else, since it changes with every word of the turn: [`stage`] is the machine of its owner. A server
+//! that starts reads from the journal which of them were paused.
+
+pub mod stage;
+
+use super::error::Error;
+use super::journal::CodeVersion;
+use super::status::TurnStatus;
+use super::time::Timestamp;
+
+/// How a turn stands in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Life {
+    /// Counts how often it was given to an owner or taken from one. Whoever was given this number last is its owner.
+    pub epoch: u64,
+    /// How often it lost its worker, since it began or was reopened.
+    pub recoveries: u32,
+    /// How long it has worked, in milliseconds, up to its last parking: what `--timeout` is counted against.
+    pub worked_ms: u64,
+    /// Where it stands.
+    pub state: State,
+}
+
+/// Where a turn stands in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum State {
+    /// Ready, at work, or paused in its owner's memory. A server that starts takes it up again.
+    #[default]
+    UnderWay,
+    /// It waits for people and timers, and is in nobody's memory.
+    Parked {
+        /// When its earliest timer is due.
+        wake_at: Option<Timestamp>,
+    },
+    /// It failed in a way that other code, or a request, can mend: it is closed, and its journal is kept.
+    Suspended {
+        /// Since when.
+        at: Timestamp,
+        /// The code under which it failed.
+        code: CodeVersion,
+    },
+    /// It is over for good.
+    Ended {
+        /// Since when.
+        at: Timestamp,
+    },
+}
+
+impl State {
+    /// The word for it.
+    pub fn status(&self) -> TurnStatus {
+        match self {
+            Self::UnderWay => TurnStatus::UnderWay,
+            Self::Parked { .. } => TurnStatus::Parked,
+            Self::Suspended { .. } => TurnStatus::Suspended,
+            Self::Ended { .. } => TurnStatus::Ended,
+        }
+    }
+}
+
+/// What can happen to a turn in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody takes it over, from whoever had it: the next epoch is theirs.
+    Claimed,
+    /// Its owner drops it from memory while it waits.
+    Parked {
+        /// The owner's.
+        epoch: u64,
+        /// When its earliest timer is due.
+        wake_at: Option<Timestamp>,
+        /// In the place of [`Life::worked_ms`].
+        worked_ms: u64,
+    },
+    /// What it waited for, parked, has come. It is ready.
+    Woken,
+    /// Its owner has lost the worker that it was at. It is ready, and that worker owns nothing any more.
+    WorkerLost {
+        /// The owner's.
+        epoch: u64,
+        /// Whether it counts against `--max-recoveries`.
+        counts: bool,
+    },
+    /// It failed in a way that can be mended.
+    Suspended {
+        /// When.
+        at: Timestamp,
+        /// Under which code.
+        code: CodeVersion,
+    },
+    /// It is taken up again after it was suspended. It is ready.
+    Reopened,
+    /// It returned, failed for good, or was cancelled.
+    Ended {
+        /// When.
+        at: Timestamp,
+    },
+    /// Nobody takes it up again after it was suspended.
+    Abandoned {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// What is written together with a turn's next life, in the same transaction; `TurnWriter::change_turn` of the stores does
+/// it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// What it asks does not expire from now on: nobody could be told.
+    HoldInterrupts,
+    /// What it asks can expire again.
+    ReleaseInterrupts,
+}
+
+impl Life {
+    /// The life after `event`, and what is written with it.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] where it is suspended or has ended, [`Error::StaleEpoch`] where it is another owner's or
+    /// nobody's, and [`Error::Internal`] where only a suspended or a parked turn could take the event.
+    pub fn transition(&self, event: Event) -> Result<(Self, Vec<Effect>), Error> {
+        let mut next = self.clone();
+        let mut effects = Vec::new();
+        match event {
+            Event::Claimed => {
+                self.check_open()?;
+                next.epoch += 1;
+                next.state = State::UnderWay;
+            }
+            Event::Parked { epoch, wake_at, worked_ms } => {
+                self.check_owner(epoch)?;
+                next.epoch += 1;
+                next.worked_ms = worked_ms;
+                next.state = State::Parked { wake_at };
+            }
+            Event::Woken => {
+                self.check_open()?;
+                self.check_is(TurnStatus::Parked, "woken")?;
+                next.epoch += 1;
+                next.state = State::UnderWay;
+            }
+            Event::WorkerLost { epoch, counts } => {
+                self.check_owner(epoch)?;
+                next.epoch += 1;
+                next.recoveries += u32::from(counts);
+            }
+            Event::Suspended { at, code } => {
+                self.check_open()?;
+                next.epoch += 1;
+                next.state = State::Suspended { at, code };
+                effects.push(Effect::HoldInterrupts);
+            }
+            Event::Reopened => {
+                self.check_is(TurnStatus::Suspended, "reopened")?;
+                next.recoveries = 0;
+                next.state = State::UnderWay;
+                effects.push(Effect::ReleaseInterrupts);
+            }
+            Event::Ended { at } => {
+                self.check_open()?;
+                next.state = State::Ended { at };
+            }
+            Event::Abandoned { at } => {
+                self.check_is(TurnStatus::Suspended, "abandoned")?;
+                next.state = State::Ended { at };
+                effects.push(Effect::ReleaseInterrupts);
+            }
+        }
+        Ok((next, effects))
+    }
+
+    /// Whether something can still be appended to its journal, by whomever.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    pub fn check_open(&self) -> Result<(), Error> {
+        match self.state {
+            State::UnderWay | State::Parked { .. } => Ok(()),
+            State::Suspended { .. } | State::Ended { .. } => Err(Error::TurnNotOpen(Some(self.state.status()))),
+        }
+    }
+
+    /// Whether whoever was given `epoch` owns it: what they say counts.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`], [`Error::StaleEpoch`].
+    pub fn check_owner(&self, epoch: u64) -> Result<(), Error> {
+        self.check_open()?;
+        // Parked, it has no owner, whatever epoch that was given to nobody it has.
+        if self.epoch == epoch && self.state == State::UnderWay { Ok(()) } else { Err(Error::StaleEpoch) }
+    }
+
+    /// Whether nobody has it in memory while it waits.
+    pub fn is_parked(&self) -> bool {
+        matches!(self.state, State::Parked { .. })
+    }
+
+    /// When its earliest timer is due, while it is parked.
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Parked { wake_at } => wake_at,
+            _ => None,
+        }
+    }
+
+    /// Since when it is suspended, and the code under which it failed.
+    pub fn suspended(&self) -> Option<(Timestamp, &CodeVersion)> {
+        match &self.state {
+            State::Suspended { at, code } => Some((*at, code)),
+            _ => None,
+        }
+    }
+
+    /// Since when it is over for good.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Ended { at } => Some(at),
+            _ => None,
+        }
+    }
+
+    fn check_is(&self, wanted: TurnStatus, done: &str) -> Result<(), Error> {
+        let status = self.state.status();
+        match self.state {
+            _ if status == wanted => Ok(()),
+            State::Ended { .. } => Err(Error::TurnNotOpen(Some(status))),
+            _ => Err(Error::Internal(format!("a turn that {status} cannot be {done}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+use proptest::prelude::*;
+
+use super::stage::{self, Stage};
+use super::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn suspended() -> State {
+    State::Suspended { at: at(5), code: "v1".to_owned() }
+}
+
+/// A turn at epoch 3 that lost its worker twice.
+fn life(state: State) -> Life {
+    Life { epoch: 3, recoveries: 2, worked_ms: 40, state }
+}
+
+fn not_open(status: TurnStatus) -> Error {
+    Error::TurnNotOpen(Some(status))
+}
+
+fn cannot(status: TurnStatus, done: &str) -> Error {
+    Error::Internal(format!("a turn that {status} cannot be {done}"))
+}
+
+/// Every event, as the owner at epoch 3 would say it.
+fn events() -> [Event; 8] {
+    [
+        Event::Claimed,
+        Event::Parked { epoch: 3, wake_at: Some(at(9)), worked_ms: 70 },
+        Event::Woken,
+        Event::WorkerLost { epoch: 3, counts: true },
+        Event::Suspended { at: at(6), code: "v2".to_owned() },
+        Event::Reopened,
+        Event::Ended { at: at(7) },
+        Event::Abandoned { at: at(8) },
+    ]
+}
+
+/// What each event makes of a turn in `state`.
+fn outcomes(state: State) -> [Result<(Life, Vec<Effect>), Error>; 8] {
+    events().map(|event| life(state.clone()).transition(event))
+}
+
+fn next(epoch: u64, state: State) -> Result<(Life, Vec<Effect>), Error> {
+    Ok((Life { epoch, ..life(state) }, Vec::new()))
+}
+
+fn with(effect: Effect, outcome: Result<(Life, Vec<Effect>), Error>) -> Result<(Life, Vec<Effect>), Error> {
+    outcome.map(|(life, _)| (life, vec![effect]))
+}
+
+#[test]
+fn a_turn_under_way_is_claimed_parked_lost_suspended_and_ended() {
+    let parked = Life { epoch: 4, worked_ms: 70, ..life(State::Parked { wake_at: Some(at(9)) }) };
+    let lost = Life { epoch: 4, recoveries: 3, ..life(State::UnderWay) };
+    let suspended = State::Suspended { at: at(6), code: "v2".to_owned() };
+    let expected = [
+        next(4, State::UnderWay),
+        Ok((parked, Vec::new())),
+        Err(cannot(TurnStatus::UnderWay, "woken")),
+        Ok((lost, Vec::new())),
+        with(Effect::HoldInterrupts, next(4, suspended)),
+        Err(cannot(TurnStatus::UnderWay, "reopened")),
+        next(3, State::Ended { at: at(7) }),
+        Err(cannot(TurnStatus::UnderWay, "abandoned")),
+    ];
+    assert_eq!(outcomes(State::UnderWay), expected);
+}
+
+#[test]
+fn a_parked_turn_is_claimed_woken_suspended_and_ended_and_has_no_owner() {
+    let suspended = State::Suspended { at: at(6), code: "v2".to_owned() };
+    let expected = [
+        next(4, State::UnderWay),
+        Err(Error::StaleEpoch),
+        next(4, State::UnderWay),
+        Err(Error::StaleEpoch),
+        with(Effect::HoldInterrupts, next(4, suspended)),
+        Err(cannot(TurnStatus::Parked, "reopened")),
+        next(3, State::Ended { at: at(7) }),
+        Err(cannot(TurnStatus::Parked, "abandoned")),
+    ];
+    assert_eq!(outcomes(State::Parked { wake_at: None }), expected);
+}
+
+#[test]
+fn a_suspended_turn_is_reopened_or_abandoned() {
+    let reopened = Life { recoveries: 0, ..life(State::UnderWay) };
+    let refused = || Err(not_open(TurnStatus::Suspended));
+    let expected = [
+        refused(),
+        refused(),
+        refused(),
+        refused(),
+        refused(),
+        Ok((reopened, vec![Effect::ReleaseInterrupts])),
+        refused(),
+        with(Effect::ReleaseInterrupts, next(3, State::Ended { at: at(8) })),
+    ];
+    assert_eq!(outcomes(suspended()), expected);
+}
+
+#[test]
+fn an_ended_turn_takes_nothing() {
+    let expected = vec![Err(not_open(TurnStatus::Ended)); 8];
+    assert_eq!(expected, outcomes(State::Ended { at: at(1) }));
+}
+
+#[test]
+fn a_refusal_names_the_state() {
+    let says = |state: State, event: Event| life(state).transition(event).unwrap_err().to_string();
+    assert_eq!(says(State::Ended { at: at(1) }, Event::Claimed), "The turn is not open: it has ended");
+    assert_eq!(says(suspended(), Event::Ended { at: at(9) }), "The turn is not open: it is suspended");
+    assert_eq!(says(State::UnderWay, Event::Reopened), "Internal error: a turn that is under way cannot be reopened");
+    assert_eq!(Error::TurnNotOpen(None).to_string(), "The turn is not open");
+}
+
+#[test]
+fn what_an_owner_before_says_is_stale() {
+    for epoch in [0, 2, 4] {
+        assert_eq!(life(State::UnderWay).check_owner(epoch), Err(Error::StaleEpoch));
+        let parked = Event::Parked { epoch, wake_at: None, worked_ms: 0 };
+        assert_eq!(life(State::UnderWay).transition(parked), Err(Error::StaleEpoch));
+        let lost = Event::WorkerLost { epoch, counts: false };
+        assert_eq!(life(State::UnderWay).transition(lost), Err(Error::StaleEpoch));
+    }
+    assert_eq!(life(State::UnderWay).check_owner(3), Ok(()));
+}
+
+#[test]
+fn a_worker_whose_loss_does_not_count_is_lost_all_the_same() {
+    let lost = life(State::UnderWay).transition(Event::WorkerLost { epoch: 3, counts: false });
+    assert_eq!(lost, next(4, State::UnderWay));
+}
+
+/// An event that says the epoch which was given away so many times before.
+fn any_event() -> impl Strategy<Value = (Event, u64)> {
+    let event = prop_oneof![
+        4 => Just(Event::Claimed),
+        3 => (prop::option::of(0_i64..9), 0_u64..9)
+            .prop_map(|(wake_at, worked_ms)| Event::Parked { epoch: 0, wake_at: wake_at.map(at), worked_ms }),
+        3 => Just(Event::Woken),
+        2 => any::<bool>().prop_map(|counts| Event::WorkerLost { epoch: 0, counts }),
+        2 => (0_i64..9, "[ab]").prop_map(|(millis, code)| Event::Suspended { at: at(millis), code }),
+        3 => Just(Event::Reopened),
+        1 => (0_i64..9).prop_map(|millis| Event::Ended { at: at(millis) }),
+        1 => (0_i64..9).prop_map(|millis| Event::Abandoned { at: at(millis) }),
+    ];
+    (event, prop_oneof![3 => Just(0_u64), 1 => 1_u64..4])
+}
+
+fn said_at(event: Event, said: u64) -> Event {
+    match event {
+        Event::Parked { wake_at, worked_ms, .. } => Event::Parked { epoch: said, wake_at, worked_ms },
+        Event::WorkerLost { counts, .. } => Event::WorkerLost { epoch: said, counts },
+        event => event,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_order_of_events_keeps_the_invariants(events in prop::collection::vec(any_event(), 0..60)) {
+        let mut life = Life::default();
+        // Every epoch that somebody was given.
+        let mut given = vec![];
+        let mut held = 0;
+        for (event, ago) in events {
+            let event = said_at(event, life.epoch.saturating_sub(ago));
+            let (next, effects) = match life.transition(event.clone()) {
+                Ok(taken) => taken,
+                Err(error) => {
+                    let status = life.state.status();
+                    let names_it = match &error {
+                        Error::TurnNotOpen(named) => *named == Some(status) && life.check_open().is_err(),
+                        Error::StaleEpoch => life.check_open().is_ok(),
+                        Error::Internal(text) => text.contains(&status.to_string()),
+                        _ => false,
+                    };
+                    prop_assert!(names_it, "{life:?} {event:?}: {error}");
+                    continue;
+                }
+            };
+
+            // An ended turn is final, and a suspended one goes two ways only.
+            prop_assert!(life.ended_at().is_none());
+            let leaves_suspension = matches!(event, Event::Reopened | Event::Abandoned { .. });
+            prop_assert_eq!(life.suspended().is_some(), leaves_suspension);
+
+            // There is one owner at most: who was given the newest epoch, until the turn is taken from them.
+            prop_assert!(next.epoch >= life.epoch);
+            let owner = match event {
+                Event::Claimed => {
+                    prop_assert!(!given.contains(&next.epoch), "two owners were given {}", next.epoch);
+                    given.push(next.epoch);
+                    Some(next.epoch)
+                }
+                _ => None,
+            };
+            for epoch in &given {
+                prop_assert_eq!(next.check_owner(*epoch).is_ok(), owner == Some(*epoch));
+            }
+
+            for effect in effects {
+                held += match effect {
+                    Effect::HoldInterrupts => 1,
+                    Effect::ReleaseInterrupts => -1,
+                };
+            }
+            prop_assert_eq!(held, i32::from(next.suspended().is_some()));
+            let counts = matches!(event, Event::WorkerLost { counts: true, .. });
+            let expected = if event == Event::Reopened { 0 } else { life.recoveries + u32::from(counts) };
+            prop_assert_eq!(next.recoveries, expected);
+            life = next;
+        }
+    }
+
+    #[test]
+    fn a_turn_at_a_worker_has_a_place_exactly_while_it_is_at_work(
+        events in prop::collection::vec(
+            prop::sample::select(vec![stage::Event::Paused, stage::Event::WentOn, stage::Event::Left]), 0..40)
+    ) {
+        let (mut stage, mut places) = (Some(Stage::AtWork), 1);
+        for event in events {
+            let Some(before) = stage else { break };
+            let (next, effect) = before.transition(event);
+            places += match effect {
+                Some(stage::Effect::TakePlace) => 1,
+                Some(stage::Effect::LeavePlace) => -1,
+                None => 0,
+            };
+            prop_assert_eq!(places, i32::from(next == Some(Stage::AtWork)));
+            let expected = match event {
+                stage::Event::Paused => Some(Stage::Paused),
+                stage::Event::WentOn => Some(Stage::AtWork),
+                stage::Event::Left => None,
+            };
+            prop_assert_eq!(next, expected);
+            stage = next;
+        }
+    }
+}

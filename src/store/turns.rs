@@ -1,0 +1,147 @@
+//! What happens to turns, on disk: a store reads and writes how a turn stands, and the domain alone says what may come of
+//! what ([`Life::transition`]). So there is one place for it, and it is the same in every store.
+
+use super::Reader;
+use super::record::Turn;
+use crate::domain::turn::{Effect, Event, Life};
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::faults::{self, Point, Rule};
+
+/// What can be written of turns.
+pub trait TurnWriter: Reader {
+    /// Adds a turn that nobody has claimed yet.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`]; [`Error::Internal`] when its id is taken.
+    fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error>;
+
+    /// Writes how a stored turn stands. Only [`TurnWriter::change_turn`] asks for it.
+    fn write_life(&mut self, turn: TurnId, life: &Life) -> Result<(), Error>;
+
+    /// See [`Effect::HoldInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
+    fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error>;
+
+    /// See [`Effect::ReleaseInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
+    fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error>;
+
+    /// Notes where the turn was first impure, unless that is noted already, and adds warnings that it has not.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error>;
+
+    /// Lets the domain decide over `event`, and writes what comes of it: how the turn stands then.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] for an unknown turn, and those of [`Life::transition`].
+    fn change_turn(&mut self, id: TurnId, event: Event) -> Result<Life, Error> {
+        let life = self.life(id)?.ok_or(Error::TurnNotOpen(None))?;
+        let written = written(&event);
+        let (next, effects) =
+            life.transition(if Rule::Epoch.is_left_out() { believed(event, &life) } else { event })?;
+        self.write_life(id, &next)?;
+        for effect in effects {
+            match effect {
+                Effect::HoldInterrupts => self.hold_interrupts(id)?,
+                Effect::ReleaseInterrupts => self.release_interrupts(id)?,
+            }
+        }
+        faults::at(written);
+        Ok(next)
+    }
+
+    /// [`Event::Claimed`]: the new owner's epoch.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
+        Ok(self.change_turn(id, Event::Claimed)?.epoch)
+    }
+
+    /// [`Event::Parked`].
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
+        self.change_turn(id, Event::Parked { epoch, wake_at, worked_ms }).map(drop)
+    }
+
+    /// [`Event::Woken`].
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`]; [`Error::Internal`] when it is not parked.
+    fn wake_turn(&mut self, id: TurnId) -> Result<(), Error> {
+        self.change_turn(id, Event::Woken).map(drop)
+    }
+
+    /// [`Event::WorkerLost`]: how often that has counted by now.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    fn lose_turn(&mut self, id: TurnId, epoch: u64, counts: bool) -> Result<u32, Error> {
+        Ok(self.change_turn(id, Event::WorkerLost { epoch, counts })?.recoveries)
+    }
+
+    /// [`Event::Suspended`].
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
+        self.change_turn(id, Event::Suspended { at: now, code: code.to_owned() }).map(drop)
+    }
+
+    /// [`Event::Reopened`].
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] when it has ended; [`Error::Internal`] when it is open.
+    fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
+        self.change_turn(id, Event::Reopened).map(drop)
+    }
+
+    /// [`Event::Ended`]: nothing can be appended to it any more.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
+        self.change_turn(id, Event::Ended { at: now }).map(drop)
+    }
+
+    /// [`Event::Abandoned`].
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] when it has ended; [`Error::Internal`] when it is open.
+    fn abandon_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
+        self.change_turn(id, Event::Abandoned { at: now }).map(drop)
+    }
+}
+
+/// Whether what comes from the owner at `epoch` counts.
+///
+/// # Errors
+/// [`Error::TurnNotOpen`], [`Error::StaleEpoch`].
+pub fn check_owner(life: &Life, epoch: u64) -> Result<(), Error> {
+    match life.check_owner(epoch) {
+        Err(Error::StaleEpoch) if Rule::Epoch.is_left_out() => Ok(()),
+        checked => checked,
+    }
+}
+
+/// The event, as if it came from the owner.
+fn believed(event: Event, life: &Life) -> Event {
+    match event {
+        Event::Parked { wake_at, worked_ms, .. } => Event::Parked { epoch: life.epoch, wake_at, worked_ms },
+        Event::WorkerLost { counts, .. } => Event::WorkerLost { epoch: life.epoch, counts },
+        event => event,
+    }
+}
+
+/// Where a process can be made to die once that is written.
+fn written(event: &Event) -> Point {
+    match event {
+        Event::Claimed | Event::Woken | Event::WorkerLost { .. } => Point::StoreClaimed,
+        Event::Parked { .. } => Point::StoreParked,
+        Event::Suspended { .. } => Point::StoreSuspended,
+        Event::Reopened => Point::StoreReopened,
+        Event::Ended { .. } | Event::Abandoned { .. } => Point::StoreTurnEnded,
+    }
+}
