@@ -264,25 +264,6 @@ async fn nothing_is_kept(mut client: TcpStream) {
     assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "{} bytes", rest.len());
 }
 
-// Of a client that was not heard to the end, the kernel gives all up by itself. These have said all they had to say.
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn nothing_is_kept_for_who_hangs_up_without_reading() {
-    let write_timeout = Duration::from_secs(3600);
-    let settings = HttpSettings { max_connections: 1, socket_buffer: 2048, write_timeout, ..HttpSettings::default() };
-    let server = Server::start(settings).await;
-    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
-    let large = large(&server, &client).await;
-    server.has_room().await;
-    let mut stream = taking_nothing(&server, &get(&large)).await;
-    // It says that it says no more, and is still there.
-    stream.shutdown().await.unwrap();
-    server.has_room().await;
-    nothing_is_kept(stream).await;
-    server.stop().await;
-}
-
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn nothing_is_kept_for_who_never_reads_once_the_server_has_stopped() {
