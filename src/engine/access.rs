@@ -203,7 +203,6 @@ impl Engine {
             let _turn = engine.keyring.changing.lock().await;
             let by = actor.clone();
             let stored = engine.store.transact(move |tx| {
-                tx.sweep_sign_ins(now)?;
                 tx.insert_sign_in(&sign_in)?;
                 record(tx, Deed::new(Action::SignedIn).by(by.name(), by.address), now)
             });

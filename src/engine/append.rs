@@ -243,7 +243,7 @@ impl Writing<'_> {
     }
 
     fn ask(&mut self, step: StepIdentity, ask: &Ask, looked: &Looked) -> Result<Appended, Error> {
-        let sent_by = self.sent_by()?;
+        let sent_by = self.tx.sender_of_turn(self.turn)?;
         let ask = Ask { approvers: self.approvers(ask)?, ..ask.clone() };
         let prevents = self.engine.settings.prevent_self_approval;
         let turn = self.turn;
@@ -268,11 +268,6 @@ impl Writing<'_> {
         }
         let asked = self.tx.last_with_approvers(self.turn, &|asked| asked.is_about_the_tool_of(ask))?;
         Ok(asked.map(|asked| asked.approvers).unwrap_or_default())
-    }
-
-    /// Who sent the message.
-    fn sent_by(&self) -> Result<Option<String>, Error> {
-        Ok(self.tx.turn(self.turn)?.and_then(|turn| turn.sent_by))
     }
 
     fn opening(&self, max_payload: usize) -> Opening {

@@ -10,28 +10,32 @@ use crate::store::record::Turn;
 use crate::store::{StoreExt, Transaction};
 
 /// How many are looked for at once.
-const AT_ONCE: usize = 100;
+pub(super) const AT_ONCE: usize = 100;
 
 impl Engine {
-    /// Gives up what is due, each in a transaction of its own: a journal may be long, and others get their turn.
+    /// Gives up what is due, each in a transaction of its own: a journal may be long, and others get their turn. What cannot
+    /// be read stays, and is passed over.
     ///
     /// # Errors
     /// The store's.
     pub(super) async fn give_up_suspended(self: &Arc<Self>) -> Result<(), Error> {
         let ttl = self.settings.suspended_ttl;
+        let before = clock::now().plus_seconds(-ttl);
+        // Those that are still there are the first: what was given up is none of them any more.
+        let mut left = 0;
         while ttl > 0.0 && !self.is_stopping() {
-            let before = clock::now().plus_seconds(-ttl);
-            let due = self.store.query(move |reader| reader.suspended_turns(before, AT_ONCE)).await?;
-            let mut given_up = 0;
+            let due = self.store.query(move |reader| reader.suspended_turns(before, left, AT_ONCE)).await?;
             for turn in &due {
                 match self.give_up(*turn, before).await {
                     Err(why @ Error::Unreadable(_)) => {
                         tracing::error!(%turn, error = %why, "a suspended turn cannot be given up");
+                        left += 1;
                     }
-                    done => given_up += usize::from(done?),
+                    // One that is not there for it any more may stand in the list or not: the next sweep finds what was skipped.
+                    done => left += usize::from(!done?),
                 }
             }
-            if due.len() < AT_ONCE || given_up == 0 {
+            if due.len() < AT_ONCE {
                 break;
             }
         }

@@ -1,5 +1,6 @@
-//! What is forgotten: sessions after `--ttl`, suspended turns after `--suspended-ttl`, journals of ended turns after `--keep-journal`, replies and events after a
-//! day, notices that are delivered or given up after a week.
+//! What is forgotten: sessions after `--ttl`, suspended turns after `--suspended-ttl`, journals of ended turns after
+//! `--keep-journal`, replies and events after a day, notices that are delivered or given up after a week, sign-ins at their
+//! end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,10 @@ const DAY: f64 = 24.0 * 3600.0;
 const OFTEN: f64 = 0.2;
 const SELDOM: f64 = 60.0;
 /// How many sessions one transaction removes, with all they have.
-const SESSIONS_AT_ONCE: usize = 100;
+pub(super) const SESSIONS_AT_ONCE: usize = 100;
 /// How many journals one transaction removes, so that others get their turn in between.
-const JOURNALS_AT_ONCE: usize = 500;
-/// How many replies, events or notices one transaction removes, for the same reason.
+pub(super) const JOURNALS_AT_ONCE: usize = 500;
+/// How many replies, events, notices or sign-ins one transaction removes, for the same reason.
 pub(super) const ROWS_AT_ONCE: usize = 500;
 
 /// What could not be swept.
@@ -61,6 +62,7 @@ impl Engine {
             ("replies", self.sweep_rows(move |tx| tx.sweep_replies(day_ago, ROWS_AT_ONCE)).await),
             ("events", self.sweep_rows(move |tx| tx.sweep_events(day_ago, ROWS_AT_ONCE)).await),
             ("notices", self.sweep_rows(move |tx| tx.sweep_notices(week_ago, ROWS_AT_ONCE)).await),
+            ("sign-ins", self.sweep_rows(move |tx| tx.sweep_sign_ins(now, ROWS_AT_ONCE)).await),
             ("sessions", self.sweep_sessions().await),
             ("suspended turns", self.give_up_suspended().await),
             ("journals", self.compact_journals().await),

@@ -32,9 +32,19 @@ impl Outflow {
         }
         let patience = self.patience;
         ready!(self.stuck.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
-        // What is on its way is given up as well: the kernel would keep it for as long as the client is there.
-        sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))?;
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing of what it is sent")))
+    }
+}
+
+impl Drop for Outflow {
+    /// A client that took nothing to the last, whether it was waited for for too long, has hung up, or the server stops: what is
+    /// on its way is given up as well, which the kernel would keep for as long as the client is there.
+    fn drop(&mut self) {
+        if self.stuck.is_some()
+            && let Err(error) = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))
+        {
+            tracing::debug!("what a client does not take is left to the system: {error}");
+        }
     }
 }
 

@@ -197,7 +197,11 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Whose a turn is; known even where the rest of its row is [`Error::Unreadable`].
     fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error>;
 
-    /// The same of an interrupt.
+    /// The name of the key that sent a turn's message, where there was one; known even where the rest of its row is
+    /// [`Error::Unreadable`].
+    fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error>;
+
+    /// Whose an interrupt is; known even where the rest of its row is [`Error::Unreadable`].
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error>;
 
     /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
@@ -225,8 +229,9 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Up to `limit` turns that were suspended under other code than `code`, oldest first.
     fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error>;
 
-    /// Up to `limit` turns that were suspended before `before`, those first that were suspended first.
-    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error>;
+    /// Up to `limit` turns that were suspended before `before`, those first that were suspended first, without the first
+    /// `skip` of them.
+    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error>;
 
     /// What a request with this key was answered with; `scope` keeps the keys of one route and session apart.
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error>;
@@ -338,8 +343,8 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// Removes the sign-in with this token, if it is there.
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error>;
 
-    /// Removes the sign-ins that have ended at `now`.
-    fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error>;
+    /// Removes up to `limit` of the sign-ins that have ended at `now`, those that ended first first; how many.
+    fn sweep_sign_ins(&mut self, now: Timestamp, limit: usize) -> Result<usize, Error>;
 
     /// Appends an event; its number.
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;

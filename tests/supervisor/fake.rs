@@ -21,16 +21,26 @@ impl Fake {
     /// A supervisor whose one worker this is.
     pub async fn worker() -> (World, Self) {
         captured_log();
+        let (mut fake, ours) = Self::silent();
+        fake.greet(true).await;
+        let supervisor = within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap();
+        (World::over(supervisor), fake)
+    }
+
+    /// A worker that has not said anything, and the other end of its channel.
+    pub fn silent() -> (Self, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
         let stream = tokio::net::UnixStream::from_std(theirs).unwrap();
-        let mut fake = Self { stream, calls: 0, passed: VecDeque::new() };
-        fake.say(&[json!({
-            "frame": "hello", "protocol": 2, "pid": 1, "python": "3.11.2", "library": "0", "code": "c0de", "replay": true,
+        (Self { stream, calls: 0, passed: VecDeque::new() }, ours)
+    }
+
+    /// Says hello, and whether what it runs can be replayed.
+    pub async fn greet(&mut self, replay: bool) {
+        self.say(&[json!({
+            "frame": "hello", "protocol": 2, "pid": 1, "python": "3.11.2", "library": "0", "code": "c0de", "replay": replay,
         })])
         .await;
-        let supervisor = within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap();
-        (World::over(supervisor), fake)
     }
 
     /// Says frames in one go.

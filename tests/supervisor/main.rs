@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod attaching;
 mod bad_workers;
 mod batches;
 mod changed_code;

@@ -1,14 +1,19 @@
-//! What one question takes is found past entries of the journal that cannot be read: no more of it is looked at.
+//! What cannot be read is in nobody's way who needs no more than what stands beside it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::support::{World, asked, call, runtime, settings, step};
-use crate::domain::Error;
+use super::support::{World, asked, call, message, runtime, settings, step};
+use crate::domain::access::Actor;
 use crate::domain::journal::StepIdentity;
-use crate::engine::dispatch::Record;
+use crate::domain::scope::Scopes;
+use crate::domain::session::Failure;
+use crate::domain::{Error, SessionId};
+use crate::engine::dispatch::{Record, TurnOrder};
+use crate::engine::giving_up;
+use crate::engine::settings::Settings;
 use crate::store::contract::fixture::{Fixture, identity, spoil_steps};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Store, StoreExt};
@@ -22,11 +27,20 @@ struct Spoiled {
 
 impl Spoiled {
     async fn new() -> Self {
+        Self::with(settings()).await
+    }
+
+    async fn with(settings: Settings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hitl.db");
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
-        let world = World::over(Fixture::memory(), store, settings(), runtime()).await;
+        let world = World::over(Fixture::memory(), store, settings, runtime()).await;
         Self { world, path, _directory: directory }
+    }
+
+    /// Changes rows behind the store's back: how many.
+    fn change(&self, sql: &str) -> usize {
+        rusqlite::Connection::open(&self.path).unwrap().execute(sql, []).unwrap()
     }
 
     /// What came of a step cannot be read any more, nor the journal as a whole.
@@ -67,4 +81,62 @@ async fn what_came_of_a_step_is_answered() {
     let batch = it.world.append(&order, vec![unknown(identity("0#1/0#2", "interrupt"))]).await.unwrap();
     it.spoil(order.turn).await;
     it.world.answer(order.session, asked(batch)[0], json!({"outcome": "not_done"})).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_sent_a_message_is_asked_for_where_the_message_cannot_be_read() {
+    let it = Spoiled::new().await;
+    let session = it.world.session().await;
+    let ada = Actor::named("ada", Scopes::ALL, &[]);
+    it.world.engine.send_message(session, message("go"), None, None, &ada).await.unwrap();
+    let order = it.world.order_of(session).await;
+    assert_eq!(it.change("UPDATE turns SET message = '{'"), 1);
+    let read = it.world.store.query(move |reader| reader.turn(order.turn)).await;
+    assert!(matches!(read, Err(Error::Unreadable(_))), "{read:?}");
+    let batch = it.world.append(&order, vec![approval(&json!([]))]).await.unwrap();
+    assert_eq!(it.world.interrupt(asked(batch)[0]).await.sent_by.as_deref(), Some("ada"));
+}
+
+impl Spoiled {
+    async fn suspended(&self) -> TurnOrder {
+        let order = self.world.begin().await;
+        let away = Failure::new("model_unavailable", "ModelUnavailable: away");
+        self.world.engine.turn_failed(order.turn, order.epoch, away).await.unwrap();
+        order
+    }
+
+    async fn is_suspended(&self, session: SessionId) -> bool {
+        self.world.state(session).await.retry().is_some()
+    }
+
+    /// Gives up what is suspended until now: all of it is of long ago.
+    async fn give_up(&self) {
+        self.change("UPDATE turns SET ended_at = seq WHERE suspended_code IS NOT NULL");
+        self.world.engine.give_up_suspended().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn suspended_turns_that_cannot_be_read_keep_no_other_from_being_given_up() {
+    let it = Spoiled::with(Settings { suspended_ttl: 1e6, ..settings() }).await;
+    let first = it.suspended().await;
+    let mut unreadable = Vec::new();
+    for _ in 0..=giving_up::AT_ONCE {
+        unreadable.push(it.suspended().await.session);
+    }
+    let in_one = it.change("UPDATE turns SET message = '{' WHERE seq > 1 AND seq % 2 = 0");
+    let in_other = it.change("UPDATE turns SET webhook = '{' WHERE seq > 1 AND seq % 2 = 1");
+    assert_eq!(in_one + in_other, unreadable.len());
+    let last = it.suspended().await;
+    it.give_up().await;
+    for order in [first, last] {
+        assert!(!it.is_suspended(order.session).await);
+    }
+    // They are there for who mends the store.
+    for session in unreadable {
+        assert!(it.is_suspended(session).await);
+    }
+    let late = it.suspended().await;
+    it.give_up().await;
+    assert!(!it.is_suspended(late.session).await);
 }

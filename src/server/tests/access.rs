@@ -352,7 +352,7 @@ async fn a_cookie_alone_changes_nothing_by_any_route() {
 }
 
 /// Operations that take a body.
-fn with_bodies() -> Vec<(Method, String)> {
+pub fn with_bodies() -> Vec<(Method, String)> {
     let document = document().unwrap();
     let takes =
         |method: &Method, path: &str| !document["paths"][path][method.as_str().to_lowercase()]["requestBody"].is_null();

@@ -18,7 +18,7 @@ struct Office {
 
 impl Office {
     async fn new(prevent_self_approval: bool) -> Self {
-        let settings = Settings { prevent_self_approval, ..Settings::default() };
+        let settings = Settings { prevent_self_approval, workers: 100, ..Settings::default() };
         let client = Client::with(settings, HttpSettings::default()).await;
         let worker = [Scope::Read, Scope::Send, Scope::Answer];
         let mut keys = Vec::new();
@@ -33,8 +33,16 @@ impl Office {
     }
 
     async fn call(&self, who: &str, method: Method, path: &str, body: Option<&Value>) -> Reply {
-        let (_, key) = self.keys.iter().find(|(name, _)| *name == who).unwrap();
-        self.client.send(method, path, &[("authorization", &format!("Bearer {key}"))], body).await
+        self.client.send(method, path, &[("authorization", &self.bearer(who))], body).await
+    }
+
+    fn bearer(&self, who: &str) -> String {
+        format!("Bearer {}", self.keys.iter().find(|(name, _)| *name == who).unwrap().1)
+    }
+
+    /// The ids of so many interrupts of a session, once it asks them.
+    async fn asked(&self, who: &str, session: &str, count: usize) -> Vec<String> {
+        self.client.asked_with(&[("authorization", &self.bearer(who))], session, count).await
     }
 
     /// A session in which `who` has asked for tools: its path, and what they ask.
@@ -86,6 +94,49 @@ async fn whoever_sent_the_message_cannot_approve_its_tools() {
         "self_approval"
     );
     assert_eq!(office.answer("bob", &asked[0], yes()).await, "ok");
+}
+
+#[tokio::test]
+async fn whatever_may_let_something_run_is_for_others_whichever_way_it_is_answered() {
+    let office = Office::new(true).await;
+    let tool = |kind: &str| json!({"type": kind, "payload": {"type": kind, "tool_name": "pay", "tool_args": {}}});
+    let own = |lets_run: bool| json!({"type": "deploy", "payload": {"type": "deploy"}, "lets_run": lets_run});
+    let cases = [
+        (tool("tool_approval"), yes(), "self_approval"),
+        (tool("unknown_outcome"), json!({"outcome": "not_done"}), "self_approval"),
+        // What hooks ask before a tool, whatever its type is called.
+        (own(true), json!("go"), "self_approval"),
+        (own(true), json!(null), "self_approval"),
+        (own(false), json!("go"), "ok"),
+        (json!({"type": "deploy", "payload": {"type": "deploy"}}), json!("go"), "ok"),
+    ];
+    for (ask, value, wanted) in cases {
+        for way in 0..4 {
+            let created = office.call("ada", Method::POST, "/sessions", None).await;
+            let session = created.header("location").unwrap().to_owned();
+            // With a plain question, which is for whoever may answer.
+            let message = json!({"content": format!("put {}", json!([ask, own(false)]))});
+            office.call("ada", Method::POST, &format!("{session}/messages"), Some(&message)).await;
+            let ids = office.asked("ada", &session, 2).await;
+            let one = json!({"interrupt_id": ids[0], "value": value});
+            let (path, body) = match way {
+                0 => (format!("{session}/resume"), one),
+                1 => (format!("{session}/resume"), json!({"resume": [one]})),
+                2 => {
+                    let other = json!({"interrupt_id": ids[1], "value": 1});
+                    (format!("{session}/resume"), json!({"resume": [other, one]}))
+                }
+                _ => (format!("/interrupts/{}/resume", ids[0]), json!({"value": value})),
+            };
+            let sent = office.call("ada", Method::POST, &path, Some(&body)).await;
+            let outcome = if sent.status == StatusCode::OK { "ok".to_owned() } else { sent.code() };
+            assert_eq!(outcome, wanted, "{ask}, {path}");
+            if wanted != "ok" {
+                assert_eq!(office.asked("ada", &session, 2).await, ids, "nothing is answered");
+                assert_eq!(office.call("bob", Method::POST, &path, Some(&body)).await.status, StatusCode::OK);
+            }
+        }
+    }
 }
 
 #[tokio::test]

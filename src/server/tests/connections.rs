@@ -187,21 +187,59 @@ async fn what_is_no_http_is_a_400() {
 async fn what_others_may_read_otherwise_is_a_400() {
     let server = Server::start(HttpSettings::default()).await;
     let chunks = "Content-Type: application/json\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
-    for encoding in ["gzip, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
-        let request =
-            format!("POST /sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {encoding}\r\n{chunks}");
+    let encodings = [
+        "gzip, chunked",
+        "identity, chunked",
+        "chunked, chunked",
+        ", chunked",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "gzip\r\nTransfer-Encoding: chunked",
+    ];
+    // Whoever is asked, whether there is such a place or not.
+    let doors =
+        ["POST /sessions", "POST /sessions/x/messages", "POST /interrupts/x/resume", "GET /healthz", "PUT /nowhere"];
+    for (encoding, door) in encodings.iter().flat_map(|encoding| doors.iter().map(move |door| (encoding, door))) {
+        let request = format!("{door} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {encoding}\r\n{chunks}");
         let answer = server.exchange(request.as_bytes()).await;
-        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("connection: close"), "{encoding}: {answer}");
-        assert!(answer.contains("\"code\":\"invalid_transfer_encoding\""), "{encoding}: {answer}");
+        let is_refused = answer.starts_with("HTTP/1.1 400 ") && answer.contains("connection: close");
+        assert!(is_refused, "{door}, {encoding}: {answer}");
+        assert!(answer.contains("\"code\":\"invalid_transfer_encoding\""), "{door}, {encoding}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{door}, {encoding}: {answer}");
+    }
+    // The parser's own, which has no code.
+    for framing in ["Transfer-Encoding: chunked, gzip", "Transfer-Encoding: ", "Content-Length: 2\r\nContent-Length: 3"]
+    {
+        let request = format!("POST /sessions HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n{chunks}");
+        let answer = server.exchange(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{framing}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{framing}: {answer}");
     }
     let chunked = format!(
         "POST /sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n{chunks}"
     );
     assert!(server.exchange(chunked.as_bytes()).await.starts_with("HTTP/1.1 201 "));
     // A page can make no browser send this; whatever sends it can as well name the host.
-    let answer = server.exchange(b"GET /me HTTP/1.0\r\n\r\n").await;
-    assert!(answer.contains(" 400 ") && answer.contains("\"code\":\"invalid_host\""), "{answer}");
+    for door in ["GET /me", "GET /healthz", "POST /sessions", "GET /nowhere"] {
+        for version in ["HTTP/1.0", "HTTP/1.1\r\nConnection: close"] {
+            let answer = server.exchange(format!("{door} {version}\r\n\r\n").as_bytes()).await;
+            assert!(answer.contains(" 400 ") && answer.contains("\"code\":\"invalid_host\""), "{door}: {answer}");
+        }
+    }
     assert!(server.exchange(b"GET /me HTTP/1.0\r\nHost: localhost\r\n\r\n").await.contains(" 200 "));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_bare_line_feed_ends_a_line_and_nothing_else_does() {
+    let server = Server::start(HttpSettings::default()).await;
+    let answer = server.exchange(b"GET /me HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.matches("HTTP/1.1 ").count() == 1, "{answer}");
+    // A line that goes on in the next one, one that ends in a bare CR, and a name with a space behind it.
+    for head in ["X: a\r\n b", "X: a\rHost: evil.example", "X : a", "X: a\0b"] {
+        let request = format!("GET /me HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n\r\n");
+        let answer = server.exchange(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{head:?}: {answer}");
+    }
     server.stop().await;
 }
 

@@ -167,13 +167,11 @@ async fn who_takes_nothing_of_what_it_asked_for_loses_its_place() {
     let server = impatient().await;
     let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
     let session = hanging(&server, &client).await;
-    let large = json!({"state": [{"role": "user", "content": "x".repeat(500_000)}]}).to_string();
-    let post = client.post(server.url("/sessions")).header("content-type", "application/json").body(large);
-    let remembering = admitted(post).await.headers()["location"].to_str().unwrap().to_owned();
+    let large = large(&server, &client).await;
     let pipelined = get("/openapi.json").repeat(100);
     let mut poll_behind = get("/openapi.json");
     poll_behind.extend(get(&format!("{session}?wait=1")));
-    for asked in [get("/events"), get(&format!("{remembering}/messages")), pipelined, poll_behind] {
+    for asked in [get("/events"), get(&large), pipelined, poll_behind] {
         let _taken = loop {
             let mut stream = narrow(&server).await;
             drop(stream.write_all(&asked).await);
@@ -233,4 +231,47 @@ async fn little_is_kept_for_who_never_reads_and_nothing_when_it_is_let_go_of() {
     within(let_go).await;
     assert!(most > 4096 && most <= 512 * 1024, "{most}");
     server.stop().await;
+}
+
+/// A session that remembers half a megabyte: the path of its messages.
+async fn large(server: &Server, client: &reqwest::Client) -> String {
+    let state = json!({"state": [{"role": "user", "content": "x".repeat(500_000)}]}).to_string();
+    let post = client.post(server.url("/sessions")).header("content-type", "application/json").body(state);
+    let session = admitted(post).await.headers()["location"].to_str().unwrap().to_owned();
+    format!("{session}/messages")
+}
+
+/// A client that asks for `asked` and takes nothing of it, once some of it is on its way.
+#[cfg(target_os = "linux")]
+async fn taking_nothing(server: &Server, asked: &[u8]) -> TcpStream {
+    let mut stream = narrow(server).await;
+    stream.write_all(asked).await.unwrap();
+    let (from, to) = (server.address.port(), stream.local_addr().unwrap().port());
+    let full = async {
+        while kept(from, to).is_none_or(|bytes| bytes == 0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(full).await;
+    stream
+}
+
+/// What was on its way to a client that has been let go of was given up: it would come yet, and end well.
+#[cfg(target_os = "linux")]
+async fn nothing_is_kept(mut client: TcpStream) {
+    let mut rest = Vec::new();
+    let ended = within(client.read_to_end(&mut rest)).await;
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "{} bytes", rest.len());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_kept_for_who_never_reads_once_the_server_has_stopped() {
+    let (write_timeout, shutdown_timeout) = (Duration::from_secs(3600), Duration::from_millis(50));
+    let settings = HttpSettings { socket_buffer: 2048, write_timeout, shutdown_timeout, ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let stream = taking_nothing(&server, &get(&large(&server, &client).await)).await;
+    server.stop().await;
+    nothing_is_kept(stream).await;
 }

@@ -27,7 +27,7 @@ pub const HOST: &str = "127.0.0.1:8000";
 
 /// Workers that act as the message says: `echo`, `fail`, `panic`, `hang`, `ask NAME...` (one interrupt each, then the
 /// answers as response; `NAME~APPROVER,...` for some to answer alone, `NAME?TYPE` for another type than `tool_approval`,
-/// `NAME!` for a call that may also be edited or answered in its place),
+/// `NAME!` for a call that may also be edited or answered in its place), `put [...]` (the same with the members of each),
 /// `mismatch NAME...` (the same, but the replay fails once), `raw`, `delta`.
 pub struct Actors {
     engine: Weak<Engine>,
@@ -71,7 +71,14 @@ async fn act(engine: Arc<Engine>, order: TurnOrder, deliveries: mpsc::UnboundedR
         "mismatch" if order.journal.len() > 1 && order.epoch <= 3 => {
             return fail(&engine, &order, "replay_mismatch", "ReplayMismatch: recorded: a, attempted: b").await;
         }
-        "ask" | "mismatch" => match ask(&engine, &order, rest.split(' '), deliveries).await {
+        "put" => {
+            let asks: Vec<Value> = serde_json::from_str(rest).unwrap();
+            match ask(&engine, &order, asks.into_iter().enumerate().map(putting), deliveries).await {
+                Some(said) => said,
+                None => return,
+            }
+        }
+        "ask" | "mismatch" => match ask(&engine, &order, rest.split(' ').enumerate().map(asking), deliveries).await {
             Some(said) => said,
             // Parked, or settled.
             None => return,
@@ -97,11 +104,11 @@ async fn fail(engine: &Arc<Engine>, order: &TurnOrder, code: &str, message: &str
     engine.turn_failed(order.turn, order.epoch, Failure::new(code, message)).await.unwrap();
 }
 
-/// Asks for each name, unless the journal has that, and waits for the answers.
+/// Asks for each of them, unless the journal has that, and waits for the answers.
 async fn ask(
     engine: &Arc<Engine>,
     order: &TurnOrder,
-    names: impl Iterator<Item = &str>,
+    asks: impl Iterator<Item = Record>,
     mut deliveries: mpsc::UnboundedReceiver<Delivery>,
 ) -> Option<String> {
     let mut open: Vec<InterruptId> = Vec::new();
@@ -117,7 +124,7 @@ async fn ask(
         }
     }
     let is_new = order.journal.len() == 1;
-    let mut words = if is_new { names.enumerate().map(asking).collect() } else { Vec::new() };
+    let mut words: Vec<Record> = if is_new { asks.collect() } else { Vec::new() };
     if is_new || !open.is_empty() {
         words.push(Record::Waiting { seen: None, timers: Vec::new(), context: None });
         let batch = engine.turn_append(order.turn, order.epoch, words).await.unwrap();
@@ -159,10 +166,15 @@ fn asking((number, word): (usize, &str)) -> Record {
         ask["allowed_decisions"] = json!(["approve", "edit", "reject", "respond"]);
         ask["args_schema"] = json!({"type": "object"});
     }
+    putting((number, ask))
+}
+
+/// What a worker asks, with the members that it sends.
+fn putting((number, ask): (usize, Value)) -> Record {
     let step = StepIdentity {
         path: format!("0#{number}"),
         kind: "interrupt".to_owned(),
-        name: name.to_owned(),
+        name: ask["payload"]["tool_name"].as_str().unwrap_or("ask").to_owned(),
         location: None,
         arguments: crate::domain::JsonObject::new(),
         tool_call_id: None,
@@ -307,13 +319,30 @@ impl Client {
     /// A new session that asks for `names`, and the ids of its interrupts.
     pub async fn asking(&self, names: &[&str]) -> (String, Vec<String>) {
         let session = self.told(&format!("ask {}", names.join(" "))).await;
-        loop {
-            let view = self.until(&session, "interrupted").await;
-            let interrupts = view["interrupts"].as_array().unwrap();
-            if interrupts.len() == names.len() {
-                let ids = interrupts.iter().map(|interrupt| interrupt["interrupt_id"].as_str().unwrap().to_owned());
-                return (session, ids.collect());
+        let ids = self.asked(&session, names.len()).await;
+        (session, ids)
+    }
+
+    /// The ids of so many interrupts of a session, once it asks them.
+    pub async fn asked(&self, session: &str, count: usize) -> Vec<String> {
+        self.asked_with(&[], session, count).await
+    }
+
+    /// The same, as who sends these headers sees it.
+    pub async fn asked_with(&self, headers: &[(&str, &str)], session: &str, count: usize) -> Vec<String> {
+        let asked = async {
+            loop {
+                let path = format!("{session}?wait=1&timeout=5");
+                let view = self.send(Method::GET, &path, headers, None).await.json();
+                let interrupts = view["interrupts"].as_array().cloned().unwrap_or_default();
+                if interrupts.len() == count {
+                    let id = |interrupt: &Value| interrupt["interrupt_id"].as_str().unwrap().to_owned();
+                    return interrupts.iter().map(id).collect();
+                }
+                tokio::task::yield_now().await;
             }
-        }
+        };
+        let asked = tokio::time::timeout(Duration::from_secs(100), asked).await;
+        asked.unwrap_or_else(|_| panic!("{session} does not ask {count} things"))
     }
 }

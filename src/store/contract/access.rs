@@ -9,6 +9,7 @@ super::for_each_store!(
     a_name_is_free_again_once_its_key_is_revoked,
     a_key_is_revoked_once,
     sign_ins_come_and_go,
+    no_more_sign_ins_are_swept_at_once_than_it_is_told,
 );
 
 async fn keys_come_back_oldest_first_with_all_they_have(it: Fixture) {
@@ -48,6 +49,28 @@ async fn sign_ins_come_and_go(it: Fixture) {
     it.write(|transaction| transaction.delete_sign_in(&[9; 32].into())).await;
     assert_eq!(it.read(|reader| reader.sign_ins()).await, [sign_in(1, 1), sign_in(2, 2)]);
     // One that ends now has ended.
-    it.write(|transaction| transaction.sweep_sign_ins(at(1))).await;
+    assert_eq!(it.write(|transaction| transaction.sweep_sign_ins(at(1), 10)).await, 1);
     assert_eq!(it.read(|reader| reader.sign_ins()).await, [sign_in(2, 2)]);
+}
+
+async fn no_more_sign_ins_are_swept_at_once_than_it_is_told(it: Fixture) {
+    it.write(|transaction| {
+        // The order of their tokens is not that of their ends.
+        let ends = [(1, 5), (2, 3), (3, 4), (4, 3), (5, 11), (6, 10)];
+        ends.into_iter().try_for_each(|(number, ends)| transaction.insert_sign_in(&sign_in(number, ends)))
+    })
+    .await;
+    let sweep = async |limit| it.write(move |transaction| transaction.sweep_sign_ins(at(10), limit)).await;
+    let kept = async || {
+        let kept = it.read(|reader| reader.sign_ins()).await;
+        let mut numbers: Vec<u8> = kept.iter().map(|sign_in| sign_in.token.bytes()[0]).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    assert_eq!((sweep(0).await, kept().await.len()), (0, 6));
+    assert_eq!(sweep(3).await, 3);
+    assert_eq!(kept().await, [1, 5, 6]);
+    assert_eq!(sweep(3).await, 2);
+    assert_eq!(kept().await, [5]);
+    assert_eq!(sweep(3).await, 0);
 }

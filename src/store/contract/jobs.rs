@@ -48,7 +48,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.revoke_key(key_id(1), at(1))?;
     transaction.insert_sign_in(&sign_in(2, 9))?;
     transaction.delete_sign_in(&[1; 32].into())?;
-    transaction.sweep_sign_ins(at(1000))?;
+    transaction.sweep_sign_ins(at(1000), 10)?;
     transaction.append_event(&event(1, "b"), at(900))?;
     transaction.note_carried(turn_id(1), &Carried { left_at: None })?;
     transaction.sweep_events(at(800), 10)?;

@@ -225,9 +225,12 @@ async fn turns_suspended_for_long_are_found_in_that_order(it: Fixture) {
         Ok(())
     })
     .await;
-    let old = async |before, limit| it.read(move |reader| reader.suspended_turns(at(before), limit)).await;
+    let old = async |before, limit| it.read(move |reader| reader.suspended_turns(at(before), 0, limit)).await;
     assert_eq!(old(40, 10).await, [turn_id(2), turn_id(3), turn_id(1)]);
     assert_eq!(old(100, 2).await, [turn_id(2), turn_id(3)]);
+    let rest = async |skip, limit| it.read(move |reader| reader.suspended_turns(at(40), skip, limit)).await;
+    assert_eq!((rest(1, 1).await, rest(2, 10).await), (vec![turn_id(3)], vec![turn_id(1)]));
+    assert_eq!(rest(3, 10).await, []);
     it.write(|tx| tx.reopen_turn(turn_id(2))).await;
     it.write(|tx| tx.abandon_turn(turn_id(3), at(50))).await;
     assert_eq!(old(100, 10).await, [turn_id(1), turn_id(4)]);

@@ -60,7 +60,7 @@ fn see(tx: &mut dyn Transaction, epoch: u64) -> Result<Seen, Error> {
         is_taken_up: tx.unparked_turns()?.contains(&id),
         next_due: tx.next_due()?,
         is_retriable: tx.retriable_turns("a", 1)?.contains(&id),
-        suspended_before: tx.suspended_turns(at(5), 1)?.contains(&id),
+        suspended_before: tx.suspended_turns(at(5), 0, 1)?.contains(&id),
         owner_appends: tx.append(id, epoch, &step("a", json!(1)), at(0)).map(drop),
         others_append: tx.append_foreign(id, &step("b", json!(2)), at(0)).map(drop),
     })

@@ -12,6 +12,7 @@ use crate::store::record::Turn;
 
 super::for_each_store!(
     a_turn_reads_back_with_its_webhook,
+    whoever_sent_the_message_of_a_turn_is_known,
     a_turn_needs_its_session_and_an_id_of_its_own,
     the_last_turn_of_a_session_is_its_newest,
     open_turns_are_listed_oldest_first,
@@ -41,6 +42,13 @@ async fn a_turn_reads_back_with_its_webhook(it: Fixture) {
     .await;
     assert_eq!(it.read(|reader| reader.turn(turn_id(1))).await, Some(expected));
     assert_eq!(it.read(|reader| reader.turn(turn_id(2))).await, None);
+}
+
+async fn whoever_sent_the_message_of_a_turn_is_known(it: Fixture) {
+    it.open_turn().await;
+    it.write(|transaction| transaction.insert_turn(&Turn { sent_by: None, ..turn(session_id(1), 2) })).await;
+    let sender = |number| it.read(move |reader| reader.sender_of_turn(turn_id(number)));
+    assert_eq!((sender(1).await, sender(2).await, sender(3).await), (Some("key 1".to_owned()), None, None));
 }
 
 async fn a_turn_needs_its_session_and_an_id_of_its_own(it: Fixture) {

@@ -274,6 +274,10 @@ impl Reader for State {
         Ok(self.turns.get(id).map(|row| row.turn.session_id))
     }
 
+    fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error> {
+        Ok(self.turns.get(id).and_then(|row| row.turn.sent_by.clone()))
+    }
+
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
         Ok(self.interrupt(id)?.map(|interrupt| interrupt.session_id))
     }
@@ -320,7 +324,7 @@ impl Reader for State {
         Ok(retriable.map(|row| row.turn.id).take(limit).collect())
     }
 
-    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
+    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {
         let mut old: Vec<(Timestamp, TurnId)> = self
             .turns
             .values()
@@ -328,7 +332,7 @@ impl Reader for State {
             .filter(|(ended_at, _)| *ended_at < before)
             .collect();
         old.sort_by_key(|(ended_at, _)| *ended_at);
-        Ok(old.into_iter().map(|(_, id)| id).take(limit).collect())
+        Ok(old.into_iter().map(|(_, id)| id).skip(skip).take(limit).collect())
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {

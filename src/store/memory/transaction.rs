@@ -276,9 +276,13 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error> {
-        self.change_sign_ins(|sign_ins| sign_ins.retain(|sign_in| sign_in.ends_at > now));
-        Ok(())
+    fn sweep_sign_ins(&mut self, now: Timestamp, limit: usize) -> Result<usize, Error> {
+        let mut ended: Vec<SignIn> = self.state.sign_ins.iter().copied().filter(|it| it.ends_at <= now).collect();
+        ended.sort_unstable_by_key(|sign_in| (sign_in.ends_at, *sign_in.token.bytes()));
+        ended.truncate(limit);
+        let ended: HashSet<Digest> = ended.into_iter().map(|sign_in| sign_in.token).collect();
+        self.change_sign_ins(|sign_ins| sign_ins.retain(|sign_in| !ended.contains(&sign_in.token)));
+        Ok(ended.len())
     }
 
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
@@ -358,6 +362,10 @@ impl Reader for MemoryTransaction<'_> {
         self.state.session_of_turn(id)
     }
 
+    fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error> {
+        self.state.sender_of_turn(id)
+    }
+
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
         self.state.session_of_interrupt(id)
     }
@@ -398,8 +406,8 @@ impl Reader for MemoryTransaction<'_> {
         self.state.retriable_turns(code, limit)
     }
 
-    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
-        self.state.suspended_turns(before, limit)
+    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {
+        self.state.suspended_turns(before, skip, limit)
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {

@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use super::connection;
+use super::trouble::Trouble;
 use crate::faults::{self, Point};
 
 /// The writer's end.
@@ -75,6 +76,7 @@ impl Checkpoints {
 
 fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool) {
     let mut connection = None;
+    let trouble = Trouble::default();
     while requested.recv().is_ok() {
         let opened = match connection.take() {
             Some(connection) => Ok(connection),
@@ -84,9 +86,15 @@ fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool
             Ok(opened) => {
                 is_copied.store(true, Ordering::Release);
                 connection = Some(opened);
+                if trouble.is_over() {
+                    tracing::info!("the store's log is copied into its file again");
+                }
             }
             // A failure is not lost: the log stays as it is, and the writer meets the same disk.
-            Err(error) => tracing::error!(%error, "the store's log could not be copied into its file, and grows"),
+            Err(error) if trouble.begins() => {
+                tracing::error!(%error, "the store's log could not be copied into its file, and grows");
+            }
+            Err(_) => {}
         }
     }
 }

@@ -19,6 +19,7 @@ mod reading;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod turns;
 mod writer;
 mod writing;

@@ -11,7 +11,9 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::Connection;
 
 use super::connection::{self, Handle};
+use super::trouble::Trouble;
 use super::{Outcome, Queued, file};
+use crate::domain::Error;
 use crate::store::open::OpenError;
 use crate::store::{ReadJob, guard};
 
@@ -28,11 +30,12 @@ pub(super) fn start(
     queue: Receiver<Queued<ReadJob>>,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let queue = Arc::new(Mutex::new(queue));
+    let trouble = Arc::new(Trouble::default());
     (0..READERS)
         .map(|number| {
             let connection = open(path).map_err(|error| file::refused(path, &error))?;
-            let mut reader =
-                ReadThread { path: path.clone(), open, queue: queue.clone(), connection: Some(connection) };
+            let (queue, trouble) = (Arc::clone(&queue), Arc::clone(&trouble));
+            let mut reader = ReadThread { path: Arc::clone(path), open, queue, connection: Some(connection), trouble };
             Builder::new()
                 .name(format!("hitl-store-read-{number}"))
                 .spawn(move || reader.run())
@@ -47,6 +50,8 @@ struct ReadThread {
     queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
     /// `None` after a fault, until the next job.
     connection: Option<Connection>,
+    /// The file cannot be read: what all of these threads find.
+    trouble: Arc<Trouble>,
 }
 
 impl ReadThread {
@@ -65,20 +70,35 @@ impl ReadThread {
     fn read(&mut self, job: ReadJob) -> Outcome {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => (self.open)(&self.path).map_err(|error| {
-                tracing::error!(%error, "the store could not be opened for reading");
-                connection::unavailable(&error)
-            })?,
+            None => (self.open)(&self.path).map_err(|error| self.refused(&error))?,
         };
-        connection::run(&connection, "BEGIN").map_err(|error| connection::unavailable(&error))?;
+        connection::run(&connection, "BEGIN").map_err(|error| self.refused(&error))?;
         let handle = Handle::new(&connection);
         let outcome = guard(|| job(&handle));
         let is_sound = !handle.is_broken() && connection::run(&connection, "ROLLBACK").is_ok();
         if is_sound {
             self.connection = Some(connection);
+            if self.trouble.is_over() {
+                tracing::info!("the store can be read again");
+            }
         } else {
-            tracing::error!(?outcome, "the store could not be read; its file is opened anew");
+            self.tell(&match &outcome {
+                Err(error) => error.to_string(),
+                Ok(()) => "its transaction is gone".to_owned(),
+            });
         }
         outcome
+    }
+
+    fn refused(&self, error: &rusqlite::Error) -> Error {
+        self.tell(&error.to_string());
+        connection::unavailable(error)
+    }
+
+    /// Says in the log that the file cannot be read.
+    fn tell(&self, error: &str) {
+        if self.trouble.begins() {
+            tracing::error!(error, "the store cannot be read; its file is opened anew for each read that comes");
+        }
     }
 }

@@ -195,6 +195,10 @@ impl Reader for Handle<'_> {
         self.one("turns", sql!("turns/session"), [id.0.as_bytes()], |cells| cells.uuid().map(SessionId))
     }
 
+    fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error> {
+        Ok(self.one("turns", sql!("turns/sender"), [id.0.as_bytes()], |cells| cells.plain())?.flatten())
+    }
+
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
         self.one("interrupts", sql!("interrupts/session"), [id.0.as_bytes()], |cells| cells.uuid().map(SessionId))
     }
@@ -247,8 +251,8 @@ impl Reader for Handle<'_> {
         self.all("turns", sql!("turns/retriable"), params, |cells| cells.uuid().map(TurnId))
     }
 
-    fn suspended_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let params = params![before.millis(), rows::count(limit)];
+    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {
+        let params = params![before.millis(), rows::count(limit), rows::count(skip)];
         self.all("turns", sql!("turns/suspended"), params, |cells| cells.uuid().map(TurnId))
     }
 

@@ -17,6 +17,7 @@ use super::checkpoint::{self, Checkpoints};
 use super::connection::{self, Handle};
 use super::file::StoreFile;
 use super::lock::Access;
+use super::trouble::Trouble;
 use super::{Outcome, Queued, log};
 use crate::domain::Error;
 use crate::faults::{self, Point};
@@ -52,7 +53,8 @@ pub(super) fn start(
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
     let (path, access) = (lock.path().to_owned(), lock.access());
-    let mut writer = Writer { path, access, limits, connection: Some(connection), checkpoints, is_told: false };
+    let mut writer =
+        Writer { path, access, limits, connection: Some(connection), checkpoints, trouble: Trouble::default() };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -97,8 +99,8 @@ struct Writer {
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
     checkpoints: Checkpoints,
-    /// Whether the log tells already that the file cannot be written.
-    is_told: bool,
+    /// The file cannot be written.
+    trouble: Trouble,
 }
 
 /// A job that has run, and what it came to if the commit succeeds.
@@ -120,7 +122,7 @@ impl Writer {
         match run_batch(&connection, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
-                if std::mem::take(&mut self.is_told) {
+                if self.trouble.is_over() {
                     tracing::info!("the store can be written again");
                 }
                 faults::at(Point::StoreAfterCommit);
@@ -159,9 +161,9 @@ impl Writer {
         Ok(connection)
     }
 
-    /// Says in the log that the file cannot be written; once, until it can.
-    fn tell(&mut self, error: &str) {
-        if !std::mem::replace(&mut self.is_told, true) {
+    /// Says in the log that the file cannot be written.
+    fn tell(&self, error: &str) {
+        if self.trouble.begins() {
             tracing::error!(error, "the store cannot be written; its file is opened anew for each write that comes");
         }
     }

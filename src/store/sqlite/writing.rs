@@ -283,8 +283,8 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("sign_ins/delete"), [token.bytes()]).map(drop)
     }
 
-    fn sweep_sign_ins(&mut self, now: Timestamp) -> Result<(), Error> {
-        self.execute(sql!("sign_ins/sweep"), [now.millis()]).map(drop)
+    fn sweep_sign_ins(&mut self, now: Timestamp, limit: usize) -> Result<usize, Error> {
+        self.execute(sql!("sign_ins/sweep"), params![now.millis(), rows::count(limit)])
     }
 
     fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {

@@ -1,6 +1,6 @@
 //! Disks that fail, and commits that fail.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -104,6 +104,128 @@ fn a_full_disk_refuses_writes_loses_nothing_and_heals() {
     for (line, times) in [("the store cannot be written;", 3), ("the store can be written again", 2)] {
         assert_eq!(said.matches(line).count(), times, "{said}");
     }
+}
+
+/// What this process has said in its log.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Said {
+    fn listen() -> Self {
+        let said = Self::default();
+        let writer = said.clone();
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).init();
+        said
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Whether each of these was said so often.
+    fn is(&self, wanted: &[(&str, usize)]) {
+        let text = self.text();
+        for (words, times) in wanted {
+            assert_eq!(text.matches(words).count(), *times, "{words}: {text}");
+        }
+    }
+}
+
+impl std::io::Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs a test in a process of its own, which has the log to itself.
+fn alone(name: &str) {
+    let (_directory, path) = place();
+    let output = child(&format!("store::sqlite::tests::faults::{name}"), STORE, &path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && path.exists(), "{said}");
+}
+
+/// The part of the next test that runs in a process of its own.
+#[tokio::test]
+async fn while_the_log_cannot_be_copied() {
+    let Some(path) = std::env::var_os(STORE).map(PathBuf::from) else {
+        return;
+    };
+    let said = Said::listen();
+    let store = SqliteStore::open_with(&path, Access::Server, Limits { log_pages: 1, ..Limits::default() }).unwrap();
+    // Whoever has it open goes on; the thread that copies opens it when it is asked first.
+    let away = path.with_extension("away");
+    std::fs::rename(&path, &away).unwrap();
+    store_turn(&store).await;
+    while !said.text().contains("could not be copied") {
+        store.transact(append).await.unwrap();
+    }
+    for _ in 0..20 {
+        store.transact(append).await.unwrap();
+    }
+    std::fs::rename(&away, &path).unwrap();
+    while !said.text().contains("is copied into its file again") {
+        store.transact(append).await.unwrap();
+    }
+    store.close().await.unwrap();
+    said.is(&[
+        ("the store's log could not be copied into its file, and grows", 1),
+        ("unable to open database file", 1),
+        ("the store's log is copied into its file again", 1),
+        ("ERROR", 1),
+    ]);
+}
+
+#[test]
+fn a_log_that_cannot_be_copied_is_told_of_once_and_when_it_can_again() {
+    alone("while_the_log_cannot_be_copied");
+}
+
+/// The part of the next test that runs in a process of its own.
+#[tokio::test]
+async fn while_the_file_cannot_be_read() {
+    let Some(path) = std::env::var_os(STORE).map(PathBuf::from) else {
+        return;
+    };
+    let store = open(&path);
+    store_turn(&store).await;
+    let large = step("s", serde_json::json!("x".repeat(200_000)));
+    store.transact(move |transaction| transaction.append_foreign(turn_id(1), &large, at(0))).await.unwrap();
+    store.close().await.unwrap();
+    // What stands last in the file are pages of the step's result, each of which names the next one.
+    let whole = std::fs::read(&path).unwrap();
+    let spoiled: Vec<u8> = [&whole[..whole.len() - 100_000], &[0xff; 100_000][..]].concat();
+    let said = Said::listen();
+    std::fs::write(&path, &spoiled).unwrap();
+    let store = open(&path);
+    let read = async || store.query(|reader| reader.journal(turn_id(1))).await;
+    for _ in 0..6 {
+        assert!(matches!(read().await, Err(Error::StoreUnavailable(_))));
+    }
+    said.is(&[("the store cannot be read;", 1), ("malformed", 1), ("the store can be read again", 0)]);
+    // Now it cannot even be opened, which is no other trouble.
+    let away = path.with_extension("away");
+    std::fs::rename(&path, &away).unwrap();
+    for _ in 0..6 {
+        assert!(matches!(read().await, Err(Error::StoreUnavailable(_))));
+    }
+    std::fs::rename(&away, &path).unwrap();
+    std::fs::write(&path, &whole).unwrap();
+    for _ in 0..6 {
+        assert_eq!(read().await.unwrap().len(), 1);
+    }
+    store.close().await.unwrap();
+    said.is(&[("the store cannot be read;", 1), ("the store can be read again", 1), ("ERROR", 1)]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_of_once_and_when_it_can_again() {
+    alone("while_the_file_cannot_be_read");
 }
 
 #[tokio::test]
