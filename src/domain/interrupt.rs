@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::answer::{self, Asked, Valid};
 use super::approver::check_approvers;
-use super::decision::{Decision, DecisionKind, TOOL_APPROVAL};
+use super::decision::{Decision, DecisionKind, Forms, TOOL_APPROVAL};
 use super::error::Error;
 use super::grant::Scope;
 use super::id::{InterruptId, SessionId, TurnId};
+use super::schema::{Anew, Validators};
 use super::status::InterruptStatus;
 use super::time::Timestamp;
-use super::{JsonObject, payload, schema};
+use super::{JsonObject, payload};
 
 /// The type of what is asked about a step whose outcome nobody knows; an answer may let it run.
 pub const UNKNOWN_OUTCOME: &str = "unknown_outcome";
@@ -188,15 +189,20 @@ impl Ask {
     ///
     /// # Errors
     /// [`Error::InvalidSchema`].
-    pub fn schema(&self, max_payload: usize) -> Result<Option<Arc<Value>>, Error> {
+    pub fn schema(
+        &self,
+        max_payload: usize,
+        validators: &dyn Validators,
+        forms: &dyn Forms,
+    ) -> Result<Option<Arc<Value>>, Error> {
         if let Some(author) = &self.response_schema {
             let (size, limit) = (payload::json_size(author), max_payload.saturating_mul(SCHEMA_TIMES));
             if size > limit {
                 return Err(Error::InvalidSchema(format!("is {size} bytes of JSON, the limit is {limit}")));
             }
-            schema::compile(author)?;
+            validators.validator(author)?;
         }
-        Ok(answer::response_schema(self.into()))
+        Ok(answer::response_schema(self.into(), forms))
     }
 
     /// # Errors
@@ -313,7 +319,7 @@ impl Interrupt {
     /// The same, looked at on the spot.
     #[cfg(test)]
     pub fn opened(ask: Ask, opening: Opening) -> Result<Self, Error> {
-        let schema = ask.schema(opening.max_payload);
+        let schema = ask.schema(opening.max_payload, &Anew, &Anew);
         Self::open(ask, schema, opening)
     }
 
@@ -356,7 +362,7 @@ impl Interrupt {
             return self.answer_again(&value);
         }
         self.check_open(now)?;
-        Ok(self.settled_by(answer::check(self.into(), value)?, by, now))
+        Ok(self.settled_by(answer::check(self.into(), value, &Anew)?, by, now))
     }
 
     /// The same for `value` that was looked at before, if it was: `valid` is what that came to. `None` where it has to be

@@ -39,6 +39,7 @@ mod recovery;
 pub mod retry;
 pub mod runs;
 pub mod sessions;
+mod schemas;
 pub mod settings;
 mod slots;
 mod sweeper;
@@ -72,6 +73,7 @@ use owed::{Owed, Telling};
 use policy::Policies;
 use runs::{RunOutcome, RunOver};
 use settings::Settings;
+use schemas::Schemas;
 use slots::Slots;
 use webhooks::{Webhooks, WebhooksError};
 
@@ -100,6 +102,7 @@ pub struct Engine {
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
     policies: Policies,
+    schemas: Schemas,
     keyring: Keyring,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
@@ -156,6 +159,7 @@ impl Engine {
             store,
             dispatch: OnceLock::new(),
             live: Arc::default(),
+            schemas: Schemas::default(),
             bells: Bells::default(),
             alarm: Alarm::default(),
             webhooks,

@@ -146,8 +146,9 @@ impl Engine {
         let look = |record| match &record {
             Record::Ask { ask, .. } => {
                 let session = own.compiled(&self.policies);
-                let ruling = Standing { session: &session, server }.rule_on(ask);
-                let looked = Looked { ruling, schema: ask.schema(self.settings.max_payload) };
+                let ruling = Standing { session: &session, server }.rule_on(ask, &self.schemas);
+                let looked =
+                    Looked { ruling, schema: ask.schema(self.settings.max_payload, &self.schemas, &self.schemas) };
                 (record, looked)
             }
             _ => (record, Looked::default()),

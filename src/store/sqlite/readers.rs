@@ -12,6 +12,7 @@ use rusqlite::Connection;
 
 use super::connection::{self, Handle};
 use super::{Outcome, Queued, file};
+use crate::store::kept::KeptForms;
 use crate::store::open::OpenError;
 use crate::store::{ReadJob, guard};
 
@@ -26,13 +27,19 @@ pub(super) fn start(
     path: &Arc<Path>,
     open: Open,
     queue: Receiver<Queued<ReadJob>>,
+    forms: &Arc<KeptForms>,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let queue = Arc::new(Mutex::new(queue));
     (0..READERS)
         .map(|number| {
             let connection = open(path).map_err(|error| file::refused(path, &error))?;
-            let mut reader =
-                ReadThread { path: path.clone(), open, queue: queue.clone(), connection: Some(connection) };
+            let mut reader = ReadThread {
+                path: path.clone(),
+                open,
+                queue: queue.clone(),
+                forms: Arc::clone(forms),
+                connection: Some(connection),
+            };
             Builder::new()
                 .name(format!("hitl-store-read-{number}"))
                 .spawn(move || reader.run())
@@ -45,6 +52,7 @@ struct ReadThread {
     path: Arc<Path>,
     open: Open,
     queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
+    forms: Arc<KeptForms>,
     /// `None` after a fault, until the next job.
     connection: Option<Connection>,
 }
@@ -71,7 +79,7 @@ impl ReadThread {
             })?,
         };
         connection::run(&connection, "BEGIN").map_err(|error| connection::unavailable(&error))?;
-        let handle = Handle::new(&connection);
+        let handle = Handle::new(&connection, &self.forms);
         let outcome = guard(|| job(&handle));
         let is_sound = !handle.is_broken() && connection::run(&connection, "ROLLBACK").is_ok();
         if is_sound {

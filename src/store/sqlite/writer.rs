@@ -6,6 +6,7 @@
 //! syncing the disk is shared.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use super::lock::Access;
 use super::{Outcome, Queued, log};
 use crate::domain::Error;
 use crate::faults::{self, Point};
+use crate::store::kept::KeptForms;
 use crate::store::{WriteJob, guard};
 
 /// Bounds of what shares a commit, and of the log.
@@ -44,6 +46,7 @@ impl Default for Limits {
 pub(super) fn start(
     file: StoreFile,
     limits: Limits,
+    forms: Arc<KeptForms>,
     readers: Vec<JoinHandle<()>>,
     checkpoints: Checkpoints,
     queue: Receiver<Queued<WriteJob>>,
@@ -52,7 +55,7 @@ pub(super) fn start(
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
     let (path, access) = (lock.path().to_owned(), lock.access());
-    let mut writer = Writer { path, access, limits, connection: Some(connection), checkpoints, is_told: false };
+    let mut writer = Writer { path, access, limits, forms, connection: Some(connection), checkpoints, is_told: false };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -94,6 +97,7 @@ struct Writer {
     path: PathBuf,
     access: Access,
     limits: Limits,
+    forms: Arc<KeptForms>,
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
     checkpoints: Checkpoints,
@@ -117,7 +121,7 @@ impl Writer {
             }
         };
         let mut ran = Vec::new();
-        match run_batch(&connection, self.limits, first, queue, &mut ran) {
+        match run_batch(&connection, &self.forms, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
                 if std::mem::take(&mut self.is_told) {
@@ -191,6 +195,7 @@ impl Writer {
 /// then.
 fn run_batch(
     connection: &Connection,
+    forms: &KeptForms,
     limits: Limits,
     first: Queued<WriteJob>,
     queue: &Receiver<Queued<WriteJob>>,
@@ -204,7 +209,7 @@ fn run_batch(
     while let Some(queued) = job.take() {
         let mut outcome = Ok(());
         if failed.is_none() {
-            match run_job(connection, queued.job, undo) {
+            match run_job(connection, forms, queued.job, undo) {
                 Ok(came_to) => outcome = came_to,
                 Err(reason) => failed = Some(reason),
             }
@@ -244,11 +249,11 @@ impl Undo {
 }
 
 /// Runs one job. `Err` when the transaction around it cannot go on.
-fn run_job(connection: &Connection, job: WriteJob, undo: &Undo) -> Result<Outcome, String> {
+fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Undo) -> Result<Outcome, String> {
     let text = |error: rusqlite::Error| error.to_string();
     let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
     run(undo.before.as_slice())?;
-    let mut handle = Handle::new(connection);
+    let mut handle = Handle::new(connection, forms);
     let outcome = guard(|| job(&mut handle));
     if handle.is_broken() {
         return Err(match outcome {
