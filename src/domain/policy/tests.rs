@@ -2,6 +2,7 @@ mod bounds;
 mod failing;
 mod fuzz;
 mod model;
+mod stack;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
