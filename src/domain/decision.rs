@@ -17,7 +17,7 @@ pub use form::{Forms, response_schema};
 pub const TOOL_APPROVAL: &str = "tool_approval";
 
 /// What can be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionKind {
     /// The tool runs with exactly the arguments shown.

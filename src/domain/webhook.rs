@@ -20,7 +20,7 @@ const UNSAID_OF_SERVER: [EventName; 6] = [
 ];
 
 /// Where, how and of what to tell: of a message's turn, a session, or a whole server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     /// `http` or `https`.
     pub url: String,
