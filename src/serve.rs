@@ -230,7 +230,7 @@ impl StartError {
             }
             Self::Engine(engine::StartError::Webhooks(WebhooksError::Invalid(_))) => Some(
                 "for example: --webhook https://example.com/hook,interrupt.created,session.error (a comma in the URL is \
-                 written %2C)"
+                 written %2C); an address of a private network needs --webhook-allow-private"
                     .to_owned(),
             ),
             _ => None,
