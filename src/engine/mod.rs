@@ -15,6 +15,7 @@ pub mod audit;
 mod bells;
 mod claims;
 mod clock;
+pub mod deliver;
 mod deliveries;
 pub mod dispatch;
 mod due;
@@ -38,8 +39,8 @@ pub mod policy_file;
 mod recovery;
 pub mod retry;
 pub mod runs;
-pub mod sessions;
 mod schemas;
+pub mod sessions;
 pub mod settings;
 mod slots;
 mod sweeper;
@@ -48,7 +49,6 @@ pub mod transfers;
 pub mod turns;
 mod unreadable;
 pub mod view;
-pub mod webhooks;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -62,6 +62,7 @@ use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Keyring;
 use bells::Bells;
+use deliver::Deliver;
 use dispatch::Dispatch;
 use due::Alarm;
 use feed::Feed;
@@ -72,10 +73,9 @@ use outbox::Outbox;
 use owed::{Owed, Telling};
 use policy::Policies;
 use runs::{RunOutcome, RunOver};
-use settings::Settings;
 use schemas::Schemas;
+use settings::Settings;
 use slots::Slots;
-use webhooks::{Webhooks, WebhooksError};
 
 /// See the module.
 pub struct Engine {
@@ -90,8 +90,8 @@ pub struct Engine {
     bells: Bells,
     alarm: Alarm,
     feed: Feed,
-    /// `None` for a run, which calls nobody: a client costs more than the rest of its engine.
-    webhooks: Option<Arc<Webhooks>>,
+    /// `None` for a run, which calls nobody.
+    deliver: Option<Arc<dyn Deliver>>,
     telling: Arc<Telling>,
     outbox: Arc<Outbox>,
     outage: Outage,
@@ -114,32 +114,21 @@ pub struct Engine {
     stopped: CancellationToken,
 }
 
-/// Why an engine does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] Error),
-    /// The webhook settings are wrong.
-    #[error(transparent)]
-    Webhooks(#[from] WebhooksError),
-}
-
 impl Engine {
-    /// An engine that runs nothing yet: see [`Engine::attach`].
+    /// An engine that runs nothing yet: see [`Engine::attach`]. Webhooks are told through `deliver`.
     ///
     /// # Errors
-    /// [`StartError`].
-    pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
+    /// The store's.
+    pub async fn start(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Arc<Self>, Error> {
         let stopping = CancellationToken::new();
         let last_event = store.query(|reader| reader.last_event()).await?;
         let keyring = Keyring::load(store.as_ref()).await?;
-        let secret = settings.webhook_secret.as_deref();
-        let timeout = Duration::from_secs_f64(settings.webhook_timeout);
-        let webhooks =
-            Some(Arc::new(Webhooks::new(secret, &settings.webhooks, settings.webhook_allow_private, timeout)?));
         let feed = Feed::start(Arc::clone(&store), last_event, stopping.clone());
-        Ok(Self::of(settings, store, stopping, feed, keyring, webhooks))
+        Ok(Self::of(settings, store, stopping, feed, keyring, Some(deliver)))
     }
 
     fn of(
@@ -148,7 +137,7 @@ impl Engine {
         stopping: CancellationToken,
         feed: Feed,
         keyring: Keyring,
-        webhooks: Option<Arc<Webhooks>>,
+        deliver: Option<Arc<dyn Deliver>>,
     ) -> Arc<Self> {
         let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         Arc::new(Self {
@@ -162,7 +151,7 @@ impl Engine {
             schemas: Schemas::default(),
             bells: Bells::default(),
             alarm: Alarm::default(),
-            webhooks,
+            deliver,
             telling: Arc::new(telling),
             outbox: Arc::default(),
             outage: Outage::default(),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
+use crate::adapters::webhooks::Webhooks;
 use crate::domain::journal::{Entry, StepIdentity, Wake};
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
@@ -172,7 +173,7 @@ fn asking((number, word): (usize, &str)) -> Record {
 
 /// An engine over a new memory store.
 pub async fn engine(settings: Settings) -> Arc<Engine> {
-    let engine = Engine::start(settings, Arc::new(MemoryStore::default())).await.unwrap();
+    let engine = Engine::start(settings, Arc::new(MemoryStore::default()), nobody()).await.unwrap();
     let actors = Actors { engine: Arc::downgrade(&engine), turns: std::sync::Mutex::default() };
     engine.attach(Arc::new(actors)).await.unwrap();
     engine
@@ -316,4 +317,9 @@ impl Client {
             }
         }
     }
+}
+
+/// Calls webhooks, of which there are none.
+pub fn nobody() -> Arc<Webhooks> {
+    Arc::new(Webhooks::new(&Settings::default()).unwrap())
 }
