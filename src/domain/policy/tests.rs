@@ -12,8 +12,8 @@ use super::*;
 use crate::domain::decision::{Decider, Decision};
 use crate::domain::grant::{Grant, GrantedDecision};
 use crate::domain::interrupt::Ask;
-use crate::domain::{GrantId, Timestamp};
 use crate::domain::schema::Anew;
+use crate::domain::{GrantId, Timestamp};
 
 fn rule(name: &str, effect: Effect, tool: &str) -> Rule {
     Rule {
