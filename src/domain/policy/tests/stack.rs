@@ -34,7 +34,7 @@ fn the_deepest_expression_that_is_taken_needs_little_of_it() {
         ("args.a[", "0", "]", most - 2),
         ("!(true && ", "false", ")", most / 2),
         ("(1 + -", "1", ")", most / 2),
-        ("[args.a == ", "1", "]", most / 2),
+        ("[args.a == ", "1", "]", most / 2 - 1),
         ("true ? true : ", "false", "", most),
         ("", "tool == 'a'", " || tool == 'b'", 60),
         ("", "args.a", ".a", most - 2),
