@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use hitl::domain::decision::{Decision, DecisionKind, Terms};
 use hitl::domain::journal::StepIdentity;
 use hitl::domain::replay::{Next, Recorded, Replay};
+use hitl::domain::schema::{self, Anew};
 use hitl::domain::session::{Event, Phase, Session};
-use hitl::domain::{InterruptId, SessionId, Timestamp, TurnId, digest, schema};
+use hitl::domain::{InterruptId, JsonObject, SessionId, Timestamp, TurnId, digest};
+use hitl::store::kept::{Kept, Limits};
+use jsonschema::Validator;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -96,10 +101,31 @@ fn schema_check(criterion: &mut Criterion) {
     let answer = json!({"approved": true, "reason": "it is mine"});
     let mut group = criterion.benchmark_group("domain/schema");
     group.bench_function("compile and check", |bencher| {
-        bencher.iter(|| assert!(schema::validate(black_box(&approval), black_box(&answer)).is_empty()));
+        bencher.iter(|| assert!(schema::validate(black_box(&approval), black_box(&answer), &Anew).is_empty()));
     });
     let compiled = schema::compile(&approval).unwrap();
     group.bench_function("check", |bencher| bencher.iter(|| assert!(compiled.is_valid(black_box(&answer)))));
+    group.finish();
+}
+
+/// A tool with 70 arguments, some 10 KB of schema.
+fn edit(criterion: &mut Criterion) {
+    let about = "what this argument of the tool is for, in a sentence of some length, as models need it";
+    let argument = json!({"type": "string", "description": about, "minLength": 1});
+    let names: Vec<String> = (0..70).map(|number| format!("argument_{number}")).collect();
+    let arguments: JsonObject = names.iter().map(|name| (name.clone(), argument.clone())).collect();
+    let schema = json!({"type": "object", "properties": arguments, "additionalProperties": false});
+    let args: JsonObject = names.iter().map(|name| (name.clone(), json!("some text"))).collect();
+    let answer = json!({"type": "edit", "args": args});
+    let terms = Terms { allowed: &DecisionKind::ALL, tool_name: Some("pay"), args_schema: Some(&schema) };
+    let mut group = criterion.benchmark_group("domain/edit against 10 KB of schema");
+    group.bench_function("compiled anew", |bencher| {
+        bencher.iter(|| Decision::read(black_box(&answer), terms, &Anew).unwrap());
+    });
+    let kept: Kept<Arc<Validator>> = Kept::new(Limits { most: 256, bytes: 1024 * 1024 });
+    group.bench_function("kept", |bencher| {
+        bencher.iter(|| Decision::read(black_box(&answer), terms, &kept).unwrap());
+    });
     group.finish();
 }
 
@@ -108,5 +134,5 @@ fn digests(criterion: &mut Criterion) {
     criterion.bench_function("domain/digest of 1 KB", |bencher| bencher.iter(|| digest::of(black_box(&arguments))));
 }
 
-criterion_group!(benches, transition, replay, schema_check, digests);
+criterion_group!(benches, transition, replay, schema_check, edit, digests);
 criterion_main!(benches);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::get;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use hitl::adapters::webhooks::Webhooks;
 use hitl::domain::session::Session;
 use hitl::domain::{SessionId, Timestamp};
 use hitl::engine::Engine;
@@ -56,7 +57,9 @@ async fn our_server(session: SessionId) -> SocketAddr {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let row = Session::new(session, "agents:main", 0, Timestamp::from_millis(1_700_000_000_000));
     store.transact(move |transaction| transaction.insert_session(&row, &[])).await.unwrap();
-    let engine = Engine::start(Settings::default(), store).await.unwrap();
+    let engine = Engine::start(Settings::default(), store, Arc::new(Webhooks::new(&Settings::default()).unwrap()))
+        .await
+        .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { server::run(listener, engine, HttpSettings::default(), pending()).await.unwrap() });

@@ -14,6 +14,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use hitl::domain::interrupt::{Ask, Interrupt, Opening};
 use hitl::domain::journal::{Entry, StepIdentity, StepResult};
 use hitl::domain::message::ChatMessage;
+use hitl::domain::schema::Anew;
 use hitl::domain::session::Session;
 use hitl::domain::status::InterruptStatus;
 use hitl::domain::{InterruptId, JsonObject, SessionId, Timestamp, TurnId};
@@ -83,7 +84,7 @@ async fn question(store: &dyn Store) -> Interrupt {
         default_ttl: 0.0,
         max_payload: 16 * 1024,
     };
-    let schema = ask.schema(opening.max_payload);
+    let schema = ask.schema(opening.max_payload, &Anew, &Anew);
     let interrupt = Interrupt::open(ask, schema, opening).unwrap();
     let row = interrupt.clone();
     store.transact(move |transaction| transaction.insert_interrupt(&row)).await.unwrap();

@@ -1,8 +1,9 @@
 //! hitl: agents that stop and ask a person, and go on exactly where they stopped.
 //!
-//! Layers, each importing only what is to its right: `py` -> `serve`, `run` -> `server`, `supervisor` -> `engine` ->
-//! `store` -> `domain`.
+//! Layers, each importing only what is to its right: `py` -> `serve`, `run` -> `server`, `supervisor`,
+//! `adapters` -> `engine` -> `store` -> `domain`.
 
+pub mod adapters;
 pub mod domain;
 pub mod engine;
 mod faults;

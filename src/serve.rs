@@ -16,13 +16,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::descriptors::Descriptors;
+use crate::adapters::policy_file::{self, WatchedFile};
+use crate::adapters::webhooks::{Webhooks, WebhooksError};
 use crate::domain::notice::Tries;
 use crate::domain::webhook::Webhook;
+use crate::engine::Engine;
 use crate::engine::dispatch::Dispatch;
-use crate::engine::policy_file::{self, PolicyError};
+use crate::engine::policy_file::PolicyError;
 use crate::engine::settings::Settings;
-use crate::engine::webhooks::{self, WebhooksError};
-use crate::engine::{self, Engine};
 use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::open::{self, OpenError};
@@ -171,9 +172,15 @@ pub enum StartError {
     /// The policy file cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The engine does not start.
+    /// One of the server's own webhooks is none.
+    #[error("--webhook {0}")]
+    Webhook(String),
+    /// Webhooks cannot be sent.
     #[error(transparent)]
-    Engine(#[from] engine::StartError),
+    Webhooks(#[from] WebhooksError),
+    /// The store does not say what the engine has to know.
+    #[error(transparent)]
+    Engine(#[from] crate::domain::Error),
 }
 
 impl StartError {
@@ -195,7 +202,8 @@ impl StartError {
             | Self::Nameless
             | Self::Store(_)
             | Self::Policy(_)
-            | Self::Engine(engine::StartError::Webhooks(_)) => "usage",
+            | Self::Webhook(_)
+            | Self::Webhooks(_) => "usage",
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
             _ => "runtime",
         }
@@ -225,12 +233,12 @@ impl StartError {
             ),
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
-            Self::Engine(engine::StartError::Webhooks(WebhooksError::InvalidSecret)) => {
+            Self::Webhooks(WebhooksError::InvalidSecret) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
             }
-            Self::Engine(engine::StartError::Webhooks(WebhooksError::Invalid(_))) => Some(
+            Self::Webhook(_) => Some(
                 "for example: --webhook https://example.com/hook,interrupt.created,session.error (a comma in the URL is \
-                 written %2C)"
+                 written %2C); an address of a private network needs --webhook-allow-private"
                     .to_owned(),
             ),
             _ => None,
@@ -260,10 +268,8 @@ impl Running {
         channel: Option<UnixStream>,
         stop: &CancellationToken,
     ) -> Result<Self, StartError> {
-        if let Some(secret) = &config.webhook_secret {
-            webhooks::check_secret(secret).map_err(engine::StartError::from)?;
-        }
         let settings = engine_settings(&config)?;
+        let webhooks = Arc::new(Webhooks::new(&settings)?);
         let policy = match &config.policy {
             Some(path) => Some((path.clone(), policy_file::load(path)?)),
             None => None,
@@ -277,7 +283,7 @@ impl Running {
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
         let supervisor = start_workers(&config, channel, stop).await?;
-        let engine = match start_engine(&config, settings).await {
+        let engine = match start_engine(&config, settings, webhooks).await {
             Ok(engine) => engine,
             Err(error) => {
                 supervisor.shutdown(Duration::ZERO).await;
@@ -293,11 +299,11 @@ impl Running {
                 return Err(StartError::Exposed(address.ip()));
             }
             if let Some((path, file)) = policy {
-                engine.follow_policy(path, file).await.map_err(engine::StartError::from)?;
+                engine.follow_policy(file, WatchedFile::new(path)).await?;
             }
             supervisor.attach(&engine);
             let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
-            engine.attach(workers).await.map_err(engine::StartError::from)?;
+            engine.attach(workers).await?;
             Ok::<_, StartError>(())
         };
         let ready = tokio::select! {
@@ -373,9 +379,9 @@ async fn end(engine: &Arc<Engine>, supervisor: &Supervisor, patience: Duration) 
 }
 
 /// Opens the store, and an engine on it.
-async fn start_engine(config: &Config, settings: Settings) -> Result<Arc<Engine>, StartError> {
+async fn start_engine(config: &Config, settings: Settings, webhooks: Arc<Webhooks>) -> Result<Arc<Engine>, StartError> {
     let store = open::open(&config.store)?;
-    match Engine::start(settings, Arc::clone(&store)).await {
+    match Engine::start(settings, Arc::clone(&store), webhooks).await {
         Ok(engine) => Ok(engine),
         Err(error) => {
             if let Err(error) = store.close().await {
@@ -432,11 +438,10 @@ fn engine_settings(config: &Config) -> Result<Settings, StartError> {
         .webhooks
         .iter()
         .map(|text| {
-            let invalid = |error: crate::domain::Error| WebhooksError::Invalid(error.to_string());
+            let invalid = |error: crate::domain::Error| StartError::Webhook(error.to_string());
             Webhook::of_server(text, config.webhook_allow_private).map_err(invalid)
         })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(engine::StartError::from)?;
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Settings {
         agent: config.agent.clone(),
         workers: config.workers,

@@ -7,12 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each layer may import; nothing else, not even its neighbour.
-const MAY_IMPORT: [(&str, &[&str]); 9] = [
-    ("py", &["run", "serve", "server", "supervisor", "engine", "store", "domain", "faults"]),
-    ("serve", &["server", "supervisor", "engine", "store", "domain", "faults"]),
+const MAY_IMPORT: [(&str, &[&str]); 10] = [
+    ("py", &["run", "serve", "server", "supervisor", "adapters", "engine", "store", "domain", "faults"]),
+    ("serve", &["server", "supervisor", "adapters", "engine", "store", "domain", "faults"]),
     ("run", &["supervisor", "engine", "store", "domain", "faults"]),
     ("server", &["engine", "store", "domain", "faults"]),
     ("supervisor", &["engine", "store", "domain", "faults"]),
+    // What stands behind the ports of the engine.
+    ("adapters", &["engine", "domain"]),
     ("engine", &["store", "domain", "faults"]),
     ("store", &["domain", "faults"]),
     ("domain", &[]),
@@ -20,8 +22,13 @@ const MAY_IMPORT: [(&str, &[&str]); 9] = [
     ("faults", &[]),
 ];
 
-/// The domain has no I/O, no clock and no chance: time and ids are arguments.
-const NOT_IN_DOMAIN: [&str; 13] = [
+/// The domain has no I/O, no clock and no chance: time and ids are arguments. It begins no thread, and how it is shown to
+/// clients is not its concern.
+const NOT_IN_DOMAIN: [&str; 17] = [
+    "utoipa",
+    "thread::spawn",
+    "thread::Builder",
+    "thread::scope",
     "tokio",
     "pyo3",
     "rusqlite",
@@ -36,6 +43,9 @@ const NOT_IN_DOMAIN: [&str; 13] = [
     "now_v7",
     "new_v4",
 ];
+
+/// What the engine asks of the world outside, it asks through its ports.
+const NOT_IN_ENGINE: [&str; 6] = ["reqwest", "rustls", "std::fs", "tokio::fs", "tokio::net", "std::net::Tcp"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
@@ -123,7 +133,9 @@ fn every_import_points_downwards() {
             for import in imports(&code(&file)) {
                 seen += 1;
                 let is_layer = layers.contains(&import.as_str());
-                if is_layer && import != layer && !allowed.contains(&import.as_str()) {
+                // Tests put real parts behind the ports.
+                let is_real_part = import == "adapters" && is_test(&file);
+                if is_layer && import != layer && !allowed.contains(&import.as_str()) && !is_real_part {
                     wrong.push(format!("{}: {layer} must not import {import}", file.display()));
                 }
             }
@@ -183,6 +195,84 @@ fn every_effect_of_the_domain_is_performed_by_somebody() {
         }
     }
     assert!(wrong.is_empty(), "nobody performs {wrong:?}");
+}
+
+/// What a static of the domain may be: compiled once from what stands in the code, and never changed.
+fn is_compiled_once(kind: &str) -> bool {
+    kind.strip_prefix("LazyLock<").is_some_and(|inner| {
+        !["Mutex", "RwLock", "Cell", "Atomic", "OnceLock"].iter().any(|changing| inner.contains(changing))
+    })
+}
+
+/// The statics of `code` that can change, each with its type.
+fn changing_statics(code: &str) -> Vec<&str> {
+    let declared = code.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("pub").map_or(line, |rest| rest.trim_start_matches(|c| c != ' ').trim_start());
+        line.strip_prefix("static ")
+    });
+    let is_changing = |declaration: &&str| {
+        let (_, kind) = declaration.split_once(": ").unwrap_or_default();
+        let marks = ["Mutex", "RwLock", "Cell", "Atomic", "OnceLock", "LazyLock"];
+        marks.iter().any(|mark| kind.split(" = ").next().unwrap_or_default().contains(mark)) && !is_compiled_once(kind)
+    };
+    declared.filter(is_changing).collect()
+}
+
+/// `code` without the thread's memory that only builds for tests have.
+fn without_failpoints(code: &str) -> String {
+    match code.split_once("#[cfg(feature = \"failpoints\")]\nstd::thread_local! {") {
+        None => code.to_owned(),
+        Some((before, after)) => before.to_owned() + after.split_once("\n}\n").map_or("", |(_, after)| after),
+    }
+}
+
+#[test]
+fn the_domain_keeps_nothing_for_the_whole_process() {
+    let mut seen = 0;
+    for file in files_of("domain").into_iter().filter(|file| !is_test(file)) {
+        let code = code(&file);
+        let shipped = without_failpoints(&code);
+        assert!(!shipped.contains("thread_local!"), "{}: a thread keeps nothing either", file.display());
+        assert_eq!(changing_statics(&shipped), [""; 0], "{}: who needs kept things owns them", file.display());
+        seen += shipped.matches("\nstatic ").count();
+    }
+    assert!(seen > 0, "this test no longer reads the code");
+}
+
+#[test]
+fn statics_that_change_are_found() {
+    let code = "static A: LazyLock<Regex> = LazyLock::new(a);\nstatic B: Mutex<u8> = b();\n    pub(super) static C: \
+        LazyLock<RwLock<u8>> = c();\npub static D: OnceLock<u8> = d();\nstatic E: [&str; 2] = [\"Mutex\", \"Cell\"];";
+    let found: Vec<&str> = changing_statics(code).into_iter().map(|declaration| &declaration[..1]).collect();
+    assert_eq!(found, ["B", "C", "D"]);
+}
+
+#[test]
+fn the_engine_calls_nobody_and_reads_no_file() {
+    for file in files_of("engine").into_iter().filter(|file| !is_test(file)) {
+        let code = code(&file);
+        let named: Vec<&&str> = NOT_IN_ENGINE.iter().filter(|name| code.contains(**name)).collect();
+        assert!(named.is_empty(), "{}: {named:?} belongs behind a port, into adapters", file.display());
+    }
+}
+
+/// The options of a command line that `code` names.
+fn options(code: &str) -> Vec<&str> {
+    let named = |(place, _): (usize, &str)| {
+        let is_free = code[..place].ends_with([' ', '"', '`']);
+        let is_named = code[place + 2..].starts_with(|letter: char| letter.is_ascii_lowercase());
+        (is_free && is_named).then(|| code[place..].split([' ', '"', '`']).next().unwrap_or_default())
+    };
+    code.match_indices("--").filter_map(named).collect()
+}
+
+#[test]
+fn texts_of_the_domain_name_no_option_of_a_command_line() {
+    for file in files_of("domain").into_iter().filter(|file| !is_test(file)) {
+        assert_eq!(options(&code(&file)), [""; 0], "{}: whoever shows the error knows its options", file.display());
+    }
+    assert_eq!(options("\"start it with --allow-more or `--yes`\" - --1 a--b"), ["--allow-more", "--yes"]);
 }
 
 /// Which modules of `layer`, a file or a folder each, import which: by `super::` in a file beside them, by
@@ -259,10 +349,14 @@ fn circles_are_found() {
 }
 
 #[test]
-fn python_is_spoken_in_one_place_and_sql_in_one_other() {
-    for (library, home) in [("pyo3::", "py"), ("rusqlite::", "store"), ("axum::", "server")] {
+fn each_language_of_the_world_outside_is_spoken_in_one_place() {
+    for (library, home) in
+        [("pyo3::", "py"), ("rusqlite::", "store"), ("axum::", "server"), ("utoipa", "server"), ("reqwest", "adapters")]
+    {
         for (layer, _) in MAY_IMPORT.iter().filter(|(layer, _)| *layer != home) {
-            for file in files_of(layer) {
+            // Tests of a server call it.
+            let is_caller = |file: &PathBuf| library == "reqwest" && is_test(file);
+            for file in files_of(layer).into_iter().filter(|file| !is_caller(file)) {
                 assert!(!code(&file).contains(library), "{}: {library} belongs into {home}", file.display());
             }
         }

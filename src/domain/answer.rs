@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::decision::{self, Decision, DecisionKind, TOOL_APPROVAL, Terms};
+use super::decision::{Decision, DecisionKind, Forms, TOOL_APPROVAL, Terms};
 use super::error::{Error, FieldError, NOWHERE};
 use super::payload::MAX_DEPTH;
 use super::question::{self, Question, USER_INPUT};
-use super::{JsonObject, apart, payload, schema};
+use super::schema::{self, Validators};
+use super::{JsonObject, apart, payload};
 
 /// What is asked, as far as it says what a valid answer is.
 #[derive(Debug, Clone, Copy)]
@@ -50,19 +51,19 @@ impl<'a> Rule<'a> {
         }
     }
 
-    fn check(&self, value: &Value) -> Vec<FieldError> {
+    fn check(&self, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
         match self {
-            Self::Decision(terms) => Decision::read(value, *terms).err().unwrap_or_default(),
+            Self::Decision(terms) => Decision::read(value, *terms, validators).err().unwrap_or_default(),
             Self::Questions(questions) => question::check_answer(questions, value),
-            Self::Schema(author) => schema::validate(author, value),
+            Self::Schema(author) => schema::validate(author, value, validators),
             Self::Anything => Vec::new(),
         }
     }
 
     /// The JSON Schema that it brings along.
-    fn built_in(&self) -> Option<Arc<Value>> {
+    fn built_in(&self, forms: &dyn Forms) -> Option<Arc<Value>> {
         match self {
-            Self::Decision(terms) => Some(decision::response_schema(terms.allowed, terms.tool_name, terms.args_schema)),
+            Self::Decision(terms) => Some(forms.form(*terms)),
             Self::Questions(questions) => Some(Arc::new(question::response_schema(questions))),
             Self::Schema(_) | Self::Anything => None,
         }
@@ -79,16 +80,16 @@ pub fn terms(asked: Asked<'_>) -> Terms<'_> {
 }
 
 /// The JSON Schema that the record shows: the built-in one of its type, else the author's.
-pub fn response_schema(asked: Asked<'_>) -> Option<Arc<Value>> {
+pub fn response_schema(asked: Asked<'_>, forms: &dyn Forms) -> Option<Arc<Value>> {
     match Rule::of(asked) {
         Rule::Schema(author) => Some(Arc::new(author.clone())),
-        rule => rule.built_in(),
+        rule => rule.built_in(forms),
     }
 }
 
 /// The JSON Schema that an interrupt's type brings along, whatever its record shows; `None` for a type without one.
-pub fn built_in_schema(asked: Asked<'_>) -> Option<Arc<Value>> {
-    Rule::of(Asked { author: None, ..asked }).built_in()
+pub fn built_in_schema(asked: Asked<'_>, forms: &dyn Forms) -> Option<Arc<Value>> {
+    Rule::of(Asked { author: None, ..asked }).built_in(forms)
 }
 
 /// A value that was found to be an answer.
@@ -106,13 +107,13 @@ impl Valid {
 ///
 /// # Errors
 /// [`Error::InvalidAnswer`] with every place that is wrong.
-pub fn check(asked: Asked<'_>, value: Value) -> Result<Valid, Error> {
+pub fn check(asked: Asked<'_>, value: Value, validators: &dyn Validators) -> Result<Valid, Error> {
     apart::takes_its_time();
     if payload::depth(&value) > MAX_DEPTH {
         let why = format!("nests deeper than {MAX_DEPTH} levels");
         return Err(Error::InvalidAnswer(vec![FieldError::new(NOWHERE, "too_deep", why)]));
     }
-    let errors = Rule::of(asked).check(&value);
+    let errors = Rule::of(asked).check(&value, validators);
     if errors.is_empty() { Ok(Valid(value)) } else { Err(Error::InvalidAnswer(errors)) }
 }
 

@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 
 use super::JsonObject;
 use super::error::FieldError;
+use super::schema::{Anew, Validators};
 
-pub use form::response_schema;
+pub use form::{Forms, response_schema};
 
 /// The type of interrupts that ask whether a tool may run.
 pub const TOOL_APPROVAL: &str = "tool_approval";
 
 /// What can be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionKind {
     /// The tool runs with exactly the arguments shown.
@@ -160,8 +161,8 @@ impl Decision {
     /// # Errors
     /// Every place that is wrong: another type, an unknown member, a mixture of the forms, a contradiction, a decision
     /// that is not allowed, another tool, arguments that do not fit the tool.
-    pub fn read(value: &Value, terms: Terms<'_>) -> Result<Self, Vec<FieldError>> {
-        reading::read(value, terms)
+    pub fn read(value: &Value, terms: Terms<'_>, validators: &dyn Validators) -> Result<Self, Vec<FieldError>> {
+        reading::read(value, terms, validators)
     }
 
     /// Reads a decision that stands in a journal: what [`Decision::read`] takes, and what a rule decided, which nobody
@@ -170,7 +171,7 @@ impl Decision {
     /// # Errors
     /// As [`Decision::read`].
     pub fn recorded(value: &Value, terms: Terms<'_>) -> Result<Self, Vec<FieldError>> {
-        reading::recorded(value, terms)
+        reading::recorded(value, terms, &Anew)
     }
 
     /// The normal form.

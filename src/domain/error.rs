@@ -12,10 +12,9 @@ use super::status::{NoticeStatus, Status, TurnStatus};
 use super::time::Timestamp;
 
 /// What is wrong with one place of a request or an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// Where: member names and indexes from the outside in, such as `["body", "value", "approved"]`.
-    #[schema(value_type = Vec<serde_json::Value>)]
     pub loc: Vec<Place>,
     /// What is wrong there, for a person.
     pub msg: String,

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
-use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
 use super::JsonObject;
 use super::id::{InterruptId, SessionId};
@@ -90,15 +89,6 @@ impl<'de> Deserialize<'de> for EventName {
         Self::parse(&text).ok_or_else(|| de::Error::custom(format!("must be one of {}", Self::known())))
     }
 }
-
-impl utoipa::PartialSchema for EventName {
-    fn schema() -> RefOr<Schema> {
-        let words: Vec<String> = Self::known().split(", ").map(str::to_owned).collect();
-        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
-    }
-}
-
-impl utoipa::ToSchema for EventName {}
 
 /// An event as it is stored. It only refers to an interrupt, whose record is looked up when the event is read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,44 +10,37 @@ use super::id::{GrantId, TurnId};
 use super::time::Timestamp;
 
 /// A decision that was made with `always`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Its id.
     pub grant_id: GrantId,
     /// The agent that it is for.
-    #[schema(required)]
     pub agent: Option<String>,
     /// The tool that it is for.
     pub tool: String,
     /// Where the tool is from when it is not the agent's own, such as an MCP server; left out otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub tool_source: Option<String>,
     /// What was decided.
     pub decision: GrantedDecision,
     /// Why, for a rejection.
-    #[schema(required)]
     pub reason: Option<String>,
     /// What the model is told of a rejection instead of the built-in text.
-    #[schema(required)]
     pub message: Option<String>,
     /// When.
     pub created_at: Timestamp,
     /// Who decided, where authentication told; `on_approval` where the tool's own code did.
-    #[schema(required)]
     pub created_by: Option<String>,
     /// Who alone could decide when it was made; left out where whoever may answer at all could.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub approvers: Vec<String>,
     /// The turn that it ends with, where the tool's own code made it; left out where a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub turn_id: Option<TurnId>,
 }
 
 /// What can be decided for the rest of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GrantedDecision {
     /// Calls run without asking.

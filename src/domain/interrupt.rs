@@ -7,19 +7,20 @@ use serde_json::Value;
 
 use super::answer::{self, Asked, Valid};
 use super::approver::check_approvers;
-use super::decision::{Decision, DecisionKind, TOOL_APPROVAL};
+use super::decision::{Decision, DecisionKind, Forms, TOOL_APPROVAL};
 use super::error::Error;
 use super::grant::Scope;
 use super::id::{InterruptId, SessionId, TurnId};
+use super::schema::{Anew, Validators};
 use super::status::InterruptStatus;
 use super::time::Timestamp;
-use super::{JsonObject, payload, schema};
+use super::{JsonObject, payload};
 
 /// The type of what is asked about a step whose outcome nobody knows; an answer may let it run.
 pub const UNKNOWN_OUTCOME: &str = "unknown_outcome";
 
 /// The interrupt record, the same wherever interrupts are listed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interrupt {
     /// Its id.
     pub interrupt_id: InterruptId,
@@ -31,14 +32,12 @@ pub struct Interrupt {
     #[serde(rename = "type")]
     pub kind: String,
     /// What the agent shows, as it gave it.
-    #[schema(value_type = Object)]
     pub payload: JsonObject,
     /// Where it stands.
     pub status: InterruptStatus,
     /// One line for a person.
     pub message: Option<String>,
     /// The JSON Schema of a valid answer; null where any JSON value is one.
-    #[schema(value_type = Option<Object>)]
     #[serde(default, with = "shared")]
     pub response_schema: Option<Arc<Value>>,
     /// For a tool approval: what may be decided.
@@ -63,54 +62,42 @@ pub struct Interrupt {
     /// When it was settled.
     pub resolved_at: Option<Timestamp>,
     /// The agent's own data about it.
-    #[schema(value_type = Option<Object>)]
     pub metadata: Option<JsonObject>,
     /// For a tool approval: where the tool is from when it is not the agent's own, such as an MCP server; left out
     /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub tool_source: Option<String>,
     /// The name of the key that sent the message of its turn; left out where nobody was asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub sent_by: Option<String>,
     /// Who alone may answer: names of keys, and `group:<name>`; left out where whoever may answer at all may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub approvers: Vec<String>,
     /// Which rules could not tell about the call, and why; left out where each could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub rule_failed: Option<String>,
     /// Whether the answer may let something run although its type does not say so: a hook asks about a tool call, or
     /// middleware does. Left out otherwise, and for a `tool_approval` and an `unknown_outcome`, which always may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub lets_run: bool,
     /// Whom the tool itself names, where `approvers` are those of a rule: they answer for a call that no rule is for.
     #[serde(default, skip_serializing)]
-    #[schema(ignore)]
     pub tool_approvers: Vec<String>,
     /// For a tool approval that can be edited: the JSON Schema of the tool's arguments. Shown as a part of
     /// `response_schema`.
     #[serde(default, skip_serializing)]
-    #[schema(ignore)]
     pub args_schema: Option<Value>,
     /// Who works on it: until `claimed_until` nobody else can answer it. Left out where nobody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub claimed_by: Option<String>,
     /// Until when it is somebody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub claimed_until: Option<Timestamp>,
     /// Who put it off, where that is known. It is pending all the same, and anybody can answer it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub snoozed_by: Option<String>,
     /// Until when it is put off. Left out where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub snoozed_until: Option<Timestamp>,
 }
 
@@ -188,15 +175,20 @@ impl Ask {
     ///
     /// # Errors
     /// [`Error::InvalidSchema`].
-    pub fn schema(&self, max_payload: usize) -> Result<Option<Arc<Value>>, Error> {
+    pub fn schema(
+        &self,
+        max_payload: usize,
+        validators: &dyn Validators,
+        forms: &dyn Forms,
+    ) -> Result<Option<Arc<Value>>, Error> {
         if let Some(author) = &self.response_schema {
             let (size, limit) = (payload::json_size(author), max_payload.saturating_mul(SCHEMA_TIMES));
             if size > limit {
                 return Err(Error::InvalidSchema(format!("is {size} bytes of JSON, the limit is {limit}")));
             }
-            schema::compile(author)?;
+            validators.validator(author)?;
         }
-        Ok(answer::response_schema(self.into()))
+        Ok(answer::response_schema(self.into(), forms))
     }
 
     /// # Errors
@@ -313,7 +305,7 @@ impl Interrupt {
     /// The same, looked at on the spot.
     #[cfg(test)]
     pub fn opened(ask: Ask, opening: Opening) -> Result<Self, Error> {
-        let schema = ask.schema(opening.max_payload);
+        let schema = ask.schema(opening.max_payload, &Anew, &Anew);
         Self::open(ask, schema, opening)
     }
 
@@ -356,7 +348,7 @@ impl Interrupt {
             return self.answer_again(&value);
         }
         self.check_open(now)?;
-        Ok(self.settled_by(answer::check(self.into(), value)?, by, now))
+        Ok(self.settled_by(answer::check(self.into(), value, &Anew)?, by, now))
     }
 
     /// The same for `value` that was looked at before, if it was: `valid` is what that came to. `None` where it has to be

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::JsonObject;
 
 /// Who said it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions.
@@ -21,7 +21,7 @@ pub enum Role {
 }
 
 /// One message of a conversation, as docs/http.md has it: everything but `role` is optional.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ChatMessage {
     /// Who said it; `user` where a request leaves it out.
     #[serde(default)]
@@ -49,7 +49,6 @@ pub struct ChatMessage {
     pub base64_image: Option<String>,
     /// Parameters of the client's own; never turned into environment variables.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
     pub user_params: Option<JsonObject>,
 }
 
@@ -67,7 +66,7 @@ impl ChatMessage {
 }
 
 /// One tool call inside an assistant message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The call's id, which the answering `tool` message repeats.
     pub id: String,
@@ -79,7 +78,7 @@ pub struct ToolCall {
 }
 
 /// The kinds of tool calls there are: one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolCallKind {
     /// A function.
@@ -88,7 +87,7 @@ pub enum ToolCallKind {
 }
 
 /// A function's name and its arguments as the model wrote them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCall {
     /// The tool's name.
     pub name: String,

@@ -1,6 +1,8 @@
 //! JSON Schemas of answers. External references are refused, and patterns run in linear time, because schemas come
 //! from agents and values from anybody.
 
+use std::sync::Arc;
+
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
@@ -26,9 +28,31 @@ pub fn compile(schema: &Value) -> Result<Validator, Error> {
         .map_err(|error| Error::InvalidSchema(error.to_string()))
 }
 
-/// Checks `value`; empty when it is valid. A schema that does not compile refuses everything (fail closed).
-pub fn validate(schema: &Value, value: &Value) -> Vec<FieldError> {
-    match compile(schema) {
+/// Gives compiled schemas. To compile one takes longer than to check a value, so that whoever checks answers all day keeps
+/// what it compiled.
+pub trait Validators {
+    /// See [`compile`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidSchema`].
+    fn validator(&self, schema: &Value) -> Result<Arc<Validator>, Error>;
+}
+
+/// Keeps nothing: each is made anew.
+#[derive(Debug, Clone, Copy)]
+pub struct Anew;
+
+impl Validators for Anew {
+    fn validator(&self, schema: &Value) -> Result<Arc<Validator>, Error> {
+        compile(schema).map(Arc::new)
+    }
+}
+
+/// Checks `value`, and may take its time; empty when it is valid. A schema that does not compile refuses everything (fail
+/// closed).
+pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
+    apart::takes_its_time();
+    match validators.validator(schema) {
         Ok(validator) => {
             let mut errors = FieldErrors::default();
             for error in validator.iter_errors(value) {

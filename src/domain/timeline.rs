@@ -54,7 +54,7 @@ pub struct TimelinePage {
 }
 
 /// What kind of entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
     /// The turn began.
@@ -86,17 +86,16 @@ pub enum EntryKind {
 }
 
 /// What a turn is about.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StartMessage {
     /// Who says it.
     pub role: Role,
     /// What.
-    #[schema(required)]
     pub content: Option<String>,
 }
 
 /// One entry of a journal.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimelineEntry {
     /// Its place in the journal, from 0.
     pub index: u64,
@@ -105,35 +104,26 @@ pub struct TimelineEntry {
     /// What it is.
     pub entry: EntryKind,
     /// Of a step: `model`, `tool`, `step`, `guardrail`, `policy`, `clock`, `mcp` or `interrupt`.
-    #[schema(required)]
     pub kind: Option<String>,
     /// Of a step: the function's or tool's name.
-    #[schema(required)]
     pub name: Option<String>,
     /// Of a step: `file.py:12`, where it was asked for.
-    #[schema(required)]
     pub location: Option<String>,
     /// Of a step or timer: what identifies it in the turn. An inner step is `outer/inner`.
-    #[schema(required)]
     pub path: Option<String>,
     /// The interrupt that was asked, answered, expired or withdrawn.
-    #[schema(required)]
     pub interrupt_id: Option<InterruptId>,
     /// Of the start: the message that the turn is about, its first 2 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub message: Option<StartMessage>,
     /// What a model or tool call returned, or the answer; left out where there is none to show.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
     pub result: Option<Value>,
     /// What a step raised, or why the turn failed; left out where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub error: Option<String>,
     /// Whether `message`, `result` or `error` is the beginning of a longer one: a `result` is text then, of JSON.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub shortened: bool,
 }
 

@@ -20,7 +20,7 @@ const UNSAID_OF_SERVER: [EventName; 6] = [
 ];
 
 /// Where, how and of what to tell: of a message's turn, a session, or a whole server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     /// `http` or `https`.
     pub url: String,
@@ -104,9 +104,7 @@ pub fn check_url(text: &str, allow_private: bool) -> Result<Url, Error> {
         }
     };
     if private && !allow_private {
-        return Err(Error::WebhookRefused(
-            "a private or loopback address; start the server with --webhook-allow-private to allow it".to_owned(),
-        ));
+        return Err(Error::WebhookRefused("a private or loopback address, which the server may not call".to_owned()));
     }
     Ok(url)
 }

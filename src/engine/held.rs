@@ -26,12 +26,11 @@ pub struct Held {
 }
 
 /// One thing that keeps a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// `raw I/O`, `a child process`, `a thread`, `something unknown`, or the kind and the name of a step.
     pub what: String,
     /// Where the agent waits for it: `file.py:12`. Null where nobody can tell.
-    #[schema(required)]
     pub location: Option<String>,
 }
 
@@ -45,7 +44,7 @@ impl fmt::Display for Holder {
 }
 
 /// A turn that is held, for `GET /health`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeldTurn {
     /// Whose turn.
     pub session_id: SessionId,

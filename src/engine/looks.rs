@@ -154,8 +154,8 @@ impl Engine {
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
                 continue;
             }
-            let valid =
-                answer::check((&asked).into(), answer.value.clone()).map_err(|error| at(&answer.place, error))?;
+            let valid = answer::check((&asked).into(), answer.value.clone(), &self.schemas)
+                .map_err(|error| at(&answer.place, error))?;
             let answered = asked.answer_with(&answer.value, Some(valid.clone()), actor.name(), now)?;
             let Some(Answered::Now(answered)) = answered else { continue };
             policy::objection(&answered, standing, Some(actor), is_tool).map_err(|error| at(&answer.place, error))?;

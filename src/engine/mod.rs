@@ -15,6 +15,7 @@ pub mod audit;
 mod bells;
 mod claims;
 mod clock;
+pub mod deliver;
 mod deliveries;
 pub mod dispatch;
 mod due;
@@ -38,6 +39,7 @@ pub mod policy_file;
 mod recovery;
 pub mod retry;
 pub mod runs;
+mod schemas;
 pub mod sessions;
 pub mod settings;
 mod slots;
@@ -47,7 +49,6 @@ pub mod transfers;
 pub mod turns;
 mod unreadable;
 pub mod view;
-pub mod webhooks;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -61,6 +62,7 @@ use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Keyring;
 use bells::Bells;
+use deliver::Deliver;
 use dispatch::Dispatch;
 use due::Alarm;
 use feed::Feed;
@@ -71,9 +73,9 @@ use outbox::Outbox;
 use owed::{Owed, Telling};
 use policy::Policies;
 use runs::{RunOutcome, RunOver};
+use schemas::Schemas;
 use settings::Settings;
 use slots::Slots;
-use webhooks::{Webhooks, WebhooksError};
 
 /// See the module.
 pub struct Engine {
@@ -88,8 +90,8 @@ pub struct Engine {
     bells: Bells,
     alarm: Alarm,
     feed: Feed,
-    /// `None` for a run, which calls nobody: a client costs more than the rest of its engine.
-    webhooks: Option<Arc<Webhooks>>,
+    /// `None` for a run, which calls nobody.
+    deliver: Option<Arc<dyn Deliver>>,
     telling: Arc<Telling>,
     outbox: Arc<Outbox>,
     outage: Outage,
@@ -100,6 +102,7 @@ pub struct Engine {
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
     policies: Policies,
+    schemas: Schemas,
     keyring: Keyring,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
@@ -111,32 +114,21 @@ pub struct Engine {
     stopped: CancellationToken,
 }
 
-/// Why an engine does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] Error),
-    /// The webhook settings are wrong.
-    #[error(transparent)]
-    Webhooks(#[from] WebhooksError),
-}
-
 impl Engine {
-    /// An engine that runs nothing yet: see [`Engine::attach`].
+    /// An engine that runs nothing yet: see [`Engine::attach`]. Webhooks are told through `deliver`.
     ///
     /// # Errors
-    /// [`StartError`].
-    pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
+    /// The store's.
+    pub async fn start(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Arc<Self>, Error> {
         let stopping = CancellationToken::new();
         let last_event = store.query(|reader| reader.last_event()).await?;
         let keyring = Keyring::load(store.as_ref()).await?;
-        let secret = settings.webhook_secret.as_deref();
-        let timeout = Duration::from_secs_f64(settings.webhook_timeout);
-        let webhooks =
-            Some(Arc::new(Webhooks::new(secret, &settings.webhooks, settings.webhook_allow_private, timeout)?));
         let feed = Feed::start(Arc::clone(&store), last_event, stopping.clone());
-        Ok(Self::of(settings, store, stopping, feed, keyring, webhooks))
+        Ok(Self::of(settings, store, stopping, feed, keyring, Some(deliver)))
     }
 
     fn of(
@@ -145,7 +137,7 @@ impl Engine {
         stopping: CancellationToken,
         feed: Feed,
         keyring: Keyring,
-        webhooks: Option<Arc<Webhooks>>,
+        deliver: Option<Arc<dyn Deliver>>,
     ) -> Arc<Self> {
         let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         Arc::new(Self {
@@ -158,7 +150,7 @@ impl Engine {
             live: Arc::default(),
             bells: Bells::default(),
             alarm: Alarm::default(),
-            webhooks,
+            deliver,
             telling: Arc::new(telling),
             outbox: Arc::default(),
             outage: Outage::default(),
@@ -167,6 +159,7 @@ impl Engine {
             looking: Arc::new(Semaphore::new(*looks::PROCESSORS)),
             searching: Arc::default(),
             policies: Policies::default(),
+            schemas: Schemas::default(),
             keyring,
             run_over: OnceLock::new(),
             came_out: Mutex::default(),

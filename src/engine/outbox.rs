@@ -12,9 +12,9 @@ use futures_util::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::claims::STORE_PAUSE;
+use super::deliver::Deliver;
 use super::due::Alarm;
 use super::owed::{Telling, in_lane};
-use super::webhooks::Webhooks;
 use super::{Engine, clock, detached};
 use crate::domain::notice::{Notice, NoticeId, Reminded, Tries};
 use crate::domain::status::NoticeStatus;
@@ -130,26 +130,26 @@ impl Engine {
 
     /// Sends what is due until the server stops.
     pub(super) fn spawn_outbox(self: &Arc<Self>) {
-        let Some(webhooks) = self.webhooks.clone() else { return };
+        let Some(deliver) = self.deliver.clone() else { return };
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let (stopping, stopped) = (engine.stopping.clone(), engine.stopped.clone());
             tokio::select! {
                 () = stopping.cancelled() => {}
                 () = stopped.cancelled() => {}
-                () = engine.send_for_ever(&webhooks) => {}
+                () = engine.send_for_ever(&deliver) => {}
             }
         });
     }
 
-    async fn send_for_ever(self: &Arc<Self>, webhooks: &Arc<Webhooks>) {
+    async fn send_for_ever(self: &Arc<Self>, deliver: &Arc<dyn Deliver>) {
         while let Err(error) = self.release().await {
             tracing::error!(%error, "what the last server was sending could not be taken up; it is tried again");
             tokio::time::sleep(STORE_PAUSE).await;
         }
         loop {
             self.outbox.alarm.awake();
-            match self.send_due(webhooks).await {
+            match self.send_due(deliver).await {
                 Ok(next) => self.outbox.alarm.sleep(next).await,
                 Err(error) => {
                     tracing::error!(%error, "what webhooks are owed could not be read; it is tried again");
@@ -168,7 +168,7 @@ impl Engine {
     }
 
     /// Begins to send what is due, and tells when the next notice is.
-    async fn send_due(self: &Arc<Self>, webhooks: &Arc<Webhooks>) -> Result<Option<Timestamp>, Error> {
+    async fn send_due(self: &Arc<Self>, deliver: &Arc<dyn Deliver>) -> Result<Option<Timestamp>, Error> {
         loop {
             // An origin that becomes free rings.
             let busy = self.outbox.busy();
@@ -183,7 +183,7 @@ impl Engine {
             faults::at(Point::OutboxLeaseCommitted);
             for (notice, permit) in leased.into_iter().zip(permits) {
                 let place = Place::new(&self.outbox, notice.origin(), permit);
-                tokio::spawn(Arc::clone(self).deliver(Arc::clone(webhooks), notice, place));
+                tokio::spawn(Arc::clone(self).deliver(Arc::clone(deliver), notice, place));
             }
             all?;
         }
@@ -217,9 +217,9 @@ impl Engine {
         permit.map_err(|error| Error::Internal(error.to_string()))
     }
 
-    async fn deliver(self: Arc<Self>, webhooks: Arc<Webhooks>, notice: Notice, place: Place) {
+    async fn deliver(self: Arc<Self>, deliver: Arc<dyn Deliver>, notice: Notice, place: Place) {
         let outcome = tokio::select! {
-            outcome = webhooks.attempt(&notice) => outcome,
+            outcome = deliver.attempt(&notice, clock::now()) => outcome,
             () = self.stopped.cancelled() => return,
         };
         faults::at(Point::OutboxSent);

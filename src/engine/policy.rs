@@ -152,9 +152,9 @@ impl Engine {
             Record::Wakes(wakes) => Word::Entry(Entry::Wakes { wakes }),
             Record::Ask { step, ask } => {
                 let session = own.compiled(&self.policies);
-                let ruling = Standing { session: &session, server }.rule_on(&ask);
-                let looked = Looked { ruling, schema: ask.schema(self.settings.max_payload) };
-                Word::Ask { step, ask, looked }
+                let ruling = Standing { session: &session, server }.rule_on(&ask, &self.schemas);
+                let schema = ask.schema(self.settings.max_payload, &self.schemas, &self.schemas);
+                Word::Ask { step, ask, looked: Looked { ruling, schema } }
             }
             Record::Withdraw { interrupt } => Word::Withdraw { interrupt },
             Record::Waiting { seen, timers, context } => {

@@ -9,7 +9,8 @@ use crate::domain::decision::{self, Decider, Decision, DecisionKind, Terms};
 use crate::domain::error::FieldError;
 use crate::domain::json as strict_json;
 use crate::domain::payload::{self, MAX_PAYLOAD};
-use crate::domain::{Error, digest, question, schema};
+use crate::domain::schema::{self, Anew};
+use crate::domain::{Error, digest, question};
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -76,7 +77,7 @@ fn check_response_schema(schema: &Bound<'_, PyAny>) -> PyResult<()> {
 /// What is wrong with `value` under `schema`: a list of `{"loc", "msg", "type"}`, empty when it is valid.
 #[pyfunction]
 fn validate<'py>(schema: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let errors = schema::validate(&to_json(schema, "schema")?, &to_json(value, "value")?);
+    let errors = schema::validate(&to_json(schema, "schema")?, &to_json(value, "value")?, &Anew);
     Ok(pythonize::pythonize(schema.py(), &errors)?)
 }
 
@@ -116,7 +117,8 @@ fn check_decision<'py>(
     let allowed = kinds(&allowed);
     let args_schema = args_schema.map(|schema| to_json(schema, "args_schema")).transpose()?;
     let terms = Terms { allowed: &allowed, tool_name, args_schema: args_schema.as_ref() };
-    let decision = Decision::read(&to_json(value, "decision")?, terms).map_err(|errors| fields_error(&errors))?;
+    let decision =
+        Decision::read(&to_json(value, "decision")?, terms, &Anew).map_err(|errors| fields_error(&errors))?;
     shown(value.py(), &decision)
 }
 

@@ -34,6 +34,7 @@ mod places;
 mod problems;
 mod reading;
 mod resume;
+mod schema;
 mod sessions;
 pub mod settings;
 mod sign_in;

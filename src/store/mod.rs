@@ -11,6 +11,7 @@ pub mod asked;
 pub mod carried;
 #[cfg(test)]
 pub(crate) mod contract;
+pub mod kept;
 pub mod memory;
 pub mod open;
 pub mod outbox;

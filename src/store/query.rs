@@ -15,8 +15,7 @@ pub struct Page<T> {
 }
 
 /// In which order sessions are listed: of their making.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, utoipa::ToSchema)]
-#[schema(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     /// The first one first.
     #[default]

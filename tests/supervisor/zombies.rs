@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hitl::adapters::webhooks::Webhooks;
 use hitl::domain::access::Actor;
 use hitl::domain::journal::{Entry, StepResult};
 use hitl::domain::message::ChatMessage;
@@ -31,7 +32,9 @@ impl Server {
         let supervisor = within(Supervisor::start(timeouts)).await.unwrap();
         let store = open::open(address).unwrap();
         let settings = Settings { workers: 2 * TOGETHER, ..Settings::default() };
-        let engine = Engine::start(settings, Arc::clone(&store)).await.unwrap();
+        let engine = Engine::start(settings.clone(), Arc::clone(&store), Arc::new(Webhooks::new(&settings).unwrap()))
+            .await
+            .unwrap();
         supervisor.attach(&engine);
         engine.attach(Arc::new(Arc::clone(&supervisor))).await.unwrap();
         Self { engine, store, supervisor }

@@ -79,28 +79,24 @@ pub fn secret(prefix: &str, random: [u8; 32]) -> String {
 }
 
 /// A key as it is stored and shown: the secret is not in it, and its digest is not shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Key {
     /// Its id.
     pub key_id: KeyId,
     /// Who holds it: what `resolved_by` says. No other key that is not revoked has the name.
     pub name: String,
     /// What it may do.
-    #[schema(value_type = Vec<super::Scope>)]
     pub scopes: Scopes,
     /// Groups that it is in.
     pub groups: Vec<String>,
     /// The digest of its secret.
     #[serde(skip)]
-    #[schema(ignore)]
     pub digest: Digest,
     /// When it was made.
     pub created_at: Timestamp,
     /// By whom; null on the machine of the store.
-    #[schema(required)]
     pub created_by: Option<String>,
     /// Since when it is worth nothing; null while it is good.
-    #[schema(required)]
     pub revoked_at: Option<Timestamp>,
 }
 

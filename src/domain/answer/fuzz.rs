@@ -9,6 +9,7 @@ use super::*;
 use crate::domain::decision::Decision;
 use crate::domain::fuzzing::{config, values};
 use crate::domain::interrupt::{Answered, Interrupt, Opening};
+use crate::domain::schema::Anew;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 
 /// What agents ask.
@@ -86,8 +87,8 @@ proptest! {
         let text = json!(resolved).to_string();
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).map_err(|error| TestCaseError::fail(error.to_string()))?, &json!(resolved));
         prop_assert_eq!(answer(&resolved, &value), Ok(Answered::Before));
-        if let Some(schema) = built_in_schema((&interrupt).into()).or_else(|| interrupt.response_schema.clone()) {
-            prop_assert!(schema::validate(&schema, &value).is_empty(), "the schema that is shown refuses it");
+        if let Some(schema) = built_in_schema((&interrupt).into(), &Anew).or_else(|| interrupt.response_schema.clone()) {
+            prop_assert!(schema::validate(&schema, &value, &Anew).is_empty(), "the schema that is shown refuses it");
         }
         if interrupt.kind != TOOL_APPROVAL {
             return Ok(());

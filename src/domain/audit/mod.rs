@@ -28,7 +28,7 @@ use super::{InterruptId, JsonObject, SessionId, Timestamp, answer, digest};
 pub const NOTHING: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// What was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// A person was asked.
@@ -144,7 +144,7 @@ pub struct Deed {
 }
 
 /// A row of the audit. Never changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRow {
     /// Its number, from 1 without a gap.
     pub seq: u64,
@@ -153,35 +153,27 @@ pub struct AuditRow {
     /// What was done.
     pub action: Action,
     /// In which session; null for what is about none.
-    #[schema(required)]
     pub session_id: Option<SessionId>,
     /// To which interrupt.
-    #[schema(required)]
     pub interrupt_id: Option<InterruptId>,
     /// By whom: the name of the key that authenticated; null where none did, and for what happened by itself.
-    #[schema(required)]
     pub actor: Option<String>,
     /// From which address.
-    #[schema(required, value_type = Option<String>)]
     pub address: Option<IpAddr>,
     /// What else there is to say, by action.
-    #[schema(value_type = Object)]
     pub details: JsonObject,
     /// The hash of the row before.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub prev: String,
     /// Its own.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub hash: String,
 }
 
 /// The end of the audit: to be written down, so that a shorter one is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The number of the last row; 0 for none.
     pub seq: u64,
     /// Its hash.
-    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub hash: String,
 }
 

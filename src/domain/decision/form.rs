@@ -1,82 +1,31 @@
 //! The JSON Schema of what [`super::Decision::read`] takes.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::DecisionKind;
+use super::{DecisionKind, Terms};
 use crate::domain::JsonObject;
-use crate::domain::schema;
+use crate::domain::schema::{self, Anew};
 
 /// Where the schema of the tool's arguments stands in that of a decision.
 const ARGS: &str = "#/$defs/args";
 
-/// How many schemas are kept. A program has some tools, and asks about them again and again.
-const KEPT: usize = 256;
-
-/// A schema that was made, and what of.
-struct Made {
-    allowed: Vec<DecisionKind>,
-    tool_name: Option<String>,
-    args_schema: Option<Value>,
-    schema: Arc<Value>,
+/// Gives the schemas of decisions. To make one takes longer than all else that is done to ask, so that whoever asks
+/// about the same tools again and again keeps them.
+pub trait Forms {
+    /// See [`response_schema`].
+    fn form(&self, terms: Terms<'_>) -> Arc<Value>;
 }
 
-impl Made {
-    fn is_of(&self, allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> bool {
-        self.allowed == allowed && self.tool_name.as_deref() == tool_name && self.args_schema.as_ref() == args_schema
+impl Forms for Anew {
+    fn form(&self, terms: Terms<'_>) -> Arc<Value> {
+        Arc::new(response_schema(terms))
     }
 }
 
-/// What was made, by the hash of what it was made of.
-#[derive(Default)]
-struct Shelf {
-    made: HashMap<u64, Made>,
-    /// Those made first are in front.
-    order: VecDeque<u64>,
-}
-
-/// Read for every approval that is read, by all threads at once; written once for each tool.
-static SHELF: LazyLock<RwLock<Shelf>> = LazyLock::new(RwLock::default);
-
-/// The JSON Schema of a decision that `allowed` lists, about a tool of this name (where it is known) whose arguments fit
-/// `args_schema`. The same one for the same tool: to make it takes longer than all else that is done to ask.
-pub fn response_schema(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> Arc<Value> {
-    let hash = hash(allowed, tool_name, args_schema);
-    // A panic elsewhere cannot leave half a schema.
-    let shelf = SHELF.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(made) = shelf.made.get(&hash).filter(|made| made.is_of(allowed, tool_name, args_schema)) {
-        return Arc::clone(&made.schema);
-    }
-    drop(shelf);
-    let schema = Arc::new(make(allowed, tool_name, args_schema));
-    let made = Made {
-        allowed: allowed.to_vec(),
-        tool_name: tool_name.map(str::to_owned),
-        args_schema: args_schema.cloned(),
-        schema: Arc::clone(&schema),
-    };
-    let mut shelf = SHELF.write().unwrap_or_else(PoisonError::into_inner);
-    if shelf.made.insert(hash, made).is_none() {
-        shelf.order.push_back(hash);
-    }
-    if shelf.order.len() > KEPT
-        && let Some(oldest) = shelf.order.pop_front()
-    {
-        shelf.made.remove(&oldest);
-    }
-    schema
-}
-
-fn hash(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (allowed, tool_name, args_schema).hash(&mut hasher);
-    hasher.finish()
-}
-
-fn make(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&Value>) -> Value {
+/// The JSON Schema of a decision in these terms.
+pub fn response_schema(Terms { allowed, tool_name, args_schema }: Terms<'_>) -> Value {
     let text = json!({"type": ["string", "null"]});
     let (flag, never) = (json!({"type": "boolean"}), json!({"const": false}));
     let args = args_schema.map_or_else(|| json!({"type": "object"}), |_| json!({"type": "object", "$ref": ARGS}));
@@ -117,29 +66,4 @@ fn make(allowed: &[DecisionKind], tool_name: Option<&str>, args_schema: Option<&
         whole.insert("$defs".to_owned(), json!({"args": schema::moved(args_schema, ARGS)}));
     }
     Value::Object(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_schema_of_a_tool_is_made_once_however_many_tools_there_are() {
-        let tools: Vec<(String, Value)> =
-            (0..100).map(|tool| (format!("tool_{tool}"), json!({"type": "object", "maxProperties": tool}))).collect();
-        let schemas = || -> Vec<Arc<Value>> {
-            let of = |(name, args): &(String, Value)| response_schema(&DecisionKind::ALL, Some(name), Some(args));
-            tools.iter().map(of).collect()
-        };
-        let (made, again) = (schemas(), schemas());
-        assert!(made.iter().zip(&again).all(|(made, again)| Arc::ptr_eq(made, again)));
-    }
-
-    #[test]
-    fn whoever_reads_a_schema_waits_for_no_other_reader() {
-        let made = response_schema(&DecisionKind::ALL, Some("pay"), None);
-        let _reading = SHELF.read().unwrap();
-        let again = std::thread::spawn(|| response_schema(&DecisionKind::ALL, Some("pay"), None));
-        assert!(Arc::ptr_eq(&made, &again.join().unwrap()));
-    }
 }

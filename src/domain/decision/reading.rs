@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{Decider, Decision, DecisionKind, Terms};
 use crate::domain::error::{FieldError, NOWHERE, Place};
-use crate::domain::{FieldErrors, JsonObject, schema};
+use crate::domain::schema::{self, Validators};
+use crate::domain::{FieldErrors, JsonObject};
 
 /// The members of one form, and what is wrong with them so far.
 struct Form<'a> {
@@ -12,7 +13,7 @@ struct Form<'a> {
     errors: FieldErrors,
 }
 
-pub(super) fn read(value: &Value, terms: Terms<'_>) -> Result<Decision, Vec<FieldError>> {
+pub(super) fn read(value: &Value, terms: Terms<'_>, validators: &dyn Validators) -> Result<Decision, Vec<FieldError>> {
     let Value::Object(members) = value else {
         return Err(vec![FieldError::wrong_type(NOWHERE, "an object such as {\"approved\": true}", value)]);
     };
@@ -23,7 +24,7 @@ pub(super) fn read(value: &Value, terms: Terms<'_>) -> Result<Decision, Vec<Fiel
     };
     allow(&decision, members, terms)?;
     if let (Decision::Edit { args }, Some(schema)) = (&decision, terms.args_schema) {
-        let wrong = check_args(args, schema);
+        let wrong = check_args(args, schema, validators);
         if !wrong.is_empty() {
             return Err(wrong);
         }
@@ -31,13 +32,17 @@ pub(super) fn read(value: &Value, terms: Terms<'_>) -> Result<Decision, Vec<Fiel
     Ok(decision)
 }
 
-pub(super) fn recorded(value: &Value, terms: Terms<'_>) -> Result<Decision, Vec<FieldError>> {
+pub(super) fn recorded(
+    value: &Value,
+    terms: Terms<'_>,
+    validators: &dyn Validators,
+) -> Result<Decision, Vec<FieldError>> {
     let by = value.get("by").and_then(Value::as_str).and_then(Decider::parse);
-    let (Value::Object(members), Some(by)) = (value, by) else { return read(value, terms) };
+    let (Value::Object(members), Some(by)) = (value, by) else { return read(value, terms, validators) };
     let members: JsonObject =
         members.iter().filter(|(name, _)| *name != "by").map(|(name, value)| (name.clone(), value.clone())).collect();
     // A rule may deny what nobody may reject, and let run what nobody has to approve.
-    match read(&Value::Object(members), Terms { allowed: &DecisionKind::UNSAID, ..terms })? {
+    match read(&Value::Object(members), Terms { allowed: &DecisionKind::UNSAID, ..terms }, validators)? {
         Decision::Approve { always, .. } => Ok(Decision::Approve { always, by }),
         Decision::Reject { reason, message, always, .. } => Ok(Decision::Reject { reason, message, always, by }),
         _ => Err(vec![FieldError::new(["by"], "unknown_member", "unknown member; known here: none")]),
@@ -60,9 +65,12 @@ fn allow(decision: &Decision, members: &JsonObject, terms: Terms<'_>) -> Result<
 }
 
 /// What is wrong with an edit's arguments.
-pub(super) fn check_args(args: &JsonObject, schema: &Value) -> Vec<FieldError> {
+fn check_args(args: &JsonObject, schema: &Value, validators: &dyn Validators) -> Vec<FieldError> {
     let place = [Place::from("args")];
-    schema::validate(schema, &Value::Object(args.clone())).into_iter().map(|error| error.under(&place)).collect()
+    schema::validate(schema, &Value::Object(args.clone()), validators)
+        .into_iter()
+        .map(|error| error.under(&place))
+        .collect()
 }
 
 impl Form<'_> {

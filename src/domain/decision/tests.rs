@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::schema;
+use crate::domain::schema::{self, Anew};
 
 const ANYTHING: Terms<'_> = Terms { allowed: &DecisionKind::ALL, tool_name: Some("delete_file"), args_schema: None };
 
 fn read(value: &Value) -> Result<Decision, Vec<FieldError>> {
-    Decision::read(value, ANYTHING)
+    Decision::read(value, ANYTHING, &Anew)
 }
 
 fn approve(always: bool) -> Decision {
@@ -143,11 +143,11 @@ fn malformed() -> Vec<Value> {
 
 #[test]
 fn nothing_else_is_a_decision() {
-    let schema = response_schema(&DecisionKind::ALL, Some("delete_file"), None);
+    let schema = response_schema(ANYTHING);
     for value in malformed() {
         let errors = read(&value).expect_err(&value.to_string());
         assert!(!errors.is_empty(), "{value}");
-        assert!(!schema::validate(&schema, &value).is_empty(), "the schema takes {value}");
+        assert!(!schema::validate(&schema, &value, &Anew).is_empty(), "the schema takes {value}");
     }
 }
 
@@ -178,7 +178,7 @@ fn what_is_not_allowed_is_refused_in_both_forms() {
         (DecisionKind::Edit, json!({"approved": true}), "approved"),
         (DecisionKind::Edit, json!({"type": "respond", "message": 1}), "type"),
     ] {
-        let errors = Decision::read(&value, Terms { allowed: &[allowed], ..ANYTHING }).unwrap_err();
+        let errors = Decision::read(&value, Terms { allowed: &[allowed], ..ANYTHING }, &Anew).unwrap_err();
         assert_eq!(
             (errors[0].kind.as_str(), errors[0].loc.as_slice()),
             ("not_allowed", &[place.into()][..]),
@@ -196,7 +196,7 @@ fn the_arguments_of_an_edit_fit_the_tool() {
         "$defs": {"Cents": {"type": "integer", "minimum": 1}},
     });
     let terms = Terms { args_schema: Some(&schema), ..ANYTHING };
-    let read = |args: Value| Decision::read(&json!({"type": "edit", "args": args}), terms);
+    let read = |args: Value| Decision::read(&json!({"type": "edit", "args": args}), terms, &Anew);
     assert_eq!(read(json!({"amount": 5})), Ok(edit(json!({"amount": 5}))));
     for (args, place) in [
         (json!({}), "args"),
@@ -209,10 +209,10 @@ fn the_arguments_of_an_edit_fit_the_tool() {
         assert!(errors[0].to_string().starts_with(&format!("{place}: ")), "{}", errors[0]);
     }
     // The same as the record shows it, with what the tool's schema refers to in itself.
-    let shown = response_schema(&DecisionKind::ALL, Some("pay"), Some(&schema));
+    let shown = response_schema(Terms { tool_name: Some("pay"), ..terms });
     for (args, is_valid) in [(json!({"amount": 5}), true), (json!({"amount": "5"}), false), (json!({}), false)] {
         for value in [json!({"type": "edit", "args": args}), json!({"approved": true, "args": args})] {
-            assert_eq!(schema::validate(&shown, &value).is_empty(), is_valid, "{value}");
+            assert_eq!(schema::validate(&shown, &value, &Anew).is_empty(), is_valid, "{value}");
         }
     }
 }
@@ -307,8 +307,8 @@ proptest! {
         args_schema in prop::sample::select(vec![None, Some(json!({})), Some(json!({"required": ["path"]}))]),
     ) {
         let terms = Terms { allowed: &allowed, tool_name, args_schema: args_schema.as_ref() };
-        let is_read = Decision::read(&value, terms).is_ok();
-        let errors = schema::validate(&response_schema(&allowed, tool_name, args_schema.as_ref()), &value);
+        let is_read = Decision::read(&value, terms, &Anew).is_ok();
+        let errors = schema::validate(&response_schema(terms), &value, &Anew);
         prop_assert_eq!(is_read, errors.is_empty(), "{} {:?}", value, errors);
     }
 

@@ -244,7 +244,7 @@ fn what_was_found_about_an_answer_is_not_found_out_again() {
     let allowed_decisions = Some(vec![DecisionKind::Approve, DecisionKind::Edit]);
     let asked = open(Ask { allowed_decisions, ..approval() });
     let edit = json!({"approved": true, "args": {"path": "/x"}});
-    let valid = answer::check((&asked).into(), edit.clone()).unwrap();
+    let valid = answer::check((&asked).into(), edit.clone(), &Anew).unwrap();
     let asked = Interrupt { args_schema, ..asked };
     assert!(matches!(asked.answer(edit.clone(), None, at(1)), Err(Error::InvalidAnswer(_))));
     assert_eq!(asked.answer_with(&edit, None, None, at(1)), Ok(None));

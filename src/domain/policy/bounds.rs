@@ -4,8 +4,8 @@ use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, operators,
 };
 
-/// How deep an expression may nest, so that no stack overflows when it is evaluated.
-const MAX_DEPTH: usize = 48;
+/// How deep an expression may nest, so that no stack overflows when it is read and evaluated.
+pub const MAX_DEPTH: usize = 48;
 /// What an expression can look at.
 const VARIABLES: [&str; 3] = ["tool", "args", "agent"];
 /// What `type(...)` can be compared with.

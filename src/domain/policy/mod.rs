@@ -3,6 +3,7 @@
 mod bounds;
 pub mod file;
 mod glob;
+mod nesting;
 mod patterns;
 mod predicate;
 mod rule;

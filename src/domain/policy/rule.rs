@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a rule does with the calls that it matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// They run without asking anybody.
@@ -36,7 +36,7 @@ impl Effect {
 }
 
 /// One rule. The first one that matches a call decides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// What records of its decisions name.
@@ -56,6 +56,5 @@ pub struct Rule {
     pub reason: Option<String>,
     /// Who alone may answer where it asks: names of keys, and `group:<name>`. They take the place of the tool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub approvers: Vec<String>,
 }

@@ -2,6 +2,7 @@ mod bounds;
 mod failing;
 mod fuzz;
 mod model;
+mod stack;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use super::*;
 use crate::domain::decision::{Decider, Decision};
 use crate::domain::grant::{Grant, GrantedDecision};
 use crate::domain::interrupt::Ask;
+use crate::domain::schema::Anew;
 use crate::domain::{GrantId, Timestamp};
 
 fn rule(name: &str, effect: Effect, tool: &str) -> Rule {
@@ -79,7 +81,7 @@ fn grant(number: u128, tool: &str, decision: GrantedDecision) -> Grant {
 }
 
 fn decide_by(ask: &Ask, session: &Rules, server: &Rules, grants: &[Grant]) -> Verdict {
-    decide(ask, &Standing { session, server }.rule_on(ask), grants)
+    decide(ask, &Standing { session, server }.rule_on(ask, &Anew), grants)
 }
 
 /// How it was decided, and by what; `person` where it was not.

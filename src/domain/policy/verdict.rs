@@ -12,6 +12,7 @@ use crate::domain::approver::is_approver;
 use crate::domain::decision::{Decider, Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use crate::domain::grant::{Grant, Scope};
 use crate::domain::interrupt::{Ask, Interrupt, UNKNOWN_OUTCOME};
+use crate::domain::schema::Validators;
 use crate::domain::{Error, FieldError};
 
 /// What the rules, and the tool's own code, say about what asks. Made apart from [`decide`], since expressions and schemas
@@ -68,9 +69,9 @@ const NOT_DONE: &str = "not_done";
 
 impl Standing<'_> {
     /// What the rules say about what asks; nothing about what is no tool approval. May take its time.
-    pub fn rule_on(&self, ask: &Ask) -> Asked {
+    pub fn rule_on(&self, ask: &Ask, validators: &dyn Validators) -> Asked {
         let Some(scope) = ask.scope() else { return Asked::default() };
-        let proposed = ask.proposed.as_ref().map(|proposed| proposed_decision(ask, proposed));
+        let proposed = ask.proposed.as_ref().map(|proposed| proposed_decision(ask, proposed, validators));
         if self.is_empty() {
             return Asked { proposed, ..Asked::default() };
         }
@@ -208,8 +209,8 @@ fn granted(ask: &Ask, scope: Scope<'_>, grants: &[Grant]) -> Option<Verdict> {
 }
 
 /// What the tool's own code says, which may be more than a person is offered.
-fn proposed_decision(ask: &Ask, proposed: &Value) -> Result<Decision, Vec<FieldError>> {
-    Decision::read(proposed, Terms { allowed: &DecisionKind::ALL, ..terms(ask.into()) })
+fn proposed_decision(ask: &Ask, proposed: &Value, validators: &dyn Validators) -> Result<Decision, Vec<FieldError>> {
+    Decision::read(proposed, Terms { allowed: &DecisionKind::ALL, ..terms(ask.into()) }, validators)
 }
 
 /// Its effect; an edit is for the rules again, with what it would run.

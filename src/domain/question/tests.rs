@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{errors, schema};
+use crate::domain::errors;
+use crate::domain::schema::{self, Anew};
 
 fn option(label: &str) -> Value {
     json!({"label": label, "description": "what it means"})
@@ -154,8 +155,8 @@ fn a_question_may_have_the_name_of_a_keyword() {
     let named = json!({"questions": [{"question": "$ref", "header": "H", "options": [option("A"), option("B")]}]});
     let questions = read(&named).unwrap();
     let schema = response_schema(&questions);
-    assert_eq!(schema::validate(&schema, &json!({"answers": {"$ref": "A"}})), vec![]);
-    assert_eq!(schema::validate(&schema, &json!({"answers": {}})).len(), 1);
+    assert_eq!(schema::validate(&schema, &json!({"answers": {"$ref": "A"}}), &Anew), vec![]);
+    assert_eq!(schema::validate(&schema, &json!({"answers": {}}), &Anew).len(), 1);
 }
 
 /// JSON near to an answer of `questions()`.
@@ -179,7 +180,7 @@ proptest! {
     fn the_schema_takes_exactly_what_is_checked(value in near_answer()) {
         let questions = questions();
         let is_valid = check_answer(&questions, &value).is_empty();
-        let errors = schema::validate(&response_schema(&questions), &value);
+        let errors = schema::validate(&response_schema(&questions), &value, &Anew);
         prop_assert_eq!(is_valid, errors.is_empty(), "{} {:?}", value, errors);
     }
 }
@@ -193,9 +194,9 @@ fn as_many_labels_as_fit_are_chosen_and_no_more() {
     let check = |value: &Value| places(check_answer(&questions(), value));
     let schema = response_schema(&questions());
     assert_eq!(check(&answer(MOST_LABELS)), []);
-    assert_eq!(schema::validate(&schema, &answer(MOST_LABELS)), []);
+    assert_eq!(schema::validate(&schema, &answer(MOST_LABELS), &Anew), []);
     assert_eq!(check(&answer(MOST_LABELS + 1)), [("answers.Where?".to_owned(), "too_long".to_owned())]);
-    assert_ne!(schema::validate(&schema, &answer(MOST_LABELS + 1)), []);
+    assert_ne!(schema::validate(&schema, &answer(MOST_LABELS + 1), &Anew), []);
 }
 
 #[test]

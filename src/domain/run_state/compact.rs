@@ -9,6 +9,7 @@ use super::settled;
 use crate::domain::decision::DecisionKind;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, Recorded};
+use crate::domain::schema::Anew;
 use crate::domain::status::InterruptStatus;
 use crate::domain::time::Timestamp;
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, TurnId, answer};
@@ -92,7 +93,7 @@ impl CompactInterrupt {
             lets_run,
             tool_approvers,
         } = interrupt.clone();
-        let built_in = answer::built_in_schema(interrupt.into());
+        let built_in = answer::built_in_schema(interrupt.into(), &Anew);
         Self {
             id: interrupt_id,
             response_schema: response_schema
@@ -166,7 +167,7 @@ impl CompactInterrupt {
             tool_approvers: self.tool_approvers,
         };
         if interrupt.response_schema.is_none() {
-            interrupt.response_schema = answer::built_in_schema((&interrupt).into());
+            interrupt.response_schema = answer::built_in_schema((&interrupt).into(), &Anew);
         }
         Ok(interrupt)
     }

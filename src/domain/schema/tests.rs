@@ -4,6 +4,10 @@ use serde_json::json;
 
 use super::*;
 
+fn validate(schema: &Value, value: &Value) -> Vec<FieldError> {
+    super::validate(schema, value, &Anew)
+}
+
 fn refused(schema: Value) -> String {
     match compile(&schema) {
         Err(Error::InvalidSchema(reason)) => reason,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::adapters::webhooks::Webhooks;
 use crate::domain::access::Actor;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity, StepResult};
@@ -121,7 +122,9 @@ impl World {
     /// An engine on a store that is perhaps not the fixture's own.
     pub async fn over(fixture: Fixture, store: Arc<dyn Store>, settings: Settings, runtime: Runtime) -> Self {
         let hands = Arc::new(Hands { told: Mutex::default(), changed: watch::channel(()).0, runtime });
-        let engine = Engine::start(settings.clone(), Arc::clone(&store)).await.unwrap();
+        let engine = Engine::start(settings.clone(), Arc::clone(&store), Arc::new(Webhooks::new(&settings).unwrap()))
+            .await
+            .unwrap();
         let workers: Arc<dyn Dispatch> = Arc::clone(&hands) as _;
         engine.attach(workers).await.unwrap();
         Self { engine, hands, store, settings, fixture }

@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::support::Client;
+use crate::adapters::policy_file::{self, WatchedFile};
 use crate::domain::audit::{AuditRow, Head, Verifier};
 use crate::engine::settings::Settings;
 use crate::server::settings::{ApiKey, HttpSettings};
@@ -195,7 +196,7 @@ async fn the_rules_that_hold_are_told_of_with_the_digest_of_their_file() {
     let (ask, deny) =
         ("[[rule]]\nname = 'a'\neffect = 'ask'\ntool = '*'\n", "[[rule]]\nname = 'a'\neffect = 'deny'\ntool = '*'\n");
     write(ask);
-    client.engine.follow_policy(path.clone(), crate::engine::policy_file::load(&path).unwrap()).await.unwrap();
+    client.engine.follow_policy(policy_file::load(&path).unwrap(), WatchedFile::new(path.clone())).await.unwrap();
     let until = async |count: usize| loop {
         let told = client.get("/audit").await.json();
         if told.as_array().unwrap().len() == count {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::events::Listener;
-use super::support::{Client, HOST};
+use super::support::{Client, HOST, nobody};
 use crate::domain::access::{Actor, NewKey, SignIn, digest};
 use crate::domain::scope::Scope;
 use crate::engine::Engine;
@@ -103,12 +103,12 @@ async fn a_stream_of_a_browser_ends_when_the_key_behind_it_is_revoked() {
 async fn signed_in_for(seconds: f64) -> Client {
     let store = Arc::new(MemoryStore::default());
     let new = NewKey { name: "ada".to_owned(), scopes: [Scope::Read].into_iter().collect(), groups: Vec::new() };
-    let before = Engine::start(Settings::default(), store.clone()).await.unwrap();
+    let before = Engine::start(Settings::default(), store.clone(), nobody()).await.unwrap();
     let key = before.create_key(new, Actor::anyone()).await.unwrap().0;
     let ends_at = key.created_at.plus_seconds(seconds);
     let sign_in = SignIn { token: digest(b"token"), key: key.digest, ends_at };
     store.transact(move |tx| tx.insert_sign_in(&sign_in)).await.unwrap();
-    let engine = Engine::start(Settings::default(), store).await.unwrap();
+    let engine = Engine::start(Settings::default(), store, nobody()).await.unwrap();
     Client::of(&App::new(engine, HttpSettings::default(), HOST.parse().unwrap()))
 }
 

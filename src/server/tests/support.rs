@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
+use crate::adapters::webhooks::Webhooks;
 use crate::domain::journal::{Entry, StepIdentity, Wake};
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
@@ -184,7 +185,7 @@ fn putting((number, ask): (usize, Value)) -> Record {
 
 /// An engine over a new memory store.
 pub async fn engine(settings: Settings) -> Arc<Engine> {
-    let engine = Engine::start(settings, Arc::new(MemoryStore::default())).await.unwrap();
+    let engine = Engine::start(settings, Arc::new(MemoryStore::default()), nobody()).await.unwrap();
     let actors = Actors { engine: Arc::downgrade(&engine), turns: std::sync::Mutex::default() };
     engine.attach(Arc::new(actors)).await.unwrap();
     engine
@@ -345,4 +346,9 @@ impl Client {
         let asked = tokio::time::timeout(Duration::from_secs(100), asked).await;
         asked.unwrap_or_else(|_| panic!("{session} does not ask {count} things"))
     }
+}
+
+/// Calls webhooks, of which there are none.
+pub fn nobody() -> Arc<Webhooks> {
+    Arc::new(Webhooks::new(&Settings::default()).unwrap())
 }

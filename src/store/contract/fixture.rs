@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::domain::access::{Key, SignIn};
-use crate::domain::decision::{self, DecisionKind};
+use crate::domain::decision::{self, DecisionKind, Forms, Terms};
 use crate::domain::event::Event;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Abandoned, Entry, Recorded, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
+use crate::domain::schema::Anew;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Phase, Session};
 use crate::domain::status::{InterruptStatus, Status};
@@ -185,7 +186,11 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         payload: object(json!({"type": "tool_approval", "tool_name": tool, "tool_args": {"path": "/tmp/x"}})),
         status: InterruptStatus::Pending,
         message: None,
-        response_schema: Some(decision::response_schema(&DecisionKind::UNSAID, Some(tool), None)),
+        response_schema: Some(Anew.form(Terms {
+            allowed: &DecisionKind::UNSAID,
+            tool_name: Some(tool),
+            args_schema: None,
+        })),
         allowed_decisions: None,
         tool_call_id: None,
         agent: Some("files".to_owned()),

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::domain::search::Needle;
 use crate::domain::{Error, SessionId};
 use crate::faults::Rule;
+use crate::store::kept::KeptForms;
 
 /// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -122,14 +123,16 @@ pub(super) fn unavailable(error: &rusqlite::Error) -> Error {
 /// A connection in the hands of a job. Remembers a fault even if the job swallows the error.
 pub(super) struct Handle<'c> {
     pub(super) connection: &'c Connection,
+    /// What the store keeps, for all jobs.
+    pub(super) forms: &'c KeptForms,
     /// Where the session is that was looked up last: most jobs are about one.
     pub(super) session: Cell<Option<(SessionId, u64)>>,
     fault: Cell<bool>,
 }
 
 impl<'c> Handle<'c> {
-    pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, session: Cell::new(None), fault: Cell::new(false) }
+    pub(super) fn new(connection: &'c Connection, forms: &'c KeptForms) -> Self {
+        Self { connection, forms, session: Cell::new(None), fault: Cell::new(false) }
     }
 
     /// Whether a statement of the job met a fault of the file, or the transaction around the job is gone.

@@ -93,7 +93,7 @@ impl SqliteStore {
         let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
-        let readers = readers::start(&path, connection::open_for_reading, queued_reads)?;
+        let readers = readers::start(&path, connection::open_for_reading, queued_reads, &Arc::default())?;
         writer::refuse(readers, queued_writes, closing).map_err(|error| file::failed(&path, &error))?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
     }
@@ -105,9 +105,10 @@ impl SqliteStore {
         let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
-        let readers = readers::start(&path, connection::open_reader, queued_reads)?;
+        let forms = Arc::default();
+        let readers = readers::start(&path, connection::open_reader, queued_reads, &forms)?;
         let checkpoints = checkpoint::Checkpoints::start(&path, limits.log_pages).map_err(failed)?;
-        writer::start(file, limits, readers, checkpoints, queued_writes, closing).map_err(failed)?;
+        writer::start(file, limits, forms, readers, checkpoints, queued_writes, closing).map_err(failed)?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
     }
 

@@ -14,6 +14,7 @@ use super::connection::{self, Handle};
 use super::trouble::Trouble;
 use super::{Outcome, Queued, file};
 use crate::domain::Error;
+use crate::store::kept::KeptForms;
 use crate::store::open::OpenError;
 use crate::store::{ReadJob, guard};
 
@@ -28,14 +29,21 @@ pub(super) fn start(
     path: &Arc<Path>,
     open: Open,
     queue: Receiver<Queued<ReadJob>>,
+    forms: &Arc<KeptForms>,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let queue = Arc::new(Mutex::new(queue));
     let trouble = Arc::new(Trouble::default());
     (0..READERS)
         .map(|number| {
             let connection = open(path).map_err(|error| file::refused(path, &error))?;
-            let (queue, trouble) = (Arc::clone(&queue), Arc::clone(&trouble));
-            let mut reader = ReadThread { path: Arc::clone(path), open, queue, connection: Some(connection), trouble };
+            let mut reader = ReadThread {
+                path: Arc::clone(path),
+                open,
+                queue: Arc::clone(&queue),
+                forms: Arc::clone(forms),
+                connection: Some(connection),
+                trouble: Arc::clone(&trouble),
+            };
             Builder::new()
                 .name(format!("hitl-store-read-{number}"))
                 .spawn(move || reader.run())
@@ -48,6 +56,7 @@ struct ReadThread {
     path: Arc<Path>,
     open: Open,
     queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
+    forms: Arc<KeptForms>,
     /// `None` after a fault, until the next job.
     connection: Option<Connection>,
     /// The file cannot be read: what all of these threads find.
@@ -73,7 +82,7 @@ impl ReadThread {
             None => (self.open)(&self.path).map_err(|error| self.refused(&error))?,
         };
         connection::run(&connection, "BEGIN").map_err(|error| self.refused(&error))?;
-        let handle = Handle::new(&connection);
+        let handle = Handle::new(&connection, &self.forms);
         let outcome = guard(|| job(&handle));
         let is_sound = !handle.is_broken() && connection::run(&connection, "ROLLBACK").is_ok();
         if is_sound {

@@ -153,7 +153,7 @@ impl Reader for Handle<'_> {
 
     fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error> {
         let sql = concat!(sql!("interrupts/select"), "WHERE id = ?1");
-        let found = self.one("interrupts", sql, [id.0.as_bytes()], rows::interrupt)?;
+        let found = self.one("interrupts", sql, [id.0.as_bytes()], |cells| rows::interrupt(cells, self.forms))?;
         Ok(found.map(|(_, interrupt)| interrupt))
     }
 
@@ -162,7 +162,7 @@ impl Reader for Handle<'_> {
             sql!("interrupts/select"),
             "WHERE status = 'pending' AND session = (SELECT seq FROM sessions WHERE id = ?1) ORDER BY seq"
         );
-        self.all("interrupts", sql, [session.0.as_bytes()], |cells| Ok(rows::interrupt(cells)?.1))
+        self.all("interrupts", sql, [session.0.as_bytes()], |cells| Ok(rows::interrupt(cells, self.forms)?.1))
     }
 
     fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
@@ -175,7 +175,7 @@ impl Reader for Handle<'_> {
     }
 
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
-        self.page("interrupts", &filter_interrupts(query), query.limit, rows::interrupt)
+        self.page("interrupts", &filter_interrupts(query), query.limit, |cells| rows::interrupt(cells, self.forms))
     }
 
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {

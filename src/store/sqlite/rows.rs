@@ -19,6 +19,7 @@ use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::turn::{Life, State};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
+use crate::store::kept::KeptForms;
 use crate::store::record::{StoredReply, Turn};
 
 /// The cells of one row of `table`, taken from left to right.
@@ -274,7 +275,7 @@ impl<'s> StateColumns<'s> {
 }
 
 /// A row of `interrupts/select.sql`: its place in order, and the record.
-pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), Error> {
+pub(super) fn interrupt(cells: &mut Cells<'_, '_>, forms: &KeptForms) -> Result<(u64, Interrupt), Error> {
     let seq = cells.number()?;
     let interrupt_id = InterruptId(cells.uuid()?);
     let session_id = SessionId(cells.uuid()?);
@@ -320,7 +321,7 @@ pub(super) fn interrupt(cells: &mut Cells<'_, '_>) -> Result<(u64, Interrupt), E
         tool_approvers: cells.json_or_none()?.unwrap_or_default(),
     };
     if has_built_in_schema {
-        interrupt.response_schema = answer::built_in_schema((&interrupt).into());
+        interrupt.response_schema = answer::built_in_schema((&interrupt).into(), forms);
     }
     Ok((seq, interrupt))
 }

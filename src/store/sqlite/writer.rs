@@ -6,6 +6,7 @@
 //! syncing the disk is shared.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use super::trouble::Trouble;
 use super::{Outcome, Queued, log};
 use crate::domain::Error;
 use crate::faults::{self, Point};
+use crate::store::kept::KeptForms;
 use crate::store::{WriteJob, guard};
 
 /// Bounds of what shares a commit, and of the log.
@@ -45,6 +47,7 @@ impl Default for Limits {
 pub(super) fn start(
     file: StoreFile,
     limits: Limits,
+    forms: Arc<KeptForms>,
     readers: Vec<JoinHandle<()>>,
     checkpoints: Checkpoints,
     queue: Receiver<Queued<WriteJob>>,
@@ -53,8 +56,8 @@ pub(super) fn start(
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
     let (path, access) = (lock.path().to_owned(), lock.access());
-    let mut writer =
-        Writer { path, access, limits, connection: Some(connection), checkpoints, trouble: Trouble::default() };
+    let trouble = Trouble::default();
+    let mut writer = Writer { path, access, limits, forms, connection: Some(connection), checkpoints, trouble };
     Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
         while let Ok(first) = queue.recv() {
             writer.batch(first, &queue);
@@ -96,6 +99,7 @@ struct Writer {
     path: PathBuf,
     access: Access,
     limits: Limits,
+    forms: Arc<KeptForms>,
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
     checkpoints: Checkpoints,
@@ -119,7 +123,7 @@ impl Writer {
             }
         };
         let mut ran = Vec::new();
-        match run_batch(&connection, self.limits, first, queue, &mut ran) {
+        match run_batch(&connection, &self.forms, self.limits, first, queue, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
                 if self.trouble.is_over() {
@@ -193,6 +197,7 @@ impl Writer {
 /// then.
 fn run_batch(
     connection: &Connection,
+    forms: &KeptForms,
     limits: Limits,
     first: Queued<WriteJob>,
     queue: &Receiver<Queued<WriteJob>>,
@@ -206,7 +211,7 @@ fn run_batch(
     while let Some(queued) = job.take() {
         let mut outcome = Ok(());
         if failed.is_none() {
-            match run_job(connection, queued.job, undo) {
+            match run_job(connection, forms, queued.job, undo) {
                 Ok(came_to) => outcome = came_to,
                 Err(reason) => failed = Some(reason),
             }
@@ -246,15 +251,15 @@ impl Undo {
 }
 
 /// Runs one job. `Err` when the transaction around it cannot go on.
-fn run_job(connection: &Connection, job: WriteJob, undo: &Undo) -> Result<Outcome, String> {
+fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Undo) -> Result<Outcome, String> {
     let text = |error: rusqlite::Error| error.to_string();
     let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
     run(undo.before.as_slice())?;
     if faults::refuses_once() {
-        drop(run_once(connection, &job)?);
+        drop(run_once(connection, forms, &job)?);
         run(undo.refused)?;
     }
-    let outcome = run_once(connection, &job)?;
+    let outcome = run_once(connection, forms, &job)?;
     if outcome.is_err() {
         run(undo.refused)?;
     }
@@ -264,8 +269,8 @@ fn run_job(connection: &Connection, job: WriteJob, undo: &Undo) -> Result<Outcom
 }
 
 /// `Err` when the transaction around it cannot go on.
-fn run_once(connection: &Connection, job: &WriteJob) -> Result<Outcome, String> {
-    let mut handle = Handle::new(connection);
+fn run_once(connection: &Connection, forms: &KeptForms, job: &WriteJob) -> Result<Outcome, String> {
+    let mut handle = Handle::new(connection, forms);
     let outcome = guard(|| job(&mut handle));
     match outcome {
         Err(Error::StoreUnavailable(reason)) if handle.is_broken() => Err(reason),

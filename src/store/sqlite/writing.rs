@@ -47,7 +47,7 @@ impl Handle<'_> {
     fn write_interrupt(&self, sql: &str, interrupt: &Interrupt) -> Result<usize, Error> {
         let session = self.require_session(interrupt.session_id)?;
         let is_built_in = interrupt.response_schema.is_some()
-            && interrupt.response_schema == answer::built_in_schema(interrupt.into());
+            && interrupt.response_schema == answer::built_in_schema(interrupt.into(), self.forms);
         let schema = interrupt.response_schema.as_deref().filter(|_| !is_built_in);
         self.execute(
             sql,

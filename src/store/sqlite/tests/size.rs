@@ -11,6 +11,7 @@ use crate::domain::session::{Phase, Session};
 use crate::domain::status::InterruptStatus;
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::store::contract::fixture::*;
+use crate::store::kept::KeptForms;
 use crate::store::record::Turn;
 use crate::store::sqlite::connection::{self, Handle};
 use crate::store::{Store, StoreExt, Transaction};
@@ -189,7 +190,7 @@ async fn a_commit_writes_few_pages() {
         let mut written = Written::new(2_000 + number as u64);
         for ((_, _, part), total) in parts.iter().zip(&mut totals) {
             connection::run(&connection, "BEGIN IMMEDIATE").unwrap();
-            part(&mut written, &mut Handle::new(&connection)).unwrap();
+            part(&mut written, &mut Handle::new(&connection, &KeptForms::default())).unwrap();
             connection::run(&connection, "COMMIT").unwrap();
             let now = pages.load(std::sync::atomic::Ordering::SeqCst);
             *total += now - log;

@@ -8,6 +8,7 @@ use super::shim::{Change, Disk};
 use crate::domain::Error;
 use crate::domain::journal::{Entry, StepResult};
 use crate::store::contract::fixture::*;
+use crate::store::kept::KeptForms;
 use crate::store::sqlite::connection::Handle;
 use crate::store::sqlite::file::StoreFile;
 use crate::store::sqlite::lock::Access;
@@ -88,7 +89,7 @@ fn check(directory: &Path, acknowledged: &[u64]) {
     let checked: String = connection.query_row("PRAGMA quick_check", [], |row| row.get(0)).unwrap();
     assert_eq!(checked, "ok");
     connection.execute_batch("BEGIN").unwrap();
-    let numbers = numbers(&Handle::new(&connection)).unwrap();
+    let numbers = numbers(&Handle::new(&connection, &KeptForms::default())).unwrap();
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
     assert!(acknowledged.iter().all(|number| numbers.contains(number)), "{numbers:?} of {acknowledged:?}");
 }

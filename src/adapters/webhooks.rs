@@ -1,4 +1,4 @@
-//! How a webhook is called: one try, signed as Standard Webhooks, never at a private address.
+//! How a webhook is called over HTTP: one try, signed as Standard Webhooks, never at a private address.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
 use sha2::Sha256;
 
-use super::clock;
+use crate::domain::Timestamp;
 use crate::domain::notice::Notice;
-use crate::domain::webhook::{Webhook, check_url, is_private};
+use crate::domain::webhook::{check_url, is_private};
+use crate::engine::deliver::Deliver;
+use crate::engine::settings::Settings;
 
 /// Why webhooks cannot be sent at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,9 +26,6 @@ pub enum WebhooksError {
     /// The secret is not what Standard Webhooks has: `whsec_` and base64.
     #[error("the webhook secret must be `whsec_` followed by base64 of 24 to 64 bytes")]
     InvalidSecret,
-    /// One of the server's own webhooks is none.
-    #[error("--webhook {0}")]
-    Invalid(String),
     /// No HTTP client could be made.
     #[error("cannot send webhooks: {0}")]
     Client(String),
@@ -41,18 +41,15 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// A sender; `secret` is `whsec_<base64>`, `own` are the server's webhooks, and `timeout` is how long one try may take.
+    /// A sender, as the operator set it.
     ///
     /// # Errors
     /// [`WebhooksError`].
-    pub fn new(
-        secret: Option<&str>,
-        own: &[Webhook],
-        allow_private: bool,
-        timeout: Duration,
-    ) -> Result<Self, WebhooksError> {
-        let secret = secret.map(read_secret).transpose()?;
-        let own = own.iter().map(|webhook| webhook.url.clone()).collect();
+    pub fn new(settings: &Settings) -> Result<Self, WebhooksError> {
+        let secret = settings.webhook_secret.as_deref().map(read_secret).transpose()?;
+        let own = settings.webhooks.iter().map(|webhook| webhook.url.clone()).collect();
+        let (allow_private, timeout) =
+            (settings.webhook_allow_private, Duration::from_secs_f64(settings.webhook_timeout));
         let builder = reqwest::Client::builder()
             .timeout(timeout)
             // A connection that is kept has a file descriptor, and clients could name any number of receivers.
@@ -68,15 +65,11 @@ impl Webhooks {
         Ok(Self { client, secret, own, allow_private })
     }
 
-    /// One try: `Ok` when the receiver took it.
-    ///
-    /// # Errors
-    /// Why it did not, without the URL, which may hold a secret.
-    pub async fn attempt(&self, notice: &Notice) -> Result<(), String> {
+    async fn call(&self, notice: &Notice, now: Timestamp) -> Result<(), String> {
         let url = check_url(&notice.url, self.allow_private).map_err(|error| error.to_string())?;
         let body = notice.body.clone().unwrap_or_default();
         let id = notice.id.to_string();
-        let timestamp = (clock::now().millis() / 1000).to_string();
+        let timestamp = (now.millis() / 1000).to_string();
         let mut request = self
             .client
             .post(url)
@@ -91,6 +84,12 @@ impl Webhooks {
         }
         let response = request.body(body).send().await.map_err(|error| causes(&error.without_url()))?;
         if response.status().is_success() { Ok(()) } else { Err(format!("it answered {}", response.status())) }
+    }
+}
+
+impl Deliver for Webhooks {
+    fn attempt<'a>(&'a self, notice: &'a Notice, now: Timestamp) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(self.call(notice, now))
     }
 }
 
@@ -109,14 +108,6 @@ impl Webhooks {
 fn causes(error: &dyn std::error::Error) -> String {
     let behind = std::iter::successors(error.source(), |error| error.source());
     std::iter::once(error.to_string()).chain(behind.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
-}
-
-/// Checks a secret before anything is opened or created.
-///
-/// # Errors
-/// [`WebhooksError::InvalidSecret`].
-pub fn check_secret(text: &str) -> Result<(), WebhooksError> {
-    read_secret(text).map(drop)
 }
 
 fn read_secret(text: &str) -> Result<Vec<u8>, WebhooksError> {
@@ -171,7 +162,9 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
         let call = async |allow_private| {
-            let webhooks = Webhooks::new(None, &[], allow_private, Duration::from_millis(500)).unwrap();
+            let settings =
+                Settings { webhook_allow_private: allow_private, webhook_timeout: 0.5, ..Settings::default() };
+            let webhooks = Webhooks::new(&settings).unwrap();
             // Past the check of the URL, which knows this name.
             webhooks.client.post(&url).send().await.map_err(|error| causes(&error)).unwrap_err()
         };

@@ -1,0 +1,140 @@
+//! The policy file: read at the start, and again whenever it has changed and settled.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::BoxFuture;
+use sha2::{Digest, Sha256};
+
+use crate::domain::digest::hex;
+use crate::domain::policy::file;
+use crate::engine::policy_file::{PolicyError, PolicyFile, RulesSource};
+
+/// How often it is looked at. It is read each time: its text says whether it has changed, and it is small.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// How a file was at one look.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    changed_at: Option<SystemTime>,
+    text: Result<String, String>,
+}
+
+impl Look {
+    fn at(path: &Path) -> Self {
+        let changed_at = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        Self { changed_at, text: std::fs::read_to_string(path).map_err(|error| error.to_string()) }
+    }
+
+    fn read(&self, path: &Path) -> Result<PolicyFile, PolicyError> {
+        let refused = |why: String| PolicyError { path: path.to_owned(), why };
+        let text = self.text.as_deref().map_err(|why| refused(why.to_owned()))?;
+        let rules = file::read(text).map_err(|error| refused(error.to_string()))?;
+        Ok(PolicyFile { rules, digest: format!("sha256:{}", hex(&Sha256::digest(text))) })
+    }
+}
+
+/// Says when a file has settled: it was the same at two looks, one after the other.
+#[derive(Debug, Default)]
+struct Settling {
+    last: Option<Look>,
+    /// Whether what was seen last has been told.
+    is_told: bool,
+}
+
+impl Settling {
+    /// What is to be taken at this look, if anything. What is half written may parse.
+    fn see(&mut self, look: Look) -> Option<&Look> {
+        if self.last.as_ref() == Some(&look) {
+            let is_new = !std::mem::replace(&mut self.is_told, true);
+            return self.last.as_ref().filter(|_| is_new);
+        }
+        *self = Self { last: Some(look), is_told: false };
+        None
+    }
+}
+
+/// Reads a policy file.
+///
+/// # Errors
+/// [`PolicyError`].
+pub fn load(path: &Path) -> Result<PolicyFile, PolicyError> {
+    Look::at(path).read(path)
+}
+
+/// A policy file that is looked at again and again.
+#[derive(Debug)]
+pub struct WatchedFile {
+    path: PathBuf,
+    settling: Settling,
+}
+
+impl WatchedFile {
+    /// The file at `path`.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, settling: Settling::default() }
+    }
+
+    async fn next(&mut self) -> Result<PolicyFile, PolicyError> {
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            let (path, mut before) = (self.path.clone(), std::mem::take(&mut self.settling));
+            let look = move || {
+                let read = before.see(Look::at(&path)).map(|look| look.read(&path));
+                (before, read)
+            };
+            let read;
+            (self.settling, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            if let Some(read) = read {
+                return read;
+            }
+        }
+    }
+}
+
+impl RulesSource for WatchedFile {
+    fn changed(&mut self) -> BoxFuture<'_, Result<PolicyFile, PolicyError>> {
+        Box::pin(self.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(changed: u64, text: &str) -> Look {
+        Look { changed_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(changed)), text: Ok(text.to_owned()) }
+    }
+
+    #[test]
+    fn a_file_is_taken_once_when_it_was_the_same_at_two_looks() {
+        let mut settling = Settling::default();
+        for (seen, is_taken) in [
+            (look(1, "whole"), false),
+            (look(1, "whole"), true),
+            (look(1, "whole"), false),
+            // While it is written.
+            (look(2, ""), false),
+            (look(3, "ha"), false),
+            (look(3, "half"), false),
+            (look(4, "half"), false),
+            (look(4, "half"), true),
+            // And then it is touched.
+            (look(4, "half"), false),
+            (look(5, "half"), false),
+            (look(5, "half"), true),
+        ] {
+            let text = seen.text.clone();
+            let taken = settling.see(seen).map(|look| look.text.clone());
+            assert_eq!(taken, is_taken.then_some(text));
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_settles_as_any_other() {
+        let (directory, mut settling) = (std::env::temp_dir(), Settling::default());
+        let gone = directory.join("hitl-no-such-policy.toml");
+        assert!(settling.see(Look::at(&gone)).is_none());
+        assert!(settling.see(Look::at(&gone)).is_some_and(|look| look.read(&gone).is_err()));
+    }
+}
