@@ -152,10 +152,10 @@ async fn refusals_are_what_they_were() {
 /// in it.
 fn names(document: &Value, operation: &Value) -> BTreeSet<String> {
     fn members(document: &Value, schema: &Value, known: &mut BTreeSet<String>, names: &mut BTreeSet<String>) {
-        if let Some(reference) = schema["$ref"].as_str() {
-            if known.insert(reference.to_owned()) {
-                members(document, document.pointer(reference.trim_start_matches('#')).unwrap(), known, names);
-            }
+        if let Some(reference) = schema["$ref"].as_str()
+            && known.insert(reference.to_owned())
+        {
+            members(document, document.pointer(reference.trim_start_matches('#')).unwrap(), known, names);
         }
         for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
             names.insert(name.clone());
