@@ -1,7 +1,6 @@
-//! Times, counted into buckets as Prometheus wants them.
+//! Times, counted by how long they were. Without a lock: adding one costs two additions, wherever it is done.
 
-use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// See the module.
@@ -9,58 +8,53 @@ use std::time::Duration;
 pub struct Histogram {
     /// Upper ends of the buckets, in seconds, ascending; there is one more without an end.
     bounds: &'static [f64],
-    times: Mutex<Times>,
+    /// For each bucket, those that took no longer than its end, and longer than that of the one before.
+    counts: Vec<AtomicU64>,
+    /// All of them together, in microseconds: nanoseconds overflow after centuries, and people let questions wait.
+    micros: AtomicU64,
 }
 
-#[derive(Debug)]
-struct Times {
-    /// For each bound, those that took no longer, and longer than the one before.
-    counts: Vec<u64>,
-    total: u64,
-    sum: Duration,
+/// What a [`Histogram`] came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// The end of each bucket in seconds, and how many took no longer.
+    pub buckets: Vec<(f64, u64)>,
+    /// How many there are in all.
+    pub total: u64,
+    /// How long they took together.
+    pub sum: Duration,
 }
 
 impl Histogram {
     /// An empty one.
     pub fn new(bounds: &'static [f64]) -> Self {
-        let times = Times { counts: vec![0; bounds.len()], total: 0, sum: Duration::ZERO };
-        Self { bounds, times: Mutex::new(times) }
+        let counts = (0..=bounds.len()).map(|_| AtomicU64::default()).collect();
+        Self { bounds, counts, micros: AtomicU64::default() }
     }
 
     /// One more.
     pub fn add(&self, took: Duration) {
-        let place = self.bounds.iter().position(|bound| took.as_secs_f64() <= *bound);
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = place.and_then(|place| times.counts.get_mut(place)) {
-            *count += 1;
+        let seconds = took.as_secs_f64();
+        let place = self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());
+        if let Some(count) = self.counts.get(place) {
+            count.fetch_add(1, Relaxed);
         }
-        times.total += 1;
-        times.sum += took;
+        self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    fn write(&self, text: &mut String, name: &str, labels: &str) {
-        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let Times { counts, total, sum } = &*times;
-        let (more, whole) = if labels.is_empty() {
-            (String::new(), String::new())
-        } else {
-            (format!("{labels},"), format!("{{{labels}}}"))
-        };
-        let mut so_far = 0;
-        for (bound, count) in self.bounds.iter().zip(counts) {
-            so_far += count;
-            let _ = writeln!(text, "{name}_bucket{{{more}le=\"{bound}\"}} {so_far}");
-        }
-        let _ = writeln!(text, "{name}_bucket{{{more}le=\"+Inf\"}} {total}");
-        let _ = writeln!(text, "{name}_sum{whole} {}\n{name}_count{whole} {total}", sum.as_secs_f64());
-    }
-}
-
-/// Histograms of one name, each with its labels (`a="b"`, or none), as Prometheus text. Writing to a String cannot fail.
-pub fn write(text: &mut String, name: &str, help: &str, histograms: &[(&str, &Histogram)]) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
-    for (labels, histogram) in histograms {
-        histogram.write(text, name, labels);
+    /// What it came to. The buckets and the total are of one moment, the sum may be of a moment later.
+    pub fn counted(&self) -> Counted {
+        let mut total = 0;
+        let so_far: Vec<u64> = self
+            .counts
+            .iter()
+            .map(|count| {
+                total += count.load(Relaxed);
+                total
+            })
+            .collect();
+        let buckets = self.bounds.iter().copied().zip(so_far).collect();
+        Counted { buckets, total, sum: Duration::from_micros(self.micros.load(Relaxed)) }
     }
 }
 
@@ -69,18 +63,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_counted_up_and_the_last_has_all() {
+    fn buckets_are_counted_up_and_the_total_has_all() {
         let histogram = Histogram::new(&[0.1, 1.0]);
         for millis in [50, 100, 500, 5_000] {
             histogram.add(Duration::from_millis(millis));
         }
-        let mut text = String::new();
-        let empty = Histogram::new(&[]);
-        write(&mut text, "t_seconds", "Times.", &[("", &histogram), ("of=\"b\"", &empty)]);
-        let expected = "# HELP t_seconds Times.\n# TYPE t_seconds histogram\n\
-            t_seconds_bucket{le=\"0.1\"} 2\nt_seconds_bucket{le=\"1\"} 3\nt_seconds_bucket{le=\"+Inf\"} 4\n\
-            t_seconds_sum 5.65\nt_seconds_count 4\n\
-            t_seconds_bucket{of=\"b\",le=\"+Inf\"} 0\nt_seconds_sum{of=\"b\"} 0\nt_seconds_count{of=\"b\"} 0\n";
-        assert_eq!(text, expected);
+        let buckets = vec![(0.1, 2), (1.0, 3)];
+        assert_eq!(histogram.counted(), Counted { buckets, total: 4, sum: Duration::from_millis(5_650) });
+    }
+
+    #[test]
+    fn one_without_bounds_has_a_total_alone() {
+        let histogram = Histogram::new(&[]);
+        histogram.add(Duration::from_secs(2));
+        assert_eq!(histogram.counted(), Counted { buckets: Vec::new(), total: 1, sum: Duration::from_secs(2) });
     }
 }

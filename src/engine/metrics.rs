@@ -1,12 +1,12 @@
-//! Figures for operators, as Prometheus text.
+//! Figures for operators: what the engine counts, and what it can tell when it is asked.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::histogram::{self, Histogram};
+use super::figures::{Family, Figures, Labelled};
+use super::histogram::Histogram;
 use super::{Engine, clock};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
@@ -65,14 +65,28 @@ impl Default for Times {
 }
 
 impl Times {
-    fn write(&self, text: &mut String) {
-        let help = "From the question to a person's decision.";
-        histogram::write(text, "hitl_decision_seconds", help, &[("", &self.decisions)]);
-        let help = "Time at work of turns that are over, by outcome, without waits.";
-        let work = [("outcome=\"done\"", &self.work_done), ("outcome=\"failed\"", &self.work_failed)];
-        histogram::write(text, "hitl_turn_work_seconds", help, &work);
-        let help = "From a worker's getting a turn to its going on.";
-        histogram::write(text, "hitl_replay_seconds", help, &[("", &self.replays)]);
+    fn figures(&self) -> [Family; 3] {
+        let work = vec![
+            Labelled::one("outcome", "done", self.work_done.counted()),
+            Labelled::one("outcome", "failed", self.work_failed.counted()),
+        ];
+        [
+            Family::histogram(
+                "hitl_decision_seconds",
+                "From the question to a person's decision.",
+                self.decisions.counted(),
+            ),
+            Family {
+                name: "hitl_turn_work_seconds",
+                help: "Time at work of turns that are over, by outcome, without waits.",
+                figures: Figures::Histogram(work),
+            },
+            Family::histogram(
+                "hitl_replay_seconds",
+                "From a worker's getting a turn to its going on.",
+                self.replays.counted(),
+            ),
+        ]
     }
 }
 
@@ -117,11 +131,6 @@ impl Counters {
     /// A rule, a grant or the tool's own code decided.
     pub fn decided_by_rule(&self, outcome: Outcome) {
         self.count_decision(outcome, "rule");
-    }
-
-    fn count_decision(&self, outcome: Outcome, by: &'static str) {
-        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        *decisions.entry((outcome.word, by)).or_default() += 1;
     }
 
     /// A turn began.
@@ -205,17 +214,79 @@ impl Counters {
     }
 }
 
+impl Counters {
+    fn count_decision(&self, outcome: Outcome, by: &'static str) {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        *decisions.entry((outcome.word, by)).or_default() += 1;
+    }
+
+    fn plain(&self) -> impl Iterator<Item = Family> {
+        [
+            ("hitl_turns_started_total", "Turns begun.", &self.turns_started),
+            ("hitl_turns_parked_total", "Times a waiting turn left memory.", &self.parked),
+            ("hitl_turns_recovered_total", "Times a turn went on that lost its worker.", &self.recovered),
+            ("hitl_turns_retried_total", "Times a failed turn was taken up again.", &self.retried),
+            ("hitl_steps_total", "Steps journaled.", &self.steps),
+            ("hitl_interrupts_opened_total", "Interrupts opened.", &self.asked),
+            ("hitl_interrupts_decided_total", "Interrupts decided without asking a person.", &self.decided),
+        ]
+        .into_iter()
+        .map(|(name, help, counter)| Family::counter(name, help, counter.load(Ordering::Relaxed)))
+    }
+
+    fn turns_ended(&self) -> Family {
+        let outcomes = [("done", &self.turns_done), ("failed", &self.turns_failed)];
+        by_outcome("hitl_turns_ended_total", "Turns over, by outcome.", outcomes)
+    }
+
+    fn interrupts_settled(&self) -> Family {
+        let outcomes = [("resolved", &self.answered), ("expired", &self.expired)];
+        by_outcome("hitl_interrupts_settled_total", "Interrupts answered or expired.", outcomes)
+    }
+
+    fn deliveries(&self) -> Family {
+        let outcomes = [
+            ("delivered", &self.notices_delivered),
+            ("retried", &self.notices_retried),
+            ("failed", &self.notices_failed),
+        ];
+        let help = "Tries to tell webhooks: delivered, to be retried, failed for good.";
+        by_outcome("hitl_webhook_deliveries_total", help, outcomes)
+    }
+
+    fn decisions(&self) -> Family {
+        let decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_whom = decisions.iter().map(|((word, by), count)| Labelled {
+            labels: vec![("outcome", (*word).to_owned()), ("by", (*by).to_owned())],
+            value: *count,
+        });
+        Family {
+            name: "hitl_decisions_total",
+            help: "Interrupts decided, by outcome, and by whom: a person, or a rule, a grant or the tool's own code.",
+            figures: Figures::Counter(by_whom.collect()),
+        }
+    }
+}
+
+fn by_outcome<const N: usize>(
+    name: &'static str,
+    help: &'static str,
+    outcomes: [(&'static str, &AtomicU64); N],
+) -> Family {
+    let counts = outcomes.map(|(outcome, count)| Labelled::one("outcome", outcome, count.load(Ordering::Relaxed)));
+    Family { name, help, figures: Figures::Counter(counts.into()) }
+}
+
 impl Engine {
-    /// Prometheus text.
+    /// All figures, those of one subject together.
     ///
     /// # Errors
     /// The store's.
-    pub async fn metrics(&self) -> Result<String, Error> {
+    pub async fn figures(&self) -> Result<Vec<Family>, Error> {
         let health = self.health().await?;
         let (warm, paused) = self.live.count();
         let outbox = self.store.query(|reader| reader.outbox_figures()).await?;
         let lag = outbox.oldest.map_or(0, |oldest| clock::now().since(oldest).as_secs());
-        let mut text = String::new();
         let gauges = [
             ("hitl_workers", "Turns that may be at work.", health.max_workers),
             ("hitl_turns_at_work", "Turns at work; those that wait for people do not count.", health.running_workers),
@@ -230,67 +301,21 @@ impl Engine {
             ("hitl_sessions", "Sessions in the store.", health.total_sessions),
             ("hitl_outbox_pending", "Notices that webhooks have not taken yet.", outbox.pending),
         ];
-        for (name, help, value) in gauges {
-            metric(&mut text, name, help, "gauge", &[("", value as u64)]);
-        }
-        metric(
-            &mut text,
+        let mut families = gauges.map(|(name, help, value)| Family::gauge(name, help, value as u64)).to_vec();
+        families.push(Family::gauge(
             "hitl_outbox_lag_seconds",
             "How long ago the event of the first of them was.",
-            "gauge",
-            &[("", lag)],
-        );
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.counters;
-        for (name, help, counter) in [
-            ("hitl_turns_started_total", "Turns begun.", &counters.turns_started),
-            ("hitl_turns_parked_total", "Times a waiting turn left memory.", &counters.parked),
-            ("hitl_turns_recovered_total", "Times a turn went on that lost its worker.", &counters.recovered),
-            ("hitl_turns_retried_total", "Times a failed turn was taken up again.", &counters.retried),
-            ("hitl_steps_total", "Steps journaled.", &counters.steps),
-            ("hitl_interrupts_opened_total", "Interrupts opened.", &counters.asked),
-            ("hitl_interrupts_decided_total", "Interrupts decided without asking a person.", &counters.decided),
-        ] {
-            metric(&mut text, name, help, "counter", &[("", count(counter))]);
-        }
-        metric(
-            &mut text,
-            "hitl_turns_ended_total",
-            "Turns over, by outcome.",
-            "counter",
-            &[
-                ("{outcome=\"done\"}", count(&counters.turns_done)),
-                ("{outcome=\"failed\"}", count(&counters.turns_failed)),
-            ],
-        );
-        metric(
-            &mut text,
-            "hitl_interrupts_settled_total",
-            "Interrupts answered or expired.",
-            "counter",
-            &[
-                ("{outcome=\"resolved\"}", count(&counters.answered)),
-                ("{outcome=\"expired\"}", count(&counters.expired)),
-            ],
-        );
-        self.write_pending(&mut text).await?;
-        self.write_decisions(&mut text);
-        counters.times.write(&mut text);
-        metric(
-            &mut text,
-            "hitl_webhook_deliveries_total",
-            "Tries to tell webhooks: delivered, to be retried, failed for good.",
-            "counter",
-            &[
-                ("{outcome=\"delivered\"}", count(&counters.notices_delivered)),
-                ("{outcome=\"retried\"}", count(&counters.notices_retried)),
-                ("{outcome=\"failed\"}", count(&counters.notices_failed)),
-            ],
-        );
-        Ok(text)
+            lag,
+        ));
+        families.extend(self.counters.plain());
+        families.extend([self.counters.turns_ended(), self.counters.interrupts_settled(), self.pending().await?]);
+        families.push(self.counters.decisions());
+        families.extend(self.counters.times.figures());
+        families.push(self.counters.deliveries());
+        Ok(families)
     }
 
-    pub(super) async fn write_pending(&self, text: &mut String) -> Result<(), Error> {
+    pub(super) async fn pending(&self) -> Result<Family, Error> {
         let mut counted = Arc::clone(&self.pending.counted).lock_owned().await;
         let fresh = counted.as_ref().filter(|(until, _)| Instant::now() < *until);
         let counts = match fresh {
@@ -306,39 +331,19 @@ impl Engine {
                 count.await?
             }
         };
-        let mut samples: BTreeMap<String, u64> = BTreeMap::new();
-        for (place, PendingCount { kind, by_age }) in counts.iter().enumerate() {
-            let kind = if place < TYPES { label(kind) } else { "other".to_owned() };
+        let mut by_kind: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
+        for (place, PendingCount { kind, by_age }) in counts.into_iter().enumerate() {
+            let kind = if place < TYPES { kind } else { "other".to_owned() };
             for (age, count) in AGES.iter().zip(by_age) {
-                *samples.entry(format!("{{type=\"{kind}\",age=\"{age}\"}}")).or_default() += count;
+                *by_kind.entry((kind.clone(), age)).or_default() += count;
             }
         }
-        let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
-        metric(text, "hitl_interrupts_pending", "Interrupts that wait, by type and age.", "gauge", &samples);
-        Ok(())
-    }
-
-    fn write_decisions(&self, text: &mut String) {
-        let decisions = self.counters.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        let samples: Vec<(String, u64)> = decisions
-            .iter()
-            .map(|((word, by), count)| (format!("{{outcome=\"{word}\",by=\"{by}\"}}"), *count))
-            .collect();
-        let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
-        let help = "Interrupts decided, by outcome, and by whom: a person, or a rule, a grant or the tool's own code.";
-        metric(text, "hitl_decisions_total", help, "counter", &samples);
-    }
-}
-
-/// A label's value as the format wants it.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-fn metric(text: &mut String, name: &str, help: &str, kind: &str, samples: &[(&str, u64)]) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    for (labels, value) in samples {
-        let _ = writeln!(text, "{name}{labels} {value}");
+        let of_kind =
+            |((kind, age), value)| Labelled { labels: vec![("type", kind), ("age", String::from(age))], value };
+        Ok(Family {
+            name: "hitl_interrupts_pending",
+            help: "Interrupts that wait, by type and age.",
+            figures: Figures::Gauge(by_kind.into_iter().map(of_kind).collect()),
+        })
     }
 }

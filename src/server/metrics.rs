@@ -10,6 +10,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::error::ServerError;
+use super::exposition;
 use super::problems::problems;
 
 /// The routes of this module.
@@ -24,7 +25,7 @@ problems!(Problems: SHUTTING_DOWN, STORE_UNAVAILABLE);
     responses((status = 200, description = "Prometheus text.", body = String, content_type = "text/plain"), Problems)
 )]
 async fn metrics(State(app): Shared) -> Result<Response, ServerError> {
-    let mut text = app.engine.metrics().await?;
-    text.push_str(&app.telemetry.render());
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    let mut families = app.engine.figures().await?;
+    families.extend(app.telemetry.figures());
+    Ok(([(CONTENT_TYPE, exposition::CONTENT_TYPE)], exposition::text(&families)).into_response())
 }

@@ -14,6 +14,7 @@ mod docs;
 pub mod door;
 pub mod error;
 mod events;
+mod exposition;
 mod front;
 mod grants;
 mod health;

@@ -1,6 +1,7 @@
 //! JSON into requests, strictly, with every wrong place named.
 //!
 //! Written out instead of derived: derived readers stop at the first error, and take an array where an object is meant.
+//! Why no schema does it is in docs/decisions/requests-by-hand.md.
 
 use serde_json::Value;
 

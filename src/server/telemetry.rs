@@ -1,11 +1,13 @@
 //! Counts and durations of requests by route template, without a lock: every cell exists from the start.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+
+use crate::engine::figures::{Family, Figures, Labelled};
+use crate::engine::histogram::Histogram;
 
 /// Marks the answer to a request that waited because it was asked to: its duration says nothing about the server.
 #[derive(Debug, Clone, Copy)]
@@ -16,20 +18,8 @@ const STATUSES: [u16; 24] = [
     200, 201, 202, 204, 400, 401, 403, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 431, 500, 501, 502, 503, 504,
     0,
 ];
-/// Upper bounds in microseconds, and how Prometheus writes them in seconds.
-const BUCKETS: [(u64, &str); 11] = [
-    (100, "0.0001"),
-    (250, "0.00025"),
-    (500, "0.0005"),
-    (1_000, "0.001"),
-    (2_500, "0.0025"),
-    (5_000, "0.005"),
-    (10_000, "0.01"),
-    (50_000, "0.05"),
-    (250_000, "0.25"),
-    (1_000_000, "1"),
-    (5_000_000, "5"),
-];
+/// Where the durations part, in seconds: from an answer out of memory to one that waited for the disk.
+const DURATIONS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
 const UNMATCHED: &str = "(none)";
 
 /// See the module.
@@ -38,12 +28,15 @@ pub struct Telemetry {
     unmatched: Route,
 }
 
-#[derive(Default)]
 struct Route {
     counts: [[AtomicU64; STATUSES.len()]; METHODS.len()],
-    /// One for each of [`BUCKETS`], and one for what is slower.
-    durations: [AtomicU64; BUCKETS.len() + 1],
-    micros: AtomicU64,
+    durations: Histogram,
+}
+
+impl Default for Route {
+    fn default() -> Self {
+        Self { counts: Default::default(), durations: Histogram::new(DURATIONS) }
+    }
 }
 
 impl Telemetry {
@@ -60,83 +53,59 @@ impl Telemetry {
         let column = STATUSES.iter().position(|known| *known == status.as_u16()).unwrap_or(STATUSES.len() - 1);
         route.counts[row][column].fetch_add(1, Relaxed);
         if let Some(took) = took {
-            let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-            let bucket = BUCKETS.iter().position(|(bound, _)| micros <= *bound).unwrap_or(BUCKETS.len());
-            route.durations[bucket].fetch_add(1, Relaxed);
-            route.micros.fetch_add(micros, Relaxed);
+            route.durations.add(took);
         }
     }
 
-    /// Prometheus text.
-    pub fn render(&self) -> String {
+    /// The counts and the durations, by the name of the route; what did not happen is left out.
+    pub fn figures(&self) -> [Family; 2] {
         let mut routes: Vec<(&str, &Route)> =
             self.routes.iter().map(|(template, route)| (template.as_str(), route)).collect();
         routes.sort_by_key(|(template, _)| *template);
         routes.push((UNMATCHED, &self.unmatched));
-        let mut text = String::from(
-            "# HELP hitl_http_requests_total Answered HTTP requests.\n# TYPE hitl_http_requests_total counter\n",
-        );
-        for (template, route) in &routes {
-            route.render_counts(template, &mut text);
-        }
-        text.push_str(
-            "# HELP hitl_http_request_duration_seconds Time to an answer's head, long polls left out.\n\
-             # TYPE hitl_http_request_duration_seconds histogram\n",
-        );
-        for (template, route) in &routes {
-            route.render_durations(template, &mut text);
-        }
-        text
+        let counts = routes.iter().flat_map(|(template, route)| route.counted(template)).collect();
+        let durations = routes
+            .iter()
+            .map(|(template, route)| Labelled::one("route", template, route.durations.counted()))
+            .filter(|durations| durations.value.total > 0)
+            .collect();
+        [
+            Family {
+                name: "hitl_http_requests_total",
+                help: "Answered HTTP requests.",
+                figures: Figures::Counter(counts),
+            },
+            Family {
+                name: "hitl_http_request_duration_seconds",
+                help: "Time to an answer's head, long polls left out.",
+                figures: Figures::Histogram(durations),
+            },
+        ]
     }
 }
 
 impl Route {
-    fn render_counts(&self, template: &str, text: &mut String) {
+    fn counted(&self, template: &str) -> Vec<Labelled<u64>> {
+        let mut counted = Vec::new();
         for (method, row) in METHODS.iter().zip(&self.counts) {
             for (status, count) in STATUSES.iter().zip(row) {
-                let count = count.load(Relaxed);
-                if count == 0 {
-                    continue;
+                let value = count.load(Relaxed);
+                if value > 0 {
+                    let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
+                    let route = template.to_owned();
+                    let labels = vec![("method", (*method).to_owned()), ("route", route), ("status", status)];
+                    counted.push(Labelled { labels, value });
                 }
-                let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
-                line(
-                    text,
-                    format_args!(
-                        "hitl_http_requests_total{{method=\"{method}\",route=\"{template}\",status=\"{status}\"}} {count}"
-                    ),
-                );
             }
         }
+        counted
     }
-
-    fn render_durations(&self, template: &str, text: &mut String) {
-        let counts: Vec<u64> = self.durations.iter().map(|count| count.load(Relaxed)).collect();
-        let total: u64 = counts.iter().sum();
-        if total == 0 {
-            return;
-        }
-        let name = "hitl_http_request_duration_seconds";
-        let mut so_far = 0;
-        for ((_, bound), count) in BUCKETS.iter().zip(&counts) {
-            so_far += count;
-            line(text, format_args!("{name}_bucket{{route=\"{template}\",le=\"{bound}\"}} {so_far}"));
-        }
-        let seconds = Duration::from_micros(self.micros.load(Relaxed)).as_secs_f64();
-        line(text, format_args!("{name}_bucket{{route=\"{template}\",le=\"+Inf\"}} {total}"));
-        line(text, format_args!("{name}_sum{{route=\"{template}\"}} {seconds}"));
-        line(text, format_args!("{name}_count{{route=\"{template}\"}} {total}"));
-    }
-}
-
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let written = writeln!(text, "{line}");
-    debug_assert!(written.is_ok());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::exposition;
 
     #[test]
     fn counts_by_template_method_and_status_and_keeps_long_polls_out_of_the_durations() {
@@ -145,7 +114,7 @@ mod tests {
         telemetry.record(route, &Method::GET, StatusCode::OK, Some(Duration::from_micros(200)));
         telemetry.record(route, &Method::GET, StatusCode::OK, None);
         telemetry.record(None, &Method::PATCH, StatusCode::IM_A_TEAPOT, Some(Duration::from_secs(60)));
-        let text = telemetry.render();
+        let text = exposition::text(&telemetry.figures());
         for wanted in [
             "hitl_http_requests_total{method=\"GET\",route=\"/sessions/{session_id}\",status=\"200\"} 2\n",
             "hitl_http_requests_total{method=\"other\",route=\"(none)\",status=\"other\"} 1\n",

@@ -11,13 +11,11 @@ import typer
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure, usage_error
 from hitl.serving.options import (
-    DEFAULT_STORE,
     InvalidOption,
     Isolation,
     LogFormat,
     LogLevel,
     ServeOptions,
-    default_workers,
     read_secret_file,
 )
 
@@ -28,6 +26,9 @@ def _option(*names: str, help: str, panel: str | None = None, **more: Any) -> An
     return typer.Option(*names, envvar=variable, help=help, rich_help_panel=panel, **more)
 
 
+DEFAULTS = ServeOptions(agent="module:attribute")
+"""Where the defaults stand."""
+
 LIMITS, SECURITY, LIFETIMES, LOGS = "Limits", "Security", "Lifetimes, in seconds", "Logs and development"
 WEBHOOKS = "Webhooks"
 
@@ -36,28 +37,32 @@ def serve(
     agent: Annotated[
         str, typer.Argument(metavar="MODULE:ATTR", envvar="HITL_AGENT", help="The agent.", show_default=False)
     ],
-    host: Annotated[str, _option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, _option("--port", help="Port; 0 takes a free one.")] = 8000,
-    store: Annotated[str, _option("--store", help="sqlite:PATH, or memory.")] = DEFAULT_STORE,
+    host: Annotated[str, _option("--host", help="Address to listen on.")] = DEFAULTS.host,
+    port: Annotated[int, _option("--port", help="Port; 0 takes a free one.")] = DEFAULTS.port,
+    store: Annotated[str, _option("--store", help="sqlite:PATH, or memory.")] = DEFAULTS.store,
     policy: Annotated[
         str | None, _option("--policy", help="TOML file of rules for tool calls; read again when it changes.")
-    ] = None,
+    ] = DEFAULTS.policy,
     isolation: Annotated[
         Isolation, _option("--isolation", help="A process for each turn, or asyncio tasks in a few workers.")
-    ] = "process",
+    ] = DEFAULTS.isolation,
     allow_custom_ids: Annotated[
         bool, _option("--allow-custom-ids", help="Let clients choose session ids (PUT /sessions/ID).")
-    ] = False,
+    ] = DEFAULTS.allow_custom_ids,
     workers: Annotated[
         int, _option("--workers", help="Turns at work at once; one that waits for a person is not.", panel=LIMITS)
-    ] = default_workers(),
-    queue: Annotated[int, _option("--queue", help="Turns that may wait for a worker.", panel=LIMITS)] = 1000,
-    max_sessions: Annotated[int, _option("--max-sessions", help="Sessions in all; 0 is no limit.", panel=LIMITS)] = 0,
+    ] = DEFAULTS.workers,
+    queue: Annotated[int, _option("--queue", help="Turns that may wait for a worker.", panel=LIMITS)] = DEFAULTS.queue,
+    max_sessions: Annotated[
+        int, _option("--max-sessions", help="Sessions in all; 0 is no limit.", panel=LIMITS)
+    ] = DEFAULTS.max_sessions,
     max_payload: Annotated[
         int, _option("--max-payload", help="Bytes of an interrupt's payload.", panel=LIMITS)
-    ] = 16_384,
-    max_value: Annotated[int, _option("--max-value", help="Bytes of an answer.", panel=LIMITS)] = 1_048_576,
-    max_body: Annotated[int, _option("--max-body", help="Bytes of a request's body.", panel=LIMITS)] = 1_048_576,
+    ] = DEFAULTS.max_payload,
+    max_value: Annotated[int, _option("--max-value", help="Bytes of an answer.", panel=LIMITS)] = DEFAULTS.max_value,
+    max_body: Annotated[
+        int, _option("--max-body", help="Bytes of a request's body.", panel=LIMITS)
+    ] = DEFAULTS.max_body,
     max_connections: Annotated[
         int,
         _option(
@@ -65,76 +70,76 @@ def serve(
             help="Connections at once; 0 is what the limit of open files allows, 4096 at most.",
             panel=LIMITS,
         ),
-    ] = 0,
+    ] = DEFAULTS.max_connections,
     max_connections_per_address: Annotated[
         int,
         _option(
             "--max-connections-per-address", help="How many of them one address may have; 0 is half.", panel=LIMITS
         ),
-    ] = 0,
+    ] = DEFAULTS.max_connections_per_address,
     max_requests_per_key: Annotated[
         int,
         _option(
             "--max-requests-per-key", help="Requests of a key at once; 0 is half of all connections.", panel=LIMITS
         ),
-    ] = 0,
+    ] = DEFAULTS.max_requests_per_key,
     max_warm: Annotated[
         int, _option("--max-warm", help="Waiting turns that stay in memory; the others are parked.", panel=LIMITS)
-    ] = 64,
+    ] = DEFAULTS.max_warm,
     max_recoveries: Annotated[
         int,
         _option("--max-recoveries", help="How often a turn survives the death of its worker.", panel=LIMITS),
-    ] = 3,
+    ] = DEFAULTS.max_recoveries,
     ttl: Annotated[
         float, _option("--ttl", help="Remove an idle or failed session after this long; 0 is never.", panel=LIFETIMES)
-    ] = 0.0,
+    ] = DEFAULTS.ttl,
     suspended_ttl: Annotated[
         float,
         _option("--suspended-ttl", help="A suspended turn can be retried this long; 0 is for ever.", panel=LIFETIMES),
-    ] = 0.0,
+    ] = DEFAULTS.suspended_ttl,
     timeout: Annotated[
         float,
         _option(
             "--timeout", help="How long a turn may work, people's time not counted; 0 is no limit.", panel=LIFETIMES
         ),
-    ] = 0.0,
+    ] = DEFAULTS.timeout,
     interrupt_ttl: Annotated[
         float, _option("--interrupt-ttl", help="An unanswered interrupt expires; 0 is never.", panel=LIFETIMES)
-    ] = 0.0,
+    ] = DEFAULTS.interrupt_ttl,
     park_after: Annotated[
         float,
         _option("--park-after", help="A waiting turn leaves memory; 0 is at once, by a replay each.", panel=LIFETIMES),
-    ] = 60.0,
+    ] = DEFAULTS.park_after,
     hold: Annotated[
         float,
         _option("--hold", help="Raw I/O keeps a turn with an open question in memory; 0 is no limit.", panel=LIFETIMES),
-    ] = 60.0,
+    ] = DEFAULTS.hold,
     start_timeout: Annotated[
         float,
         _option("--start-timeout", help="Importing the agent may take this long; 0 is no limit.", panel=LIFETIMES),
-    ] = 120.0,
+    ] = DEFAULTS.start_timeout,
     worker_timeout: Annotated[
         float, _option("--worker-timeout", help="A worker that is silent this long is killed.", panel=LIFETIMES)
-    ] = 30.0,
+    ] = DEFAULTS.worker_timeout,
     keep_journal: Annotated[
         float,
         _option(
             "--keep-journal", help="Journals of ended turns are kept; 0 is as long as the session.", panel=LIFETIMES
         ),
-    ] = 7 * 86_400.0,
+    ] = DEFAULTS.keep_journal,
     shutdown_timeout: Annotated[
         float, _option("--shutdown-timeout", help="What turns at work get to finish at the end.", panel=LIFETIMES)
-    ] = 10.0,
+    ] = DEFAULTS.shutdown_timeout,
     api_key: Annotated[
         str | None,
         _option("--api-key", help="Ask every request for this key. Better in the environment.", panel=SECURITY),
-    ] = None,
+    ] = DEFAULTS.api_key,
     api_key_file: Annotated[
         Path | None, _option("--api-key-file", help="A file that holds the key.", panel=SECURITY)
     ] = None,
     insecure: Annotated[
         bool, _option("--insecure", help="Allow an address others can reach without a key.", panel=SECURITY)
-    ] = False,
+    ] = DEFAULTS.insecure,
     allowed_host: Annotated[
         list[str] | None,
         _option("--allowed-host", help="A name by which requests may call the server; repeat it.", panel=SECURITY),
@@ -143,23 +148,23 @@ def serve(
     prevent_self_approval: Annotated[
         bool,
         _option("--prevent-self-approval", help="Whoever sent a message cannot approve its tools.", panel=SECURITY),
-    ] = False,
+    ] = DEFAULTS.prevent_self_approval,
     rate_limit: Annotated[
         float, _option("--rate-limit", help="Requests a second, of a key or an address; 0 is no limit.", panel=SECURITY)
-    ] = 0.0,
+    ] = DEFAULTS.rate_limit,
     webhook_secret: Annotated[
         str | None, _option("--webhook-secret", help="Signs webhooks (Standard Webhooks).", panel=WEBHOOKS)
-    ] = None,
+    ] = DEFAULTS.webhook_secret,
     webhook_allow_private: Annotated[
         bool, _option("--webhook-allow-private", help="Allow webhooks to private addresses.", panel=WEBHOOKS)
-    ] = False,
+    ] = DEFAULTS.webhook_allow_private,
     webhook: Annotated[
         list[str] | None,
         _option("--webhook", help="URL[,event...] told of every session; repeat it.", panel=WEBHOOKS),
     ] = None,
     webhook_retries: Annotated[
         int, _option("--webhook-retries", help="How often a webhook is tried again.", panel=WEBHOOKS)
-    ] = 9,
+    ] = DEFAULTS.webhook_retries,
     remind_after: Annotated[
         float,
         _option(
@@ -167,18 +172,18 @@ def serve(
             help="Seconds; tell webhooks again of what still waits, doubled each time; 0 is never.",
             panel=WEBHOOKS,
         ),
-    ] = 0.0,
+    ] = DEFAULTS.remind_after,
     allow_import: Annotated[
         bool, _option("--allow-import", help="Take in runs from elsewhere (POST /sessions, run_state).", panel=SECURITY)
-    ] = False,
+    ] = DEFAULTS.allow_import,
     state_key: Annotated[
         Path | None,
         _option("--state-key", help="A file with the key that signs run states, and verifies them.", panel=SECURITY),
     ] = None,
-    log_level: Annotated[LogLevel, _option("--log-level", help="What is logged.", panel=LOGS)] = "info",
+    log_level: Annotated[LogLevel, _option("--log-level", help="What is logged.", panel=LOGS)] = DEFAULTS.log_level,
     log_format: Annotated[
         LogFormat, _option("--log-format", help="auto is human on a terminal, else json.", panel=LOGS)
-    ] = "auto",
+    ] = DEFAULTS.log_format,
     reload: Annotated[bool, _option("--reload", help="Start again when a .py file here changes.", panel=LOGS)] = False,
 ) -> None:
     """Serve an agent over HTTP until Ctrl-C. Every option is also a variable: --store is HITL_STORE."""

@@ -1,4 +1,5 @@
-"""The client for asyncio. Each part has its blocking twin, under the same name, in `sync_client`."""
+"""The client for asyncio. Each part has its blocking twin, under the same name, in `sync_client`, which is made
+from this file: `python -m tools.blocking_client`."""
 
 from __future__ import annotations
 

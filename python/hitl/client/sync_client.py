@@ -1,4 +1,4 @@
-"""The blocking client."""
+"""The blocking client. Made from `async_client`: `python -m tools.blocking_client`."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ use crate::domain::session::Failure;
 use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId};
+use crate::engine::figures::{Family, Figures, Labelled};
 use crate::engine::settings::Settings;
 use crate::engine::view::NewSession;
 use crate::store::contract::fixture::Fixture;
@@ -349,13 +350,20 @@ async fn the_figures_tell_what_waits_and_what_came_of_it(fixture: Fixture) {
     let world = World::new(fixture, Settings { tries, ..telling(&receiver) }).await;
     conversation(&world).await;
     until_notices(&world, |all| all.iter().all(Notice::is_settled)).await;
+    let counts = [("delivered", 5), ("retried", 2), ("failed", 1)];
+    let told = Family {
+        name: "hitl_webhook_deliveries_total",
+        help: "Tries to tell webhooks: delivered, to be retried, failed for good.",
+        figures: Figures::Counter(counts.map(|(outcome, count)| Labelled::one("outcome", outcome, count)).into()),
+    };
+    let nothing = [("hitl_outbox_pending", 0), ("hitl_outbox_lag_seconds", 0)];
     // Counted right after it is stored.
-    let expected = [("delivered", 5), ("retried", 2), ("failed", 1)]
-        .map(|(outcome, count)| format!("hitl_webhook_deliveries_total{{outcome=\"{outcome}\"}} {count}\n"));
     loop {
-        let text = world.engine.metrics().await.unwrap();
-        if expected.iter().all(|line| text.contains(line)) {
-            assert!(text.contains("hitl_outbox_pending 0\n") && text.contains("hitl_outbox_lag_seconds 0\n"));
+        let figures = world.engine.figures().await.unwrap();
+        if figures.contains(&told) {
+            for (name, value) in nothing {
+                assert!(figures.iter().any(|family| *family == Family::gauge(name, family.help, value)), "{name}");
+            }
             break;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -11,6 +11,7 @@ mod crowds;
 mod document;
 pub mod events;
 mod fuzz;
+mod golden;
 mod guards;
 mod holds;
 mod journal;

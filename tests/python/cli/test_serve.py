@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
+from typer.testing import CliRunner
 
+from hitl.cli.app import app
 from hitl.cli.reload import snapshot
 from hitl.serving.options import InvalidOption, ServeOptions, default_workers, is_loopback
 from tests.python.cli.conftest import Run
@@ -69,6 +72,44 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (options.park_after, options.max_warm) == (60.0, 64)
     assert (options.worker_timeout, options.max_recoveries, options.keep_journal) == (30.0, 3, 7 * 24 * 3600.0)
     assert options.workers == default_workers() >= 2
+
+
+def another(name: str) -> Any:
+    """A value of an option that is not its default."""
+    words = {"isolation": "task", "log_level": "debug", "log_format": "json", "api_key": "sixteen letters."}
+    default = getattr(ServeOptions(agent="m:a"), name)
+    if isinstance(default, bool):
+        return not default
+    if isinstance(default, int | float):
+        return default + 7
+    return (f"{name}.test", "b.test") if isinstance(default, tuple) else words.get(name, f"{name}.test")
+
+
+def test_every_option_of_a_server_is_one_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wanted = {field.name: another(field.name) for field in fields(ServeOptions) if field.name != "agent"}
+    key = tmp_path / "key"
+    key.write_text(wanted["state_key"])
+    # Named otherwise: what can be repeated, what is on by default, what is a file.
+    named = {"allowed_hosts": "allowed_host", "webhooks": "webhook", "ui": "no_ui"}
+    arguments = ["serve", "m:a"]
+    for name, value in wanted.items():
+        flag = "--" + named.get(name, name).replace("_", "-")
+        for each in value if isinstance(value, tuple) else [key if name == "state_key" else value]:
+            arguments += [flag] if isinstance(each, bool) else [flag, str(each)]
+    served: list[ServeOptions] = []
+    monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
+    finished = CliRunner().invoke(app, arguments)
+    assert finished.exit_code == 0, finished.output
+    assert [{field.name: getattr(options, field.name) for field in fields(options)} for options in served] == [
+        {"agent": "m:a", **wanted}
+    ]
+
+
+def test_defaults_of_the_command_line_are_those_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[ServeOptions] = []
+    monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
+    assert CliRunner().invoke(app, ["serve", "m:a"]).exit_code == 0
+    assert served == [ServeOptions(agent="m:a")]
 
 
 @pytest.mark.parametrize(

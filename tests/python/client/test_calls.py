@@ -12,7 +12,6 @@ import pytest
 from hitl import ChatMessage, HitlError
 from hitl.client import (
     ApiError,
-    AsyncClient,
     Client,
     ClientError,
     Conflict,
@@ -28,19 +27,20 @@ from hitl.client import (
     UnexpectedResponse,
 )
 from tests.python.client.fake_server import Answer, FakeServer, problem
+from tools import blocking_client
 
 Connect = Callable[..., Any]
 
 
-def test_both_clients_offer_the_same_methods() -> None:
-    def public(kind: type) -> dict[str, object]:
-        return {
-            name: inspect.signature(value) if inspect.isfunction(value) else None
-            for name, value in vars(kind).items()
-            if not name.startswith("_") and name != "events"
-        }
+def test_the_blocking_client_is_what_is_made_of_the_one_for_asyncio() -> None:
+    made = blocking_client.blocking(blocking_client.SOURCE.read_text(encoding="utf-8"))
+    written = blocking_client.MADE.read_text(encoding="utf-8")
+    assert written == made, "change async_client.py, then: python -m tools.blocking_client"
 
-    assert public(Client) == public(AsyncClient)
+
+def test_a_rule_that_makes_nothing_blocking_any_more_is_told() -> None:
+    with pytest.raises(ValueError, match=r"mend the rules"):
+        blocking_client.blocking("import asyncio\n")
 
 
 def test_methods_say_what_they_take() -> None:
