@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol, TypeVar
@@ -87,6 +88,7 @@ class AnyTurn(Protocol):
     tasks: dict[asyncio.Task[Any], Place]
     bodies: dict[str, StepScope]
     threads: int
+    blocked: dict[object, threading.Thread]
     tasks_made: int
     closed: bool
     is_over: bool

@@ -112,6 +112,8 @@ class Turn:
         """Steps whose body runs, by path."""
         self.threads = 0
         """Threads of ours that run for the turn itself and do not wait in a hitl call."""
+        self.blocked: dict[object, threading.Thread] = {}
+        """Threads that wait in a hitl call, whoever made them, by that call."""
         self.tasks_made = 0
         self.closed = False
         self.is_over = False

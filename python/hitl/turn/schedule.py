@@ -212,7 +212,13 @@ class Schedule:
             return self._base_call_later(delay, callback, *args, context=context)
         if delay is None:
             raise TypeError("delay must not be None")
-        return self._call_at(self._time() + delay, callback, *args, context=context)
+        if context is None:
+            context = contextvars.copy_context()
+        place = context.get(place_var)
+        is_of_running = place is not None and not place.turn.closed and place.turn.order is self.running
+        # The running turn's clock may be far behind: another's timer, or one of no turn, counts from now.
+        now = self._time() if is_of_running else self.time()
+        return self._call_at(now + delay, callback, *args, context=context)
 
     def _call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         if self._is_passing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -87,6 +88,7 @@ class ThreadCall:
         self._error: BaseException | None = None
         self._value: Any = None
         self._is_counted = is_counted()
+        self._thread = threading.current_thread()
         self._holder: AnyTurn | StepScope | None = None
         """Whose thread it is, while it waits."""
         self._scope: StepScope | None = None
@@ -113,6 +115,7 @@ class ThreadCall:
         if self._is_counted:
             self._holder = place.holder
             self._holder.threads -= 1
+        self._turn.blocked[self] = self._thread
         if place.is_ordered and not self._turn.closed:
             self._turn.order.arrive(self._start, (make, context, place), OUTSIDE.copy())
         else:
@@ -132,6 +135,7 @@ class ThreadCall:
         holder, self._holder = self._holder, None
         if holder is not None:
             holder.threads += 1
+        self._turn.blocked.pop(self, None)
 
     def _done(self, task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
         if self._scope is not None:

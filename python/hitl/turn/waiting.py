@@ -109,6 +109,10 @@ class _Sorting:
             return None
         if frame is not None and code in _known().primitives:
             return self._sort_primitive(awaited, frame)
+        if frame is not None and code in _known().threads:
+            # While that thread waits in a hitl call, it is a task of the turn that brings it on.
+            is_blocked = frame.f_locals.get("worker") in self._turn.blocked.values()
+            return None if is_blocked else "something unknown"
         if (raw := _raw(code)) is not None:
             return raw
         return self._sort_bare(awaited)
@@ -145,6 +149,8 @@ class _Known(NamedTuple):
     wait: CodeType
     groups: frozenset[CodeType]
     primitives: frozenset[CodeType]
+    threads: frozenset[CodeType] = frozenset()
+    """What runs a function in the thread ``worker``, of which the turn does not know."""
 
 
 @cache
@@ -179,6 +185,7 @@ def _with_anyio(anyio: Any) -> _Known:
     return known._replace(
         groups=known.groups | {anyio.TaskGroup.__aexit__.__code__},
         primitives=known.primitives | {anyio.Lock.acquire.__code__, anyio.Semaphore.acquire.__code__},
+        threads=frozenset({anyio.AsyncIOBackend.run_sync_in_worker_thread.__code__}),
     )
 
 

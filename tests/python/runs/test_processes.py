@@ -130,6 +130,37 @@ def test_a_blocking_script_exits_however_it_ends(end: str, code: int, said: str,
     assert "Exception ignored" not in done.stderr
 
 
+CLEANS_UP = """
+import asyncio, contextvars, sys
+import hitl
+from hitl import ChatMessage
+
+async def client():
+    try:
+        await asyncio.Event().wait()
+    finally:
+        import wave  # whatever cleaning up takes: nothing can be imported once the interpreter takes itself apart
+        with open(sys.argv[1], "w") as file:
+            file.write("closed by " + wave.__name__)
+
+async def agent(message, state):
+    kept.append(asyncio.get_running_loop().create_task(client(), context=contextvars.Context()))
+    await asyncio.sleep(0.001)
+    return ChatMessage.assistant_message(content="you said " + message.content), state
+
+kept = []
+print(hitl.run_sync(agent, "hello").output)
+"""
+
+
+def test_what_an_agent_left_on_the_loop_of_a_blocking_script_can_clean_up_at_its_exit(tmp_path: Path) -> None:
+    file = tmp_path / "cleaned"
+    command = [sys.executable, "-W", "error", "-c", CLEANS_UP, str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "you said hello\n", "")
+    assert file.read_text() == "closed by wave"
+
+
 SERVES = """
 import hitl
 from hitl.serving.options import ServeOptions

@@ -8,7 +8,8 @@ import pytest
 
 from hitl import interrupt, step
 from hitl.turn.runtime import current_turn
-from tests.python.support.local import LocalTurn
+from tests.python.support.local import PENDING, LocalTurn
+from tests.python.unit.conditions import LONG, until
 from tests.python.unit.plain_steps import named, value
 
 
@@ -82,16 +83,20 @@ async def test_a_key_that_is_used_again_is_told_apart_by_its_number() -> None:
 
 
 async def test_a_key_that_looks_like_the_second_use_of_another_is_a_key_of_its_own() -> None:
-    """Under one path, one of the two would wait for ever."""
+    """Under one path only one of the two would ever be answered."""
 
     async def agent() -> list[str]:
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(interrupt({"n": n}, key=key)) for n, key in enumerate(("a", "a#2", "a"))]
         return [task.result() for task in asked]
 
-    local = LocalTurn(answers=lambda request: request["payload"]["n"])
-    assert await local.run(agent) == [0, 1, 2]
+    local = LocalTurn(lambda _: PENDING)
+    task = local.start(agent)
+    await until(lambda: len(local.port.interrupts) == 3)
     assert [asked.step["path"] for asked in local.port.interrupts] == ["~a", "~a%232", "~a#2"]
+    for asked in local.port.interrupts:
+        asked.give(asked.request["payload"]["n"])
+    assert await asyncio.wait_for(task, LONG) == [0, 1, 2]
 
 
 async def test_a_key_names_what_is_inside_too_wherever_it_stands() -> None:

@@ -190,6 +190,18 @@ async def in_a_generator() -> None:
         pass
 
 
+async def in_a_thread_of_anyio() -> None:
+    """As other frameworks run their synchronous tools."""
+    await anyio.to_thread.run_sync(interrupt.sync, {"type": "q"})
+
+
+async def in_a_step_in_a_thread_of_anyio() -> None:
+    def body() -> Any:
+        return interrupt.sync({"type": "q"})
+
+    await anyio.to_thread.run_sync(step.sync, body)
+
+
 INSIDE: dict[str, Agent] = {
     "gather": in_a_gather,
     "TaskGroup": in_a_group,
@@ -206,6 +218,9 @@ INSIDE: dict[str, Agent] = {
     "Lock of anyio": lambda: for_a_lock(anyio.Lock()),
     "Semaphore of anyio": lambda: for_a_lock(anyio.Semaphore(1)),
     "asynchronous generator": in_a_generator,
+    "a thread of anyio": in_a_thread_of_anyio,
+    "threads of anyio": lambda: asyncio.gather(in_a_thread_of_anyio(), in_a_thread_of_anyio()),
+    "a step in a thread of anyio": in_a_step_in_a_thread_of_anyio,
 }
 
 
@@ -301,6 +316,36 @@ async def test_a_thread_of_a_library_holds_the_turn() -> None:
 
     async with held(lambda: asyncio.gather(ask(), anyio.to_thread.run_sync(release.wait))):
         release.set()
+
+
+async def test_so_it_does_beside_one_that_waits_in_a_hitl_call_and_after_its_own_answer() -> None:
+    release = threading.Event()
+    steps: list[str] = []
+
+    def asks_and_works() -> None:
+        interrupt.sync({"type": "first"})
+        steps.append("answered")
+        release.wait(LONG)
+
+    async def agent() -> None:
+        await asyncio.gather(in_a_thread_of_anyio(), anyio.to_thread.run_sync(asks_and_works))
+
+    local = LocalTurn(lambda _: PENDING)
+    try:
+        task = local.start(agent)
+        await until_waiting(local)
+        waits = local.port.waits
+        next(asked for asked in local.port.interrupts if asked.request["type"] == "first").give(1)
+        await until(lambda: steps)
+        await rounds()
+        assert local.port.waits == waits
+        release.set()
+        await until_waiting(local, waits + 1)
+        next(asked for asked in local.port.interrupts if asked.request["type"] == "q").give(1)
+        await asyncio.wait_for(task, LONG)
+    finally:
+        release.set()
+        await local.end()
 
 
 async def test_so_does_a_future_that_a_thread_settles() -> None:

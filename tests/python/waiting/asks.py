@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hitl import ChatMessage, ReActAgent, interrupt, tool
+from hitl import ChatMessage, ReActAgent, interrupt, step, tool
 from hitl.testing import ScriptedChatClient
-from tests.python.waiting.befores import Request
+from tests.python.waiting.befores import READ_FOR_EVER, Request
 from tests.python.waiting.ledger import Cell
 
 
@@ -138,6 +138,23 @@ async def in_flight(cell: Cell, request: Request) -> list[str]:
     return await _gated(cell, "ab", work)
 
 
+async def inside(cell: Cell, request: Request) -> list[str]:
+    """A step asks before it sends its request, so the journal knows its body already; beside it another asks."""
+
+    async def work() -> str:
+        # A reply that comes by way of a task of the turn is not the body's own work: see docs/waiting.md.
+        return f"{cell.name} a" if cell.before in READ_FOR_EVER else await request(f"hold {cell.name} a")
+
+    async def body() -> str:
+        await question("a")
+        return await cell.in_flight("a", work)
+
+    async def asks_inside() -> str:
+        return await step(body)
+
+    return sorted(await asyncio.gather(asks_inside(), question("b")))
+
+
 ASKS: dict[str, Callable[[Cell, Request], Awaitable[list[str]]]] = {
     "plain": plain,
     "gather": gather,
@@ -152,5 +169,6 @@ ASKS: dict[str, Callable[[Cell, Request], Awaitable[list[str]]]] = {
     "gated": gated,
     "two gated": two_gated,
     "in flight": in_flight,
+    "inside": inside,
 }
 """The second axis."""

@@ -315,3 +315,6 @@ BEFORES: dict[str, Callable[[Cell], AbstractAsyncContextManager[Request]]] = {
     "httpx2": httpx_client,
 }
 """The first axis."""
+
+READ_FOR_EVER = ("websocket",)
+"""Those of which a task reads for as long as it lives, and nothing tells whether anybody waits for that."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from tests.python.waiting.asks import ASKS
-from tests.python.waiting.befores import BEFORES
+from tests.python.waiting.befores import BEFORES, READ_FOR_EVER
 from tests.python.waiting.ledger import Cell
 
 DRIVERS = ("run", "run on uvloop", "server, process", "server, task")
@@ -50,7 +50,7 @@ def of_round(number: int) -> list[tuple[str, str]]:
     return [(before, asks[(number + place) % len(asks)]) for place, before in enumerate(BEFORES)]
 
 
-_TWO_AT_ONCE = ("gather", "TaskGroup", "wait", "as_completed", "two gated", "in flight")
+_TWO_AT_ONCE = ("gather", "TaskGroup", "wait", "as_completed", "two gated", "in flight", "inside")
 
 
 def open_at_once(cell: Cell) -> int:
@@ -67,6 +67,8 @@ def answers(cell: Cell) -> list[str]:
             return ["acted a", "acted b"]
         case "in flight":
             return sorted(["acted b", f"{cell.name} a"])
+        case "inside":
+            return sorted(["answer b", f"{cell.name} a"])
         case "semaphore":
             return ["answer a", "answer b"]
         case _:
@@ -79,6 +81,8 @@ def holds(cell: Cell, answered: list[str]) -> str | None:
         return f"{cell.name} child"
     if cell.ask == "in flight" and answered == ["a"]:
         return f"{cell.name} a"
+    if cell.ask == "inside" and answered == ["a"] and cell.before not in READ_FOR_EVER:
+        return f"{cell.name} a"
     return None
 
 
@@ -87,6 +91,8 @@ def check_ledger(cell: Cell) -> None:
     expected = {"first", "last"}
     if cell.ask in ("gated", "two gated", "in flight"):
         expected |= {f"{name} {what}" for name in "ab"[: open_at_once(cell)] for what in ("began", "ended")}
+    if cell.ask == "inside":
+        expected |= {"a began", "a ended"}
     if cell.before == "child awaited":
         expected |= {"child began", "child ended"}
     noted = {line: count for line, count in cell.noted().items() if not line.startswith("in process ")}

@@ -15,12 +15,18 @@ from hitl import RunState
 from tests.python.support.api import Api, ok
 from tests.python.support.served import Served
 from tests.python.waiting.agent import agent
+from tests.python.waiting.befores import READ_FOR_EVER
 from tests.python.waiting.cells import SECONDS, answers, check_ledger, holds, open_at_once
 from tests.python.waiting.ledger import Cell
 from tests.python.waiting.peers import Peers
 
 HOLD_SECONDS = 1
 """After this long a turn is paused that only waits of which nobody can tell keep busy: the reader of a websocket."""
+
+# For turns that nothing of the kind keeps: one that is taken for busy does not come back in the time of its cell.
+_LONG_HOLD_SECONDS = 3600
+# For turns that a step at work keeps, for as long as it takes: one whose work is taken for anything less comes back.
+_SHORT_HOLD_SECONDS = 0.01
 
 AGENT = "tests.python.waiting.agent:agent"
 
@@ -56,7 +62,7 @@ async def run_cell(cell: Cell, peers: Peers) -> None:
 
 
 async def _run(cell: Cell, peers: Peers, input: Any, answered: list[str]) -> Any:
-    running = asyncio.ensure_future(hitl.run(agent, input, hold=HOLD_SECONDS))
+    running = asyncio.ensure_future(hitl.run(agent, input, hold=_hold(cell, answered)))
     held = holds(cell, answered)
     try:
         async with asyncio.timeout(SECONDS):
@@ -72,6 +78,12 @@ async def _run(cell: Cell, peers: Peers, input: Any, answered: list[str]) -> Any
     finally:
         running.cancel()
         await asyncio.wait([running], timeout=5)
+
+
+def _hold(cell: Cell, answered: list[str]) -> float:
+    if cell.before not in READ_FOR_EVER and holds(cell, answered) is not None:
+        return _SHORT_HOLD_SECONDS
+    return HOLD_SECONDS if cell.before in READ_FOR_EVER else _LONG_HOLD_SECONDS
 
 
 async def _another_run(cell: Cell) -> None:
