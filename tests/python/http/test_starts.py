@@ -58,6 +58,8 @@ def running(directory: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Whoever runs the tests in the background has Ctrl-C ignored, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # takes no lock
     )
     # Whoever reads what a process says that hangs reads its end.
     watch = threading.Timer(LIMIT, process.kill)
