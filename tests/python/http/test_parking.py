@@ -49,8 +49,8 @@ class TestParking:
         assert result(api.wait(session_id)) == ["first", "second"]
         # Code between steps may run again: that is why it is told from steps.
         assert ledger.read_text().splitlines() == ["effect"] * 3
-        assert metric(api, "hitl_replay_seconds_count") == 2
-        assert metric(api, 'hitl_turn_work_seconds_count{outcome="done"}') == 1
+        eventually(lambda: metric(api, "hitl_replay_seconds_count"), 2)
+        eventually(lambda: metric(api, 'hitl_turn_work_seconds_count{outcome="done"}'), 1)
 
     def test_beyond_max_warm_they_leave_memory_and_answers_find_them(self, serve: Serve, isolation: str) -> None:
         api = serve(max_warm=1, isolation=isolation).api
