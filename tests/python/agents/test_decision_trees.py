@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -228,6 +229,7 @@ def _all(messages: list[list[Call]]) -> list[Call]:
     return found + [inner for call in found for inner in _all(call.inner)]
 
 
+@pytest.mark.timeout(900)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=conversations(), seed=st.integers(0, 2**32))
 def test_a_gated_effect_happens_exactly_when_and_as_it_was_approved(messages: list[list[Call]], seed: int) -> None:

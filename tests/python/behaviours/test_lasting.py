@@ -10,7 +10,7 @@ from tests.python.behaviours.faces.face import Face
 from tests.python.behaviours.scenes import DONE, Scene, call, calls, charge, says
 
 # Each test here starts processes, which on a busy machine takes longer than what they do.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 APPROVE = Decision.approve()
 CLERK = Scene([calls(charge(10)), says("clerk: done")], gated=["charge"])

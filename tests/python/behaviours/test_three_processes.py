@@ -14,7 +14,7 @@ from tests.python.behaviours.ledger import Ledger
 from tests.python.support.served import ROOT, clean_environment
 
 # A test starts five processes, which on a busy machine takes longer than what they do.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = "tests.python.behaviours.three_processes"
 

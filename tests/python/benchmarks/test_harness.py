@@ -22,6 +22,7 @@ WITHOUT_INSTALLING = "hitl; forkserver"
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(sys.platform != "linux", reason="what processes cost is read from /proc"),
 ]
 

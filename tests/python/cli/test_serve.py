@@ -248,7 +248,7 @@ def reloading(tmp_path: Path) -> Iterator[Any]:
         cwd=str(tmp_path),
         env=environment(PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1"),
         encoding="utf-8",
-        timeout=30,
+        timeout=100,
     )
     yield child
     child.close(force=True)

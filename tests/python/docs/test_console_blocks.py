@@ -75,5 +75,5 @@ def curl(words: list[str]) -> Any:
             case word:
                 assert not word.startswith("-"), f"an option this test does not know: {word}"
                 url = word
-    with httpx2.Client(timeout=40, trust_env=False) as http:
+    with httpx2.Client(timeout=100, trust_env=False) as http:
         return http.request(method or ("GET" if body is None else "POST"), url, headers=headers, content=body).json()

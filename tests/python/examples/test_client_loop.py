@@ -28,7 +28,7 @@ def answer(interrupt: dict[str, Any]) -> Any:
 
 
 def test_the_loop_answers_whatever_is_asked(served: Served, files: Path) -> None:
-    with httpx2.Client(base_url=served.url, timeout=40, trust_env=False) as http:
+    with httpx2.Client(base_url=served.url, timeout=100, trust_env=False) as http:
         session_id = http.post("/sessions").json()["session_id"]
 
         assert "is gone" in run_turn(http, session_id, "delete the old logs file", answer)
@@ -48,7 +48,7 @@ def test_the_program_asks_on_the_terminal(served: Served, files: Path, typed: st
         input=f"{typed}\n",
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=200,
     )
 
     assert finished.returncode == 0, finished.stderr

@@ -51,7 +51,7 @@ class Process:
     def returncode(self) -> int | None:
         return self._process.poll()
 
-    def url(self, timeout: float = 60.0) -> str | None:
+    def url(self, timeout: float = 200.0) -> str | None:
         """Where it listens, once it does; None when it has ended before."""
         assert self._told.wait(timeout), "\n".join(self.lines)
         return self._url
@@ -59,7 +59,7 @@ class Process:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 200.0) -> int:
         """Its exit code, once it and all that hold its output have ended."""
         code = self._process.wait(timeout)
         self._reader.join(timeout)

@@ -56,6 +56,7 @@ def test_a_step_that_finishes_meanwhile_is_stored_afterwards(tmp_path: Path, onc
         assert served.api.wait(session)["response"]["content"] == "worked"
         eventually(lambda: unstored(served), expected=0)
         assert ran(place) == 1
+        served.wait_for_line("is held until it can be")
         said = [line for line in served.lines if "is held until it can be" in line]
         assert len(said) == 1, said
 

@@ -38,10 +38,12 @@ def ask(client: Client, **options: Any) -> tuple[str, Json]:
     assert status == 201, session
     session_id: str = session["session_id"]
     assert client.post(f"/sessions/{session_id}/messages", {"content": json.dumps(options)})[0] == 202
-    while session["status"] != "interrupted":
-        status, session = client.get(f"/sessions/{session_id}?wait=true&timeout=20")
-        assert session["status"] in ("running", "interrupted"), session
-    return session_id, session["interrupts"][0]
+    # It may have expired before anybody looks.
+    asked: list[Json] = []
+    while not asked:
+        client.get(f"/sessions/{session_id}?wait=true&timeout=20")
+        asked = client.get(f"/interrupts?session_id={session_id}")[1]
+    return session_id, asked[0]
 
 
 def outcome(client: Client, session_id: str) -> Any:
@@ -51,7 +53,7 @@ def outcome(client: Client, session_id: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(full(120, 3_600))
+@pytest.mark.timeout(full(600, 3_600))
 @pytest.mark.parametrize("park_after", [0.0, 60.0], ids=["parked", "warm"])
 def test_of_a_hundred_answers_one_wins_and_the_others_are_told_so(
     make_world: Callable[..., World], park_after: float
@@ -64,7 +66,7 @@ def test_of_a_hundred_answers_one_wins_and_the_others_are_told_so(
     def answer(rival: int, interrupt_id: str) -> tuple[int, Any]:
         # Connected before it counts.
         clients[rival].get("/healthz")
-        together.wait(60)
+        together.wait(200)
         return clients[rival].post(f"/interrupts/{interrupt_id}/resume", {"value": {"from": rival}})
 
     with closing(world.client()) as client, ThreadPoolExecutor(RIVALS) as pool:
@@ -90,7 +92,7 @@ def test_of_a_hundred_answers_one_wins_and_the_others_are_told_so(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(full(120, 3_600))
+@pytest.mark.timeout(full(600, 3_600))
 def test_of_an_answer_and_an_expiry_at_the_same_time_one_wins(make_world: Callable[..., World]) -> None:
     world = make_world(agent=AGENT, park_after=0.0, workers=4, queue=20_000)
     world.begin()
@@ -104,13 +106,13 @@ def test_of_an_answer_and_an_expiry_at_the_same_time_one_wins(make_world: Callab
         nonlocal lead
         chance = random.Random(number)
         with closing(world.client()) as client:
-            session_id, asked = ask(client, expires_in=0.4 + chance.random() / 5)
+            session_id, asked = ask(client, expires_in=0.4 + 2 * lead + chance.random() / 5)
             path = f"/interrupts/{asked['interrupt_id']}"
             at = datetime.fromisoformat(asked["expires_at"]).timestamp() - lead + chance.uniform(-0.001, 0.001)
             while (left := at - time.time()) > 0:
                 time.sleep(max(0.0, left - 0.001) or 0.0001)
             status, body = client.post(f"{path}/resume", {"value": number})
-            lead = max(lead - 0.001, 0.0) if status == 200 else lead + 0.001
+            lead = lead / 1.5 if status == 200 else lead * 1.5
             got = outcome(client, session_id)
             record = client.get(path)[1]
             if status == 200:

@@ -31,9 +31,14 @@ class Storm:
         self._over = threading.Event()
         self.kills = {"server": 0, "worker": 0}
 
+    @property
+    def has_hit_all(self) -> bool:
+        """Whether both were killed. Where a server is slow to start, that takes longer than the storm was to."""
+        return min(self.kills.values()) > 0
+
     def blow(self, seconds: float) -> None:
         end = time.monotonic() + seconds
-        while not self._over.wait(self._chance.uniform(1, 3)) and time.monotonic() < end:
+        while not self._over.wait(self._chance.uniform(1, 3)) and (time.monotonic() < end or not self.has_hit_all):
             workers = self._world.workers()
             if workers and self._chance.random() < 0.4:
                 with contextlib.suppress(ProcessLookupError):
@@ -81,7 +86,7 @@ def each(sessions: list[Session], work: Callable[[Session, object], bool], world
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3_600 if IS_FULL else 180)
+@pytest.mark.timeout(3_600 if IS_FULL else 600)
 @pytest.mark.parametrize(("paused", "active", "seconds"), STORMS)
 def test_a_storm_loses_nothing_and_does_nothing_twice(
     make_world: Callable[..., World], paused: int, active: int, seconds: float
@@ -106,7 +111,7 @@ def test_a_storm_loses_nothing_and_does_nothing_twice(
             return False
         if not session.advance(client, wait=0.2):  # type: ignore[arg-type]
             return False
-        if id(session) in starts or time.monotonic() >= end:
+        if id(session) in starts or (time.monotonic() >= end and storm.has_hit_all):
             return True
         session.again(maker.busy())
         return False
@@ -119,7 +124,7 @@ def test_a_storm_loses_nothing_and_does_nothing_twice(
         blowing.join()
     turns = sum(session.turns for session in world.sessions)
     print(f"{turns} turns of {len(world.sessions)} sessions; kills: {storm.kills}")
-    assert min(storm.kills.values()) > 0
+    assert storm.has_hit_all
     world.reckon()
 
 

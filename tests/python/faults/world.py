@@ -65,7 +65,7 @@ class Client:
         while time.monotonic() < deadline:
             try:
                 if self._connection is None:
-                    self._connection = http.client.HTTPConnection(self._address, timeout=30)
+                    self._connection = http.client.HTTPConnection(self._address, timeout=100)
                 self._connection.request(method, path, content, {"Content-Type": "application/json", **headers})
                 response = self._connection.getresponse()
                 text = response.read()

@@ -31,7 +31,7 @@ def client(api: Api, client_of: ClientOf) -> Client:
 
 def test_who_has_claimed_it_answers_it(api: Api, client: Client) -> None:
     _, interrupt_id = api.ask({"type": "question"})
-    claimed = client.claim(interrupt_id, name="ada", seconds=60)
+    claimed = client.claim(interrupt_id, name="ada", seconds=3600)
     assert claimed.claimed_by == "ada"
     assert claimed.created_at is not None
     assert claimed.claimed_until is not None

@@ -144,7 +144,6 @@ def test_deltas_carry_what_the_model_says(puppet: Api) -> None:
         assert isinstance(delta["attempt"], int)
 
 
-@pytest.mark.timeout(20)
 def test_a_deleted_session_ends_its_stream(api: Api) -> None:
     session_id = api.create()
     with listen(api, f"/sessions/{session_id}/events") as stream:

@@ -169,7 +169,7 @@ PREPARE: dict[Callable[..., Check], Callable[[Api], tuple[str, list[str]]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "change", [create_session, create_session_of_that_id, *PREPARE], ids=lambda change: change.__name__
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 from tests.python.support.api import Api, Json, ok, problem, result
 from tests.python.support.event_stream import listen
 from tests.python.support.gate import Gate
+from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -24,55 +26,82 @@ def wait_until_gone(api: Api, session_id: str) -> None:
     eventually(lambda: api.get(f"/sessions/{session_id}").status_code, 404)
 
 
+def timed_out_at(gate: Gate, api: Api, session_id: str, play: str) -> bool:
+    """Whether a turn's time was over when it was at the gate. A busy machine may not get there in time."""
+    api.play(session_id, play, gate.port)
+    session = api.wait(session_id)
+    assert (session["status"], session["error"]) == ("error", "Agent timed out")
+    return gate.was_reached()
+
+
+def thought_over(api: Api, seconds: float) -> Json:
+    """A session after three questions, over each of which a person thinks that long; or once its turn has failed."""
+    questions = json.dumps([{"type": "question"}] * 3)
+    session = api.settled(api.create(), f"ask_in_turn {questions}", 1)
+    session_id = session["session_id"]
+    for number in range(3):
+        # No poll ends early: nothing is to be seen meanwhile.
+        enough = time.monotonic() + seconds
+        while session["status"] == "interrupted" and time.monotonic() < enough:
+            session = api.session(session_id)
+        if session["status"] != "interrupted":
+            break
+        ok(api.resume(session_id, session["interrupts"][0]["interrupt_id"], number))
+        session = api.wait(session_id)
+    return session
+
+
 class TestTimeout:
     def test_ends_a_turn_that_works_too_long(self, serve: Serve, gate: Gate, isolation: str) -> None:
         api = serve(timeout=0.5, isolation=isolation).api
         session_id = api.create()
-        api.play(session_id, "hold", gate.port)
-        gate.wait_for_arrival()
-        session = api.wait(session_id)
-        assert (session["status"], session["error"]) == ("error", "Agent timed out")
+        eventually(lambda: timed_out_at(gate, api, session_id, "hold"), True)
         gate.wait_until_gone()
-        assert result(api.run(session_id, "echo", 1)) == 1
+        # It is as before, for whatever is quick enough.
+        eventually(lambda: api.run(session_id, "echo", 1)["status"], "idle")
+        assert result(api.session(session_id)) == 1
 
     def test_ends_one_that_does_not_let_itself_be_stopped(self, serve: Serve, gate: Gate) -> None:
         api = serve(timeout=0.5).api
         session_id = api.create()
-        api.play(session_id, "hold_stubbornly", gate.port)
-        gate.wait_for_arrival()
-        assert api.wait(session_id)["error"] == "Agent timed out"
+        eventually(lambda: timed_out_at(gate, api, session_id, "hold_stubbornly"), True)
         gate.wait_until_gone()
 
-    def test_does_not_count_the_time_a_person_thinks(self, serve: Serve, isolation: str) -> None:
-        api = serve(timeout=0.6, isolation=isolation).api
-        session_id, interrupts = api.asked("ask_in_turn", [{"type": "question"}] * 3)
+    def test_does_not_count_the_time_a_person_thinks(self, isolation: str) -> None:
         session: Json = {}
-        for number in range(3):
-            # Three times 0.3 s is more than the time-out, and no poll ends early: nothing is to be seen meanwhile.
-            deadline = time.monotonic() + 0.3
-            while time.monotonic() < deadline:
-                assert api.session(session_id)["status"] == "interrupted"
-            ok(api.resume(session_id, interrupts[0]["interrupt_id"], number))
-            session = api.wait(session_id)
-            interrupts = session["interrupts"]
+        # A busy machine may need more than the first for the work alone.
+        for timeout in (0.6, 6.0, 40.0):
+            with Served("playbook", timeout=timeout, isolation=isolation) as server:
+                # Three times the half of it.
+                session = thought_over(server.api, timeout / 2)
+            if session["error"] != "Agent timed out":
+                break
         assert result(session) == [0, 1, 2]
 
 
 class TestTtl:
-    def test_idle_and_failed_sessions_are_swept(self, serve: Serve) -> None:
-        api = serve(ttl=0.5).api
-        idle, failed = api.create(), api.create()
-        api.run(failed, "fail", "x")
+    """The sessions are made on a server that sweeps none: there they may take their time."""
+
+    def test_idle_and_failed_sessions_are_swept(self, serve: Serve, store: str) -> None:
+        server = serve(store=store)
+        idle, failed = server.api.create(), server.api.create()
+        server.api.run(failed, "fail", "x")
+        server.stop()
+        api = serve(store=store, ttl=0.5).api
         wait_until_gone(api, idle)
         wait_until_gone(api, failed)
 
-    def test_sessions_that_wait_or_work_are_not(self, serve: Serve, gate: Gate) -> None:
-        api = serve(ttl=0.5).api
-        asking, interrupt_id = api.ask({"type": "question"})
-        working = api.create()
-        api.play(working, "hold", gate.port)
+    def test_sessions_that_wait_or_work_are_not(self, serve: Serve, store: str, gate: Gate) -> None:
+        server = serve(store=store)
+        asking, interrupt_id = server.api.ask({"type": "question"})
+        idle, working = server.api.create(), server.api.create()
+        server.api.play(working, "hold", gate.port)
         gate.wait_for_arrival()
-        wait_until_gone(api, api.create())
+        server.kill()
+        gate.wait_until_gone()
+        api = serve(store=store, ttl=0.5).api
+        gate.wait_for_arrival()
+        wait_until_gone(api, idle)
         assert api.session(asking)["status"] == "interrupted"
         assert api.session(working)["status"] == "running"
         ok(api.resume(asking, interrupt_id, 1))
@@ -86,12 +115,10 @@ class TestStopping:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_does_not_wait_for_people(self, serve: Serve, store: str, isolation: str, number: int) -> None:
         """The peer's SIGTERM waits for ever on an open interrupt."""
-        server = serve(store=store, isolation=isolation)
+        server = serve(store=store, isolation=isolation, shutdown_timeout=1000)
         session_id, interrupt_id = server.api.ask({"type": "question"})
-        began = time.monotonic()
         server.signal(number)
-        server.wait(30)
-        assert time.monotonic() - began < 9
+        server.wait()
         again = serve(store=store).api
         assert again.session(session_id)["session_id"] == session_id
         assert again.interrupt(interrupt_id)["session_id"] == session_id
@@ -123,7 +150,7 @@ class TestStopping:
         assert result(again.wait(session_id)) == "finished"
 
     def test_wakes_the_pollers(self, serve: Serve, store: str, gate: Gate) -> None:
-        server = serve(store=store, shutdown_timeout=20)
+        server = serve(store=store, shutdown_timeout=1000)
         session_id = server.api.create()
         server.api.play(session_id, "hold", gate.port)
         gate.wait_for_arrival()
@@ -135,7 +162,7 @@ class TestStopping:
             ok(server.api.get(f"/sessions/{session_id}"))
             server.signal(signal.SIGTERM)
             try:
-                response = poll.result(timeout=60)
+                response = poll.result()
             except httpx2.TransportError:
                 pass  # the request came when nobody accepted any more
             else:
@@ -145,12 +172,12 @@ class TestStopping:
         assert server.wait() == 0
 
     def test_takes_nothing_new(self, serve: Serve, gate: Gate) -> None:
-        server = serve(shutdown_timeout=20)
+        server = serve(shutdown_timeout=1000)
         session_id = server.api.create()
         server.api.play(session_id, "hold", gate.port)
         gate.wait_for_arrival()
         server.signal(signal.SIGTERM)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 100
         while True:
             try:
                 response = httpx2.post(f"{server.url}/sessions", trust_env=False)
@@ -169,7 +196,7 @@ class TestStopping:
         gate.wait_for_arrival()
         server.signal(signal.SIGINT)
         # Sent again until it ends: two that come at the same moment are one to the kernel.
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 100
         while server.is_running:
             assert time.monotonic() < deadline, "two signals did not end it"
             server.signal(signal.SIGINT)

@@ -21,7 +21,7 @@ def poll(either_api: Api) -> Iterator[Poll]:
     """Start a long poll; its future is the answer."""
     with ThreadPoolExecutor() as threads:
         yield lambda session_id, **query: threads.submit(
-            either_api.get, f"/sessions/{session_id}", **{"wait": "true", "timeout": 25, **query}
+            either_api.get, f"/sessions/{session_id}", **{"wait": "true", **query}
         )
 
 
@@ -86,9 +86,8 @@ def test_wakes_when_the_turn_is_cancelled(either_api: Api, poll: Poll, held: str
 def test_does_not_wait_unless_a_turn_is_at_work(api: Api, play: str) -> None:
     session_id = api.create()
     api.run(session_id, play, {"type": "question"} if play == "ask" else "x")
-    before = time.monotonic()
+    # One that waited would wait for ever.
     ok(api.get(f"/sessions/{session_id}", wait="true"))
-    assert time.monotonic() - before < 5
 
 
 def test_says_running_at_the_timeout(api: Api, gate: Gate) -> None:
@@ -98,7 +97,7 @@ def test_says_running_at_the_timeout(api: Api, gate: Gate) -> None:
     before = time.monotonic()
     session = ok(api.get(f"/sessions/{session_id}", wait="true", timeout=0.3))
     assert session["status"] == "running"
-    assert 0.25 < time.monotonic() - before < 5
+    assert time.monotonic() - before > 0.25, "it did not wait"
     gate.release()
 
 
@@ -107,9 +106,8 @@ def test_does_not_wait_when_told_so(api: Api, gate: Gate, query: dict[str, str])
     session_id = api.create()
     api.play(session_id, "hold", gate.port)
     gate.wait_for_arrival()
-    before = time.monotonic()
+    # One that waited would wait until it is released.
     assert ok(api.get(f"/sessions/{session_id}", **{"wait": "true", **query}))["status"] == "running"
-    assert time.monotonic() - before < 5
     gate.release()
 
 
@@ -123,7 +121,7 @@ def test_a_boolean_may_be_written_in_many_ways(api: Api, gate: Gate, word: str, 
     api.play(session_id, "hold", gate.port)
     gate.wait_for_arrival()
     with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(api.get, f"/sessions/{session_id}", wait=word, timeout=20)
+        waiting = threads.submit(api.get, f"/sessions/{session_id}", wait=word)
         if waits:
             gate.release()
         assert ok(waiting.result())["status"] == ("idle" if waits else "running")
@@ -155,6 +153,6 @@ def test_a_client_that_goes_away_leaves_the_server_healthy(api: Api, gate: Gate)
     gate.wait_for_arrival()
     for _ in range(20):
         with pytest.raises(httpx2.ReadTimeout):
-            api.http.get(f"/sessions/{session_id}?wait=true", timeout=0.05)
+            api.http.get(f"/sessions/{session_id}?wait=true", timeout=httpx2.Timeout(100, read=0.05))
     gate.release()
     assert api.wait(session_id)["status"] == "idle"

@@ -19,7 +19,7 @@ class UnmodifiedClient:
         self.decide = decide
 
     def run_turn(self, session_id: str, content: str) -> str:
-        with httpx2.Client(timeout=60, trust_env=False) as client:
+        with httpx2.Client(timeout=100, trust_env=False) as client:
             message = {"role": "user", "content": content}
             client.post(f"{self.base_url}/sessions/{session_id}/messages", json=message).raise_for_status()
             while True:
@@ -73,7 +73,7 @@ def test_the_flow_of_the_documents_step_by_step(puppet: Api, tmp_path: Path) -> 
     path = tmp_path / "old_logs.txt"
     path.write_text("old")
     base = url_of(puppet)
-    with httpx2.Client(trust_env=False, timeout=60) as curl:
+    with httpx2.Client(trust_env=False, timeout=100) as curl:
         created = curl.post(f"{base}/sessions")
         session_id = created.json()["session_id"]
         assert (created.status_code, created.json()["status"]) == (201, "idle")
@@ -86,7 +86,7 @@ def test_the_flow_of_the_documents_step_by_step(puppet: Api, tmp_path: Path) -> 
         )
         assert (sent.status_code, sent.json()) == (202, {"session_id": session_id, "status": "running"})
 
-        paused = curl.get(f"{base}/sessions/{session_id}?wait=true&timeout=30").json()
+        paused = curl.get(f"{base}/sessions/{session_id}?wait=true&timeout=90").json()
         assert (paused["status"], paused["response"], paused["error"]) == ("interrupted", None, None)
         (interrupt,) = paused["interrupts"]
         assert interrupt["type"] == "tool_approval"
@@ -99,7 +99,7 @@ def test_the_flow_of_the_documents_step_by_step(puppet: Api, tmp_path: Path) -> 
         )
         assert (resumed.status_code, resumed.json()["status"]) == (200, "running")
 
-        done = curl.get(f"{base}/sessions/{session_id}?wait=true&timeout=30").json()
+        done = curl.get(f"{base}/sessions/{session_id}?wait=true&timeout=90").json()
         assert (done["status"], done["error"], done["interrupts"]) == ("idle", None, None)
         assert done["response"]["role"] == "assistant"
         assert not path.exists()

@@ -127,7 +127,7 @@ def test_documentation_needs_no_network(api: Api) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("path", "method"),
     [(path, method) for path in ENDPOINTS if path not in STREAMS | ABOUT_KEYS for method in sorted(ENDPOINTS[path])],

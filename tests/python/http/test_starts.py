@@ -58,6 +58,8 @@ def running(directory: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Whoever runs the tests in the background has Ctrl-C ignored, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # takes no lock
     )
     # Whoever reads what a process says that hangs reads its end.
     watch = threading.Timer(LIMIT, process.kill)
@@ -97,14 +99,17 @@ def test_a_signal_ends_a_start_whose_import_hangs(project: Path, number: signal.
 
 def test_an_import_that_takes_too_long_is_told_with_what_to_do(project: Path) -> None:
     (project / "hangs.py").write_text(HANGS)
-    command = ["-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db", "--start-timeout", "1.5"]
-    with running(project, *command) as process:
-        zygote = importing(project)
-        _, err = process.communicate(timeout=LIMIT)
+    command = ["-m", "hitl", "serve", "hangs:agent", "--port", "0", "--store", "hitl.db", "--start-timeout"]
+    # On a busy machine the first may be over before the import has begun.
+    for limit in ("1.5", "15", "60"):
+        with running(project, *command, limit) as process:
+            _, err = process.communicate(timeout=LIMIT)
         assert process.returncode == 3
-        assert err.startswith("error: importing hangs:agent took longer than 1.5 s\n\nhint: ")
+        assert err.startswith(f"error: importing hangs:agent took longer than {limit} s\n\nhint: ")
         assert "--start-timeout" in err
-        assert not is_there(zygote)
+        if (project / "importing").exists():
+            break
+    assert not is_there(importing(project))
 
 
 PROGRAM = """

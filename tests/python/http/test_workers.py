@@ -116,8 +116,11 @@ class TestEnvironment:
             gate.wait_for_arrival()
             for process in Path("/proc").iterdir():
                 if process.name.isdigit() and _is_descendant(int(process.name), server.pid):
+                    try:
+                        shown = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+                    except (FileNotFoundError, ProcessLookupError):  # it ends just now
+                        continue
                     pid = process.name
-                    shown = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
                     for secret in SECRETS.values():
                         assert secret.encode() not in shown
             gate.release()

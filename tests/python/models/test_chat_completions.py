@@ -307,7 +307,7 @@ def test_two_loops_that_begin_at_once_do_not_get_the_same_prepared_client() -> N
         def __getattribute__(self, name: str) -> Any:
             value = super().__getattribute__(name)
             if name == "_spare":
-                self.both_look.wait(30)
+                self.both_look.wait(100)
             return value
 
     client = Watched(API_KEY, "http://127.0.0.1:9/v1")
@@ -322,7 +322,7 @@ def test_two_loops_that_begin_at_once_do_not_get_the_same_prepared_client() -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     assert len(taken) == 2
     assert taken[0] is not taken[1]
 
@@ -350,9 +350,9 @@ def test_a_client_made_and_prepared_before_a_fork_works_in_the_children(server: 
         child = context.Process(target=_child, args=(client, theirs))
         child.start()
         theirs.close()
-        assert ours.poll(30)
+        assert ours.poll(100)
         answers.append(ours.recv())
-        child.join(30)
+        child.join(100)
         ours.close()
     assert [text for _, text in answers] == ["first", "second"]
     assert os.getpid() not in {pid for pid, _ in answers}

@@ -14,25 +14,25 @@ import pytest
 import hitl
 from hitl import Server
 from tests.python.runs.support import Files
-from tests.python.runs.test_transfers import KEY, options, paused_state, post, settled
+from tests.python.runs.test_transfers import KEY, PATIENCE, client_of, options, paused_state, post, settled
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
 
 async def delete(url: str, session: str) -> None:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with client_of(url) as client:
         assert (await client.delete(f"/sessions/{session}")).status_code == 204
 
 
 async def exported(url: str, session: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with client_of(url) as client:
         state: dict[str, Any] = (await client.get(f"/sessions/{session}/run-state")).json()
         return state
 
 
 async def asking(url: str) -> str:
     """A session whose agent asks whether it may delete."""
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with client_of(url) as client:
         session: str = (await client.post("/sessions")).json()["session_id"]
         await client.post(f"/sessions/{session}/messages", json={"content": "clean up"})
     assert (await settled(url, session))["status"] == "interrupted"
@@ -40,7 +40,7 @@ async def asking(url: str) -> str:
 
 
 async def approve(url: str, session: str) -> None:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with client_of(url) as client:
         (asked,) = (await client.get(f"/sessions/{session}")).json()["interrupts"]
         answer = {"interrupt_id": asked["interrupt_id"], "value": {"approved": True}}
         assert (await client.post(f"/sessions/{session}/resume", json=answer)).status_code == 200
@@ -94,7 +94,7 @@ async def test_of_two_answers_that_went_on_from_one_state_the_first_counts() -> 
             files.agent("/a", "/b"), json.dumps(await exported(server.url, session)), key=KEY
         )
         first, _ = early.interrupts
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             answer = {"interrupt_id": first.id, "value": {"approved": True}}
             assert (await client.post(f"/sessions/{session}/resume", json=answer)).status_code == 200
             await journaled(server.url, session, "delete_file")
@@ -106,7 +106,7 @@ async def test_of_two_answers_that_went_on_from_one_state_the_first_counts() -> 
         assert refusal(again) == (409, "run_state_used")
         # Where it stood when it was deleted, it goes on.
         assert (await post(server.url, {"run_state": late})).status_code == 201
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             answer = {"interrupt_id": left["interrupt_id"], "value": {"approved": False}}
             assert (await client.post(f"/sessions/{session}/resume", json=answer)).status_code == 200
         assert (await settled(server.url, session))["status"] == "idle"
@@ -117,7 +117,7 @@ async def journaled(url: str, session: str, tool: str) -> None:
     """Wait until a call of the tool is in the journal."""
 
     def look() -> bool:
-        entries: list[dict[str, Any]] = httpx.get(f"{url}/sessions/{session}/journal").json()
+        entries: list[dict[str, Any]] = httpx.get(f"{url}/sessions/{session}/journal", timeout=PATIENCE).json()
         return any(entry["entry"] == "step" and entry["name"] == tool for entry in entries)
 
     await asyncio.to_thread(eventually, look, True)
@@ -156,7 +156,7 @@ async def test_an_approval_counts_for_the_agent_that_it_was_given_to() -> None:
 
 
 async def settled_or_gone(url: str, session: str) -> int:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with client_of(url) as client:
         return (await client.get(f"/sessions/{session}")).status_code
 
 

@@ -29,7 +29,7 @@ async def ask_and_answer(name: str, **options: Any) -> Any:
     return (await hitl.run(asks, paused.state.answer(paused.interrupts[0], name))).output
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 async def test_a_thousand_runs_at_once_on_one_loop() -> None:
     names = [f"run {number}" for number in range(1000)]
     outputs = await asyncio.gather(*(ask_and_answer(name) for name in names))

@@ -95,7 +95,7 @@ over.wait()
 
 def script(work: str, end: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", THREADED.format(work=work) + end]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
 
 
 @pytest.mark.parametrize(
@@ -182,4 +182,4 @@ def test_a_program_serves_until_it_is_told_to_stop(given: str) -> None:
         assert served.stdout is not None
         assert "is served on http://127.0.0.1:" in served.stdout.readline()
         served.terminate()
-        assert served.wait(60) == 0
+        assert served.wait(100) == 0

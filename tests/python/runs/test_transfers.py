@@ -17,6 +17,8 @@ from hitl.testing import ScriptedChatClient
 from tests.python.runs.support import Files
 
 KEY = "5f3c0a-a-key-of-the-test"
+PATIENCE = 100.0
+"""Seconds in which a server answers, however busy the machine."""
 
 
 async def paused_state(files: Files, *paths: str) -> RunState:
@@ -25,14 +27,18 @@ async def paused_state(files: Files, *paths: str) -> RunState:
     return result.state
 
 
+def client_of(url: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=url, timeout=PATIENCE)
+
+
 async def post(url: str, body: Any) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with client_of(url) as client:
         return await client.post("/sessions", json=body)
 
 
 async def settled(url: str, session: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(base_url=url) as client:
-        found: dict[str, Any] = (await client.get(f"/sessions/{session}?wait=1&timeout=20")).json()
+    async with client_of(url) as client:
+        found: dict[str, Any] = (await client.get(f"/sessions/{session}?wait=1")).json()
         return found
 
 
@@ -104,7 +110,7 @@ async def test_what_a_run_does_here_is_for_the_rules_of_the_server(
     async with Server(agent(), **options(allow_import=True, state_key=KEY, policy=str(policy))) as server:
         assert (await post(server.url, {"run_state": document})).status_code == 201
         asked = await settled(server.url, state.session_id)
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             answer = {"interrupt_id": asked["interrupts"][0]["interrupt_id"], "value": {"approved": True}}
             assert (await client.post(f"/sessions/{state.session_id}/resume", json=answer)).status_code == 200
         done = await settled(server.url, state.session_id)
@@ -118,7 +124,7 @@ async def test_an_undecided_run_waits_in_the_server() -> None:
     async with Server(files.agent("/a"), **options(allow_import=True, state_key=KEY)) as server:
         reply = await post(server.url, {"run_state": json.loads(state.to_string(key=KEY))})
         assert [asked["interrupt_id"] for asked in reply.json()["interrupts"]] == [open_one.id]
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             answer = {"interrupt_id": open_one.id, "value": {"approved": True}}
             assert (await client.post(f"/sessions/{state.session_id}/resume", json=answer)).status_code == 200
         done = await settled(server.url, state.session_id)
@@ -128,7 +134,10 @@ async def test_an_undecided_run_waits_in_the_server() -> None:
 async def test_a_run_comes_out_of_a_server_and_goes_on_in_a_process() -> None:
     files = Files()
     agent = files.agent("/a")
-    async with Server(agent, **options(state_key=KEY)) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        Server(agent, **options(state_key=KEY)) as server,
+        client_of(server.url) as client,
+    ):
         session = (await client.post("/sessions")).json()["session_id"]
         idle = await client.get(f"/sessions/{session}/run-state")
         assert (idle.status_code, idle.json()["code"]) == (409, "nothing_to_export")
@@ -151,7 +160,10 @@ RULES = [
 async def test_the_rules_of_a_session_travel_with_its_run() -> None:
     files = Files()
     agent = files.agent("/a", "/log/1")
-    async with Server(agent, **options(state_key=KEY)) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        Server(agent, **options(state_key=KEY)) as server,
+        client_of(server.url) as client,
+    ):
         session = (await client.post("/sessions", json={"rules": RULES})).json()["session_id"]
         await client.post(f"/sessions/{session}/messages", json={"content": "clean up"})
         assert (await settled(server.url, session))["status"] == "interrupted"
@@ -161,7 +173,7 @@ async def test_the_rules_of_a_session_travel_with_its_run() -> None:
         state.edit(state.interrupts[0], {"path": "/root"})
     async with Server(agent, **options(allow_import=True, state_key=KEY)) as server:
         assert (await post(server.url, {"run_state": json.loads(state.to_string(key=KEY))})).status_code == 201
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             edit = {"interrupt_id": state.interrupts[0].id, "value": {"type": "edit", "args": {"path": "/root"}}}
             refused = await client.post(f"/sessions/{session}/resume", json=edit)
             assert (refused.status_code, refused.json()["code"]) == (422, "invalid_answer")
@@ -178,7 +190,7 @@ async def test_rules_of_an_unsigned_run_let_nothing_through() -> None:
         assert (await post(server.url, {"run_state": forged})).status_code == 201
         asked = await settled(server.url, state.session_id)
         assert (asked["status"], files.deleted) == ("interrupted", [])
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             kept = json.loads((await client.get(f"/sessions/{state.session_id}/run-state")).text)
     assert [rule["name"] for rule in kept["rules"]] == ["roots"]
 
@@ -245,7 +257,7 @@ async def test_a_run_whose_context_cannot_be_made_fails_alone(tmp_path: Path, mo
         assert (failed["status"], failed["error_code"], files.deleted) == ("error", "journal_unreadable", [])
         assert "shop_of_last_year.Customer" in failed["error"]
         # The only worker is still there, for other turns and for this one.
-        async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client_of(server.url) as client:
             other = (await client.post("/sessions")).json()["session_id"]
             await client.post(f"/sessions/{other}/messages", json={"content": "clean up"})
             assert (await settled(server.url, other))["status"] == "interrupted"

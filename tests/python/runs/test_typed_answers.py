@@ -106,14 +106,14 @@ def test_a_server_asks_again(hitl_server: HitlServer) -> None:
     live = hitl_server(payer)
     session = live.create_session()
     live.client.send_message(session.session_id, "pay")
-    [first] = live.client.wait(session.session_id, 10).interrupts
+    [first] = live.client.wait(session.session_id, 100).interrupts
     live.client.answer(first.interrupt_id, BAD)
-    [second] = live.client.wait(session.session_id, 10).interrupts
+    [second] = live.client.wait(session.session_id, 100).interrupts
     assert second.message == f"The answer was refused: {WORDS} How much?"
     answered: Any = live.client.get_interrupt(first.interrupt_id)
     assert (answered.status, answered.value) == ("resolved", BAD)
     live.client.answer(second.interrupt_id, GOOD)
-    done = live.client.wait(session.session_id, 10)
+    done = live.client.wait(session.session_id, 100)
     assert done.response is not None
     assert done.response.content == "paid 8"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from types import TracebackType
 from typing import Self
+
+PATIENCE = 100.0
+"""Seconds in which an agent must come, or go."""
 
 
 class Gate:
@@ -12,7 +16,7 @@ class Gate:
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(30)
+        self._listener.settimeout(PATIENCE)
         self._inside: list[socket.socket] = []
 
     @property
@@ -23,8 +27,15 @@ class Gate:
     def wait_for_arrival(self) -> None:
         """Return once one more agent holds at the gate."""
         connection, _ = self._listener.accept()
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE)
         self._inside.append(connection)
+
+    def was_reached(self) -> bool:
+        """Whether one more agent has come by now; it holds at the gate, or is gone already."""
+        if not select.select([self._listener], [], [], 0)[0]:
+            return False
+        self.wait_for_arrival()
+        return True
 
     def release(self, word: str = "go") -> None:
         """Let the agent that arrived first go on."""

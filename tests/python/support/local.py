@@ -38,7 +38,7 @@ Journal = list[dict[str, Any]]
 """Entries as the worker protocol's ``turn`` frame has them."""
 
 
-_LEFTOVER_SECONDS = 10.0
+_LEFTOVER_SECONDS = 100.0
 
 
 def without_rules(request: InterruptRequest) -> Any:

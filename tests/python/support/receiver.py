@@ -40,12 +40,13 @@ class Receiver:
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
+                # Before it is answered: whoever is may send the next one, which another thread takes.
+                receiver._deliveries.put(Delivery(self.path, headers, content))
                 self.send_response(receiver._statuses.pop(0) if receiver._statuses else 200)
                 if receiver._location is not None:
                     self.send_header("location", receiver._location)
                 self.send_header("content-length", "0")
                 self.end_headers()
-                receiver._deliveries.put(Delivery(self.path, headers, content))
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Silent."""

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 AGENTS = "tests.python.support.agents"
 START = 240.0
 """Seconds a start may take on a busy machine."""
+STOP = 100.0
+"""Seconds that the end may take there."""
 
 _URL = re.compile(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]|localhost):\d+")
 
@@ -138,7 +140,7 @@ class Served:
         self._close()
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(STOP)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._reap()
@@ -163,8 +165,8 @@ class Served:
             api.close()
 
     def _reap(self) -> None:
-        self._process.wait(20)
-        self._reader.join(20)
+        self._process.wait(STOP)
+        self._reader.join(STOP)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

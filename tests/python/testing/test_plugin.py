@@ -198,7 +198,7 @@ class TestReplays:
         server = hitl_replay("tests.python.support.agents:playbook")
         questions = [{"type": "question", "n": number} for number in range(3)]
         assert server.send(f"ask_in_turn {json.dumps(questions)}").content == "[7, 7, 7]"
-        assert "\nhitl_turns_parked_total 3\n" in httpx2.get(f"{server.url}/metrics", trust_env=False).text
+        assert "\nhitl_turns_parked_total 3\n" in httpx2.get(f"{server.url}/metrics", trust_env=False, timeout=100).text
 
     def test_a_test_may_say_otherwise(self, hitl_replay: HitlServer) -> None:
         assert hitl_replay.options == {"park_after": 0}
@@ -210,12 +210,12 @@ class TestServers:
         one, two = hitl_server(echo), hitl_server(echo)
         assert one.url != two.url
         for server in (one, two):
-            assert httpx2.get(f"{server.url}/health", trust_env=False).json()["status"] == "ok"
+            assert httpx2.get(f"{server.url}/health", trust_env=False, timeout=100).json()["status"] == "ok"
 
     def test_take_the_options_of_serve(self, hitl_server: HitlServer, tmp_path: Path) -> None:
         database = tmp_path / "hitl.db"
         server = hitl_server(echo, api_key="a key for this test", store=f"sqlite:{database}", max_sessions=1)
-        assert httpx2.get(f"{server.url}/sessions", trust_env=False).status_code == 401
+        assert httpx2.get(f"{server.url}/sessions", trust_env=False, timeout=100).status_code == 401
         assert server.send("hi").content == "0: hi"
         assert server.client.health().raw["total_sessions"] == 1
         assert database.exists()

@@ -29,6 +29,7 @@ def check(inbox: Inbox) -> None:
     assert problems == []
 
 
+@pytest.mark.timeout(900)  # a browser looks at each of twenty pages as a whole
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view(open_inbox: Open, size: str, scheme: str) -> None:
     inbox = open_inbox(size, color_scheme=scheme)

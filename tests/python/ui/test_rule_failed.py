@@ -38,6 +38,7 @@ def test_it_stands_above_the_arguments_with_the_rule_and_why(inbox: Inbox, asked
 
 
 def test_it_is_seen_where_several_are_decided(inbox: Inbox, asked: tuple[str, list[Json]]) -> None:
+    expect(inbox.rows).to_have_count(2)
     for box in inbox.rows.get_by_role("checkbox").all():
         box.check()
     inbox.click("Approve…")

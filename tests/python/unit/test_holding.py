@@ -9,7 +9,7 @@ import pytest
 from hitl import interrupt, step
 from hitl.turn.runtime import current_turn
 from tests.python.support.local import PENDING, LocalTurn
-from tests.python.unit.conditions import until, until_waiting
+from tests.python.unit.conditions import LONG, until, until_waiting
 
 pytestmark = pytest.mark.on_every_loop
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.on_every_loop
 def thread(monkeypatch: pytest.MonkeyPatch) -> Any:
     """One that is nobody's of the turn, and the only other one. Ends when told to, and at the latest with the test."""
     end = threading.Event()
-    thread = threading.Thread(target=end.wait, args=(30,))
+    thread = threading.Thread(target=end.wait, args=(LONG,))
     thread.start()
     # Tests before this one may have left threads of their libraries.
     monkeypatch.setattr(threading, "active_count", lambda: 1 + thread.is_alive())
@@ -50,7 +50,7 @@ async def test_a_turn_pauses_once_the_thread_is_gone_that_might_have_woken_it(
     thread.set()
     await until_waiting(local)
     local.port.interrupts[0].give("yes")
-    assert await asyncio.wait_for(task, 5) == "yes"
+    assert await asyncio.wait_for(task, LONG) == "yes"
     await local.end()
 
 
@@ -71,9 +71,9 @@ async def test_a_replay_does_not_wait_for_what_a_cancelled_body_can_ask_no_more(
 
     def body() -> None:
         if not is_live:
-            cancelled.wait(30)
+            cancelled.wait(LONG)
         current_turn().run_sync("step", lambda: step(quick))
-        cancelled.wait(30)
+        cancelled.wait(LONG)
 
     async def agent() -> Any:
         tool = asyncio.create_task(step(body))
@@ -92,7 +92,7 @@ async def test_a_replay_does_not_wait_for_what_a_cancelled_body_can_ask_no_more(
 
     local = LocalTurn()
     task = local.start(agent)
-    assert await asyncio.wait_for(task, 5) == 1
+    assert await asyncio.wait_for(task, LONG) == 1
     await local.end()
     (asked,) = inside(local.port.journal)
     start, *others = [entry for entry in local.port.journal if entry is not asked]
@@ -101,7 +101,7 @@ async def test_a_replay_does_not_wait_for_what_a_cancelled_body_can_ask_no_more(
     again = LocalTurn(journal=[start, others[0], asked, *others[1:]])
     task = again.start(agent)
     try:
-        assert await asyncio.wait_for(task, 5) == 1
+        assert await asyncio.wait_for(task, LONG) == 1
     finally:
         cancelled.set()
     await again.end()

@@ -12,7 +12,7 @@ from hitl import interrupt, now, step
 from hitl.turn.runtime import current_turn
 from hitl.turn.threads import call_blocking
 from tests.python.support.local import PENDING, LocalTurn
-from tests.python.unit.conditions import rounds, until, until_waiting
+from tests.python.unit.conditions import LONG, rounds, until, until_waiting
 from tests.python.unit.plain_steps import named
 
 
@@ -62,7 +62,7 @@ async def test_a_sync_call_after_the_turns_end_is_an_error_not_a_hang() -> None:
     ended, results = threading.Event(), []
 
     def work() -> None:
-        ended.wait(5)
+        ended.wait(LONG)
         try:
             step.sync(int)
         except RuntimeError as error:
@@ -126,14 +126,14 @@ async def test_a_thread_is_at_work_until_it_is_blocked_in_a_question() -> None:
 
     def work() -> Any:
         inside.set()
-        computing.wait(5)
+        computing.wait(LONG)
         return interrupt.sync({"type": "second"})
 
     async def agent() -> Any:
         return await asyncio.gather(interrupt({"type": "first"}), current_turn().run_in_thread(work))
 
     task = local.start(agent)
-    await asyncio.to_thread(inside.wait, 5)
+    await asyncio.to_thread(inside.wait, LONG)
     await rounds()
     assert local.port.waits == 0
     computing.set()
@@ -181,7 +181,7 @@ async def test_a_thread_that_is_blocked_when_its_turn_ends_is_released() -> None
     await until_waiting(local)
     for pending in local.turn.tasks:
         pending.cancel()
-    await asyncio.to_thread(released.wait, 5)
+    await asyncio.to_thread(released.wait, LONG)
     assert isinstance(ended[0], asyncio.CancelledError)
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -191,7 +191,7 @@ async def test_what_a_thread_that_was_left_behind_asked_for_need_not_be_asked_fo
     go = threading.Event()
 
     def tool() -> None:
-        go.wait(5)
+        go.wait(LONG)
         step.sync(int)
 
     async def agent(until_it_called: bool) -> str:

@@ -13,7 +13,7 @@ DRIVERS = ("run", "run on uvloop", "server, process", "server, task")
 """The third axis."""
 
 WHOLE = os.environ.get("HITL_TEST_MATRIX") == "1"
-SECONDS = float(os.environ.get("HITL_TEST_MATRIX_SECONDS", "30"))
+SECONDS = float(os.environ.get("HITL_TEST_MATRIX_SECONDS", "100"))
 """What a turn may take until it waits, or ends. Less shows sooner what hangs."""
 
 Triple = tuple[str, str, str]

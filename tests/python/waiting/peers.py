@@ -43,7 +43,7 @@ class Peers:
     ) -> None:
         self._call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
+        self._thread.join(100)
         self._loop.close()
 
     # -- what tests say -------------------------------------------------------------------------------------------
@@ -141,4 +141,4 @@ class Peers:
         await asyncio.gather(*left, return_exceptions=True)
 
     def _call(self, main: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(main, self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(main, self._loop).result(100)

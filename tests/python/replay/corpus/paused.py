@@ -19,7 +19,7 @@ from hitl.worker import loops
 from tests.python.support.local import PENDING, LocalTurn
 
 FOLDER = Path(__file__).parent
-_SECONDS = 20
+_SECONDS = 100
 
 
 async def record(agent: Any) -> dict[str, Any]:
