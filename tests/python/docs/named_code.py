@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.python.docs.blocks import ROOT
 
 DECISIONS = sorted(path for path in (ROOT / "docs" / "decisions").glob("*.md") if path.name != "README.md")
-PAGES = ["docs/architecture.md", *(str(path.relative_to(ROOT)) for path in DECISIONS)]
+PAGES = ["docs/architecture.md", "docs/glossary.md", *(str(path.relative_to(ROOT)) for path in DECISIONS)]
 """The pages about the inside."""
 
 _FOLDERS = ("src", "python", "tests", "docs", "benches", "benchmarks", "examples", "tools", "ui")
