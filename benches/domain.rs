@@ -8,7 +8,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use hitl::domain::decision::{Decision, DecisionKind, Terms};
 use hitl::domain::journal::StepIdentity;
-use hitl::domain::replay::{Next, Recorded, Replay};
+use hitl::domain::replay::{Replay, ReplayAction, ReplayRecord};
 use hitl::domain::schema::{self, Anew};
 use hitl::domain::session::{Event, Phase, Session};
 use hitl::domain::{InterruptId, JsonObject, SessionId, Timestamp, TurnId, digest};
@@ -44,7 +44,7 @@ fn identity(number: usize) -> Value {
 }
 
 /// Ten finished steps.
-fn journal() -> Vec<Recorded> {
+fn journal() -> Vec<ReplayRecord> {
     let start = json!({"at": 1_700_000_000_000_i64, "entry": "start", "code": CODE, "python": "3.11"});
     let steps = (1..=STEPS).map(|number| {
         json!({"at": 1_700_000_000_000_i64, "entry": "step", "step": identity(number), "result": {"value": number}})
@@ -64,9 +64,9 @@ fn replay(criterion: &mut Criterion) {
                 let mut replay = Replay::new(entries, CODE).unwrap();
                 for step in steps {
                     replay.ask(step, false).unwrap();
-                    assert!(matches!(replay.next(), Next::Deliver { .. }));
+                    assert!(matches!(replay.next(), ReplayAction::Deliver { .. }));
                 }
-                assert_eq!(replay.next(), Next::End);
+                assert_eq!(replay.next(), ReplayAction::End);
                 replay
             },
             BatchSize::SmallInput,

@@ -1,7 +1,7 @@
 //! Runs without a server: an engine for each, whose worker is in the same process.
 //!
-//! A run is one future. Whoever has the turn says [`Said`] to it and is told [`Told`], both as values: there is nothing
-//! between the two but a queue each. Where the store is in memory, the future never waits but for the turn.
+//! A run is one future. Whoever has the turn says [`FromTurn`] to it and is told [`ToTurn`], both as values: there is
+//! nothing between the two but a queue each. Where the store is in memory, the future never waits but for the turn.
 
 pub mod driver;
 
@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::event::EventView;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
-use crate::engine::dispatch::{Batch, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::dispatch::{AppendResults, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::runs::{Begin, RunOutcome};
-use crate::engine::view::{Heard, Subscription};
+use crate::engine::view::{FeedItem, Subscription};
 use crate::store::Store;
 use crate::supervisor::batch::MOST;
-use crate::supervisor::frames::{Outcome, ToWorker, Word};
+use crate::supervisor::frames::{EndOutcome, ToWorker, Word};
 use crate::supervisor::runtime::refusal;
 
 /// What a run is given.
@@ -37,12 +37,12 @@ pub struct Run {
     /// Who hears of it while it runs.
     pub listener: Option<Box<dyn Fn(EventView) + Send>>,
     /// Whoever has the turn.
-    pub worker: Box<dyn Fn(Told) + Send + Sync>,
+    pub worker: Box<dyn Fn(ToTurn) + Send + Sync>,
 }
 
 /// What whoever has the turn is told.
 #[derive(Debug)]
-pub enum Told {
+pub enum ToTurn {
     /// The turn begins, or goes on from its journal.
     Turn(Box<TurnOrder>),
     /// It is committed.
@@ -72,13 +72,13 @@ pub enum Told {
         /// Why, for people.
         message: String,
     },
-    /// It is settled: the agent is cancelled.
+    /// It is over: the agent is cancelled.
     Cancel(String),
     /// It goes on later, or elsewhere already.
     Park,
 }
 
-impl Told {
+impl ToTurn {
     /// It as a frame of the worker protocol.
     pub fn frame(&self, turn: TurnId, max_payload: usize) -> ToWorker<'_> {
         match self {
@@ -96,7 +96,7 @@ impl Told {
 }
 
 /// What a run hears.
-pub enum Said {
+pub enum FromTurn {
     /// The engine's order, which comes first.
     Begin(TurnOrder),
     /// A word of the turn.
@@ -104,30 +104,30 @@ pub enum Said {
 }
 
 /// Where a run hears.
-pub type Ear = mpsc::UnboundedReceiver<Said>;
+pub type RunReceiver = mpsc::UnboundedReceiver<FromTurn>;
 /// How it is spoken to.
-pub type Mouth = mpsc::UnboundedSender<Said>;
+pub type RunSender = mpsc::UnboundedSender<FromTurn>;
 
 impl Run {
-    /// Runs a turn until it is over, or waits for people. What is said to it comes by `ear`, of which `mouth` is the
-    /// other end.
+    /// Runs a turn until it is over, or waits for people. What is said to it comes by `receiver`, of which `sender` is
+    /// the other end.
     ///
     /// # Errors
     /// Those of [`Engine::run`].
-    pub async fn run(self, mouth: Mouth, ear: Ear) -> Result<RunOutcome, Error> {
+    pub async fn run(self, sender: RunSender, receiver: RunReceiver) -> Result<RunOutcome, Error> {
         let Self { agent, runtime, store, begin, stop, listener, worker } = self;
         let (session, turn) = begin.ids();
-        let worker: Arc<dyn Fn(Told) + Send + Sync> = Arc::from(worker);
-        let line = Line { runtime: runtime.clone(), mouth, worker: Arc::clone(&worker) };
-        let engine = Engine::for_run(agent, store, Arc::new(line), listener.is_some()).await?;
+        let worker: Arc<dyn Fn(ToTurn) + Send + Sync> = Arc::from(worker);
+        let dispatch = RunDispatch { runtime: runtime.clone(), sender, worker: Arc::clone(&worker) };
+        let engine = Engine::for_run(agent, store, Arc::new(dispatch), listener.is_some()).await?;
         let heard = match listener {
             Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, session, listener))),
             None => None,
         };
-        let desk = Desk { engine: Arc::clone(&engine), turn, epoch: 0, python: runtime.python, worker };
+        let inbox = RunInbox { engine: Arc::clone(&engine), turn, epoch: 0, python: runtime.python, worker };
         let outcome = tokio::select! {
             biased;
-            never = desk.attend(ear) => match never {},
+            never = inbox.attend(receiver) => match never {},
             outcome = engine.run(begin, stop) => outcome,
         };
         let told = match heard {
@@ -150,8 +150,8 @@ impl Run {
 async fn listen(mut events: Subscription, session: SessionId, listener: Box<dyn Fn(EventView) + Send>) {
     while let Some(heard) = events.events.recv().await {
         let event = match heard {
-            Heard::Stored(numbered) => numbered.event.clone(),
-            Heard::Passing(event) => (*event).clone(),
+            FeedItem::Stored(numbered) => numbered.event.clone(),
+            FeedItem::Passing(event) => (*event).clone(),
         };
         if event.session_id == session {
             listener(event);
@@ -161,32 +161,32 @@ async fn listen(mut events: Subscription, session: SessionId, listener: Box<dyn 
 
 /// Hands what the turn says to the engine, one piece after the other, and tells it when it is committed. What it has said
 /// until then is one piece, and one commit.
-struct Desk {
+struct RunInbox {
     engine: Arc<Engine>,
     turn: TurnId,
     epoch: u64,
     python: String,
-    worker: Arc<dyn Fn(Told) + Send + Sync>,
+    worker: Arc<dyn Fn(ToTurn) + Send + Sync>,
 }
 
-impl Desk {
-    async fn attend(mut self, mut ear: Ear) -> Infallible {
+impl RunInbox {
+    async fn attend(mut self, mut receiver: RunReceiver) -> Infallible {
         let mut next = None;
         loop {
             let said = match next.take() {
                 Some(said) => said,
-                None => match ear.recv().await {
+                None => match receiver.recv().await {
                     Some(said) => said,
                     None => std::future::pending().await,
                 },
             };
             match said {
-                Said::Begin(order) => self.begin(Box::new(order)).await,
-                Said::Word(Word::Record { call, record }) => {
+                FromTurn::Begin(order) => self.begin(Box::new(order)).await,
+                FromTurn::Word(Word::Record { call, record }) => {
                     let (mut calls, mut records) = (vec![call], vec![record]);
                     while records.len() < MOST && next.is_none() {
-                        match ear.try_recv() {
-                            Ok(Said::Word(Word::Record { call, record })) => {
+                        match receiver.try_recv() {
+                            Ok(FromTurn::Word(Word::Record { call, record })) => {
                                 calls.push(call);
                                 records.push(record);
                             }
@@ -196,7 +196,7 @@ impl Desk {
                     }
                     self.append(calls, records).await;
                 }
-                Said::Word(word) => self.hear(word).await,
+                FromTurn::Word(word) => self.hear(word).await,
             }
         }
     }
@@ -204,7 +204,7 @@ impl Desk {
     async fn begin(&mut self, order: Box<TurnOrder>) {
         self.epoch = order.epoch;
         match refusal(&order.journal, &self.python) {
-            None => (self.worker)(Told::Turn(order)),
+            None => (self.worker)(ToTurn::Turn(order)),
             Some(failure) => {
                 if let Err(error) = self.engine.turn_failed(self.turn, self.epoch, failure).await {
                     self.cannot_go_on(&error).await;
@@ -228,7 +228,7 @@ impl Desk {
             Word::End { call, outcome } => return self.end(call, outcome).await,
             Word::TooDeep { call } => {
                 let message = "the value is nested too deeply to be stored".to_owned();
-                (self.worker)(Told::Refused { call, code: "value_too_deep", message });
+                (self.worker)(ToTurn::Refused { call, code: "value_too_deep", message });
                 Ok(())
             }
             // Nobody waits for these: whoever has the turn is in this process, and does what it is told.
@@ -239,14 +239,14 @@ impl Desk {
         }
     }
 
-    async fn end(&self, call: u64, outcome: Outcome) {
+    async fn end(&self, call: u64, outcome: EndOutcome) {
         let (turn, epoch) = (self.turn, self.epoch);
         let ended = match outcome {
-            Outcome::Done { response, state } => self.engine.turn_ended(turn, epoch, *response, state).await,
-            Outcome::Failed(failure) => self.engine.turn_failed(turn, epoch, failure).await,
+            EndOutcome::Done { response, state } => self.engine.turn_ended(turn, epoch, *response, state).await,
+            EndOutcome::Failed(failure) => self.engine.turn_failed(turn, epoch, failure).await,
         };
         match &ended {
-            Ok(()) | Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => (self.worker)(Told::Ended { call }),
+            Ok(()) | Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => (self.worker)(ToTurn::Ended { call }),
             Err(Error::StoreUnavailable(_)) => {}
             // It ends the turn once more, with this error.
             Err(error) => self.refuse(call, error),
@@ -269,14 +269,14 @@ impl Desk {
         }
     }
 
-    async fn acknowledge(&self, calls: &[Option<u64>], batch: Batch) {
+    async fn acknowledge(&self, calls: &[Option<u64>], batch: AppendResults) {
         for (call, outcome) in calls.iter().zip(batch) {
             match (call, outcome) {
                 (Some(call), Ok(Some(appended))) => {
                     let (index, at, interrupt) = (appended.index, appended.at, appended.interrupt);
-                    (self.worker)(Told::Ack { call: *call, index, at, interrupt });
+                    (self.worker)(ToTurn::Ack { call: *call, index, at, interrupt });
                     if let (Some(interrupt), Some((index, value))) = (interrupt, appended.answer) {
-                        (self.worker)(Told::Delivery(Delivery::Answer { index, at, interrupt, value }));
+                        (self.worker)(ToTurn::Delivery(Delivery::Answer { index, at, interrupt, value }));
                     }
                 }
                 (Some(call), Err(error)) => self.refuse(*call, &error),
@@ -291,18 +291,18 @@ impl Desk {
     }
 
     fn refuse(&self, call: u64, error: &Error) {
-        (self.worker)(Told::Refused { call, code: error.code(), message: error.to_string() });
+        (self.worker)(ToTurn::Refused { call, code: error.code(), message: error.to_string() });
     }
 
     /// What an error means for the turn as a whole, where it means more than that nothing was stored.
     async fn cannot_go_on(&self, error: &Error) {
         match error {
             Error::TurnNotOpen(_) => {
-                (self.worker)(Told::Cancel(error.to_string()));
+                (self.worker)(ToTurn::Cancel(error.to_string()));
                 self.engine.lost_to_another(self.turn, self.epoch);
             }
             Error::StaleEpoch => {
-                (self.worker)(Told::Park);
+                (self.worker)(ToTurn::Park);
                 self.engine.lost_to_another(self.turn, self.epoch);
             }
             Error::StoreUnavailable(message) => self.lose(message.clone()).await,
@@ -312,7 +312,7 @@ impl Desk {
 
     /// Nobody knows what the journal holds: the turn has to begin anew.
     async fn lose(&self, message: String) {
-        (self.worker)(Told::Park);
+        (self.worker)(ToTurn::Park);
         if let Err(error) = self.engine.turn_lost(self.turn, self.epoch, Lost::Unstored { message }).await {
             tracing::error!(turn = %self.turn, %error, "what became of a turn could not be stored");
         }
@@ -320,28 +320,28 @@ impl Desk {
 }
 
 /// How the engine of a run reaches whoever has the turn.
-struct Line {
+struct RunDispatch {
     runtime: Runtime,
-    mouth: Mouth,
-    worker: Arc<dyn Fn(Told) + Send + Sync>,
+    sender: RunSender,
+    worker: Arc<dyn Fn(ToTurn) + Send + Sync>,
 }
 
-impl Dispatch for Line {
+impl Dispatch for RunDispatch {
     fn start(&self, order: TurnOrder) {
         // The run that would not hear it is over.
-        drop(self.mouth.send(Said::Begin(order)));
+        drop(self.sender.send(FromTurn::Begin(order)));
     }
 
     fn deliver(&self, _turn: TurnId, delivery: Delivery) {
-        (self.worker)(Told::Delivery(delivery));
+        (self.worker)(ToTurn::Delivery(delivery));
     }
 
     fn stop(&self, _turn: TurnId, message: &str) {
-        (self.worker)(Told::Cancel(message.to_owned()));
+        (self.worker)(ToTurn::Cancel(message.to_owned()));
     }
 
     fn park(&self, _turn: TurnId) {
-        (self.worker)(Told::Park);
+        (self.worker)(ToTurn::Park);
     }
 
     fn runtime(&self) -> Runtime {

@@ -136,7 +136,7 @@ pub enum IsolationName {
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ServerStartError {
     /// It cannot listen.
     #[error("cannot listen on {host}:{port}: {source}")]
     Listen {
@@ -165,7 +165,7 @@ pub enum StartError {
     Nameless,
     /// There are no workers.
     #[error(transparent)]
-    Workers(#[from] settings::StartError),
+    Workers(#[from] settings::SupervisorStartError),
     /// There is no store.
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -183,12 +183,12 @@ pub enum StartError {
     Engine(#[from] crate::domain::Error),
 }
 
-impl StartError {
+impl ServerStartError {
     /// Its stable name, as Python has it in `.code`.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Workers(settings::StartError::TimedOut { .. }) => "start_timeout",
-            Self::Workers(settings::StartError::Stopped) => "start_stopped",
+            Self::Workers(settings::SupervisorStartError::TimedOut { .. }) => "start_timeout",
+            Self::Workers(settings::SupervisorStartError::Stopped) => "start_stopped",
             _ => "serve_failed",
         }
     }
@@ -225,8 +225,8 @@ impl StartError {
                     .to_owned(),
             ),
             Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
-            Self::Workers(settings::StartError::AgentImport { hint, .. }) => hint.clone(),
-            Self::Workers(settings::StartError::TimedOut { .. }) => Some(
+            Self::Workers(settings::SupervisorStartError::AgentImport { hint, .. }) => hint.clone(),
+            Self::Workers(settings::SupervisorStartError::TimedOut { .. }) => Some(
                 "let the module do what takes long, or waits for others, when a turn begins and not when it is imported; \
                  or allow more with --start-timeout (0 is no limit)"
                     .to_owned(),
@@ -262,12 +262,12 @@ impl Running {
     /// start is given up when `stop` is cancelled.
     ///
     /// # Errors
-    /// [`StartError`]. No process, task or lock is left behind then.
+    /// [`ServerStartError`]. No process, task or lock is left behind then.
     pub async fn start(
         mut config: Config,
         channel: Option<UnixStream>,
         stop: &CancellationToken,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ServerStartError> {
         let settings = engine_settings(&config)?;
         let webhooks = Arc::new(Webhooks::new(&settings)?);
         let policy = match &config.policy {
@@ -292,11 +292,11 @@ impl Running {
         };
         let ready = async {
             if config.prevent_self_approval && config.api_key.is_none() && !engine.known().has_any() {
-                return Err(StartError::Nameless);
+                return Err(ServerStartError::Nameless);
             }
             let is_guarded = config.insecure || config.api_key.is_some() || engine.known().has_any();
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
-                return Err(StartError::Exposed(address.ip()));
+                return Err(ServerStartError::Exposed(address.ip()));
             }
             if let Some((path, file)) = policy {
                 engine.follow_policy(file, WatchedFile::new(path)).await?;
@@ -304,11 +304,11 @@ impl Running {
             supervisor.attach(&engine);
             let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
             engine.attach(workers).await?;
-            Ok::<_, StartError>(())
+            Ok::<_, ServerStartError>(())
         };
         let ready = tokio::select! {
             ready = ready => ready,
-            () = stop.cancelled() => Err(settings::StartError::Stopped.into()),
+            () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
         };
         if let Err(error) = ready {
             if let Err(error) = end(&engine, &supervisor, Duration::ZERO).await {
@@ -379,7 +379,11 @@ async fn end(engine: &Arc<Engine>, supervisor: &Supervisor, patience: Duration) 
 }
 
 /// Opens the store, and an engine on it.
-async fn start_engine(config: &Config, settings: Settings, webhooks: Arc<Webhooks>) -> Result<Arc<Engine>, StartError> {
+async fn start_engine(
+    config: &Config,
+    settings: Settings,
+    webhooks: Arc<Webhooks>,
+) -> Result<Arc<Engine>, ServerStartError> {
     let store = open::open(&config.store)?;
     match Engine::start(settings, Arc::clone(&store), webhooks).await {
         Ok(engine) => Ok(engine),
@@ -392,23 +396,23 @@ async fn start_engine(config: &Config, settings: Settings, webhooks: Arc<Webhook
     }
 }
 
-async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
+async fn listen(host: &str, port: u16) -> Result<TcpListener, ServerStartError> {
     TcpListener::bind((host, port)).await.map_err(|source| listen_error(host, port, source))
 }
 
-fn listen_error(host: &str, port: u16, source: io::Error) -> StartError {
-    StartError::Listen { host: host.to_owned(), port, source }
+fn listen_error(host: &str, port: u16, source: io::Error) -> ServerStartError {
+    ServerStartError::Listen { host: host.to_owned(), port, source }
 }
 
 async fn start_workers(
     config: &Config,
     channel: Option<UnixStream>,
     stop: &CancellationToken,
-) -> Result<Arc<Supervisor>, StartError> {
+) -> Result<Arc<Supervisor>, ServerStartError> {
     if let Some(channel) = channel {
         return tokio::select! {
             started = Supervisor::in_process(channel, config.max_payload, config.hold) => Ok(started?),
-            () = stop.cancelled() => Err(settings::StartError::Stopped.into()),
+            () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
         };
     }
     let isolation = match config.isolation {
@@ -433,12 +437,12 @@ async fn start_workers(
     Ok(Supervisor::start_until(settings, stop).await?)
 }
 
-fn engine_settings(config: &Config) -> Result<Settings, StartError> {
+fn engine_settings(config: &Config) -> Result<Settings, ServerStartError> {
     let webhooks = config
         .webhooks
         .iter()
         .map(|text| {
-            let invalid = |error: crate::domain::Error| StartError::Webhook(error.to_string());
+            let invalid = |error: crate::domain::Error| ServerStartError::Webhook(error.to_string());
             Webhook::of_server(text, config.webhook_allow_private).map_err(invalid)
         })
         .collect::<Result<Vec<_>, _>>()?;

@@ -11,7 +11,7 @@ __all__ = [
     "PYTHONS",
     "AuditVerifier",
     "Replay",
-    "RunDesk",
+    "RunBridge",
     "RunState",
     "RunStore",
     "Server",
@@ -193,14 +193,14 @@ def fingerprint(value: object) -> str | None:
     string keys, lists, tuples, strings, integers of 64 bits, booleans and None."""
 
 @final
-class RunDesk:
+class RunBridge:
     """What one event loop asks the core to do for its runs. What is asked for with a token goes on in `fetch()`, which
     also returns what comes of it; no thread of the core runs Python.
 
     `RuntimeError` in a process that was forked from one which had used it.
     """
 
-    def __new__(cls) -> RunDesk: ...
+    def __new__(cls) -> RunBridge: ...
     def open(self) -> int:
         """The descriptor of the socket that becomes readable when there is something to fetch: the caller's from now
         on."""

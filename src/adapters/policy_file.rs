@@ -15,12 +15,12 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// How a file was at one look.
 #[derive(Debug, PartialEq, Eq)]
-struct Look {
+struct FileSnapshot {
     changed_at: Option<SystemTime>,
     text: Result<String, String>,
 }
 
-impl Look {
+impl FileSnapshot {
     fn at(path: &Path) -> Self {
         let changed_at = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
         Self { changed_at, text: std::fs::read_to_string(path).map_err(|error| error.to_string()) }
@@ -36,15 +36,15 @@ impl Look {
 
 /// Says when a file has settled: it was the same at two looks, one after the other.
 #[derive(Debug, Default)]
-struct Settling {
-    last: Option<Look>,
+struct Debounce {
+    last: Option<FileSnapshot>,
     /// Whether what was seen last has been told.
     is_told: bool,
 }
 
-impl Settling {
+impl Debounce {
     /// What is to be taken at this look, if anything. What is half written may parse.
-    fn see(&mut self, look: Look) -> Option<&Look> {
+    fn see(&mut self, look: FileSnapshot) -> Option<&FileSnapshot> {
         if self.last.as_ref() == Some(&look) {
             let is_new = !std::mem::replace(&mut self.is_told, true);
             return self.last.as_ref().filter(|_| is_new);
@@ -59,32 +59,32 @@ impl Settling {
 /// # Errors
 /// [`PolicyError`].
 pub fn load(path: &Path) -> Result<PolicyFile, PolicyError> {
-    Look::at(path).read(path)
+    FileSnapshot::at(path).read(path)
 }
 
 /// A policy file that is looked at again and again.
 #[derive(Debug)]
 pub struct WatchedFile {
     path: PathBuf,
-    settling: Settling,
+    debounce: Debounce,
 }
 
 impl WatchedFile {
     /// The file at `path`.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, settling: Settling::default() }
+        Self { path, debounce: Debounce::default() }
     }
 
     async fn next(&mut self) -> Result<PolicyFile, PolicyError> {
         loop {
             tokio::time::sleep(INTERVAL).await;
-            let (path, mut before) = (self.path.clone(), std::mem::take(&mut self.settling));
+            let (path, mut before) = (self.path.clone(), std::mem::take(&mut self.debounce));
             let look = move || {
-                let read = before.see(Look::at(&path)).map(|look| look.read(&path));
+                let read = before.see(FileSnapshot::at(&path)).map(|look| look.read(&path));
                 (before, read)
             };
             let read;
-            (self.settling, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            (self.debounce, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
             if let Some(read) = read {
                 return read;
             }
@@ -102,13 +102,16 @@ impl RulesSource for WatchedFile {
 mod tests {
     use super::*;
 
-    fn look(changed: u64, text: &str) -> Look {
-        Look { changed_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(changed)), text: Ok(text.to_owned()) }
+    fn look(changed: u64, text: &str) -> FileSnapshot {
+        FileSnapshot {
+            changed_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(changed)),
+            text: Ok(text.to_owned()),
+        }
     }
 
     #[test]
     fn a_file_is_taken_once_when_it_was_the_same_at_two_looks() {
-        let mut settling = Settling::default();
+        let mut debounce = Debounce::default();
         for (seen, is_taken) in [
             (look(1, "whole"), false),
             (look(1, "whole"), true),
@@ -125,16 +128,16 @@ mod tests {
             (look(5, "half"), true),
         ] {
             let text = seen.text.clone();
-            let taken = settling.see(seen).map(|look| look.text.clone());
+            let taken = debounce.see(seen).map(|look| look.text.clone());
             assert_eq!(taken, is_taken.then_some(text));
         }
     }
 
     #[test]
     fn a_file_that_cannot_be_read_settles_as_any_other() {
-        let (directory, mut settling) = (std::env::temp_dir(), Settling::default());
+        let (directory, mut debounce) = (std::env::temp_dir(), Debounce::default());
         let gone = directory.join("hitl-no-such-policy.toml");
-        assert!(settling.see(Look::at(&gone)).is_none());
-        assert!(settling.see(Look::at(&gone)).is_some_and(|look| look.read(&gone).is_err()));
+        assert!(debounce.see(FileSnapshot::at(&gone)).is_none());
+        assert!(debounce.see(FileSnapshot::at(&gone)).is_some_and(|look| look.read(&gone).is_err()));
     }
 }

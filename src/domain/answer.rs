@@ -13,7 +13,7 @@ use super::{JsonObject, apart, payload};
 
 /// What is asked, as far as it says what a valid answer is.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct AnswerTerms<'a> {
     /// The interrupt's type.
     pub kind: &'a str,
     /// What is shown.
@@ -27,18 +27,18 @@ pub struct Asked<'a> {
 }
 
 /// What decides over an answer.
-enum Rule<'a> {
+enum AnswerRule<'a> {
     Decision(Terms<'a>),
     Questions(Vec<Question>),
     Schema(&'a Value),
     Anything,
 }
 
-impl<'a> Rule<'a> {
+impl<'a> AnswerRule<'a> {
     /// The built-in types have rules of their own, except where an author of a custom interrupt borrowed the name
     /// `user_input` without questions; then, and for any other type, it is the author's schema.
-    fn of(asked: Asked<'a>) -> Self {
-        let Asked { kind, payload, author, .. } = asked;
+    fn of(asked: AnswerTerms<'a>) -> Self {
+        let AnswerTerms { kind, payload, author, .. } = asked;
         match kind {
             TOOL_APPROVAL => Self::Decision(terms(asked)),
             USER_INPUT if author.is_none() || payload.contains_key("questions") => {
@@ -71,7 +71,7 @@ impl<'a> Rule<'a> {
 }
 
 /// What decides over the decision about a tool approval.
-pub fn terms(asked: Asked<'_>) -> Terms<'_> {
+pub fn terms(asked: AnswerTerms<'_>) -> Terms<'_> {
     Terms {
         allowed: asked.allowed.unwrap_or(&DecisionKind::UNSAID),
         tool_name: asked.payload.get("tool_name").and_then(Value::as_str),
@@ -80,16 +80,16 @@ pub fn terms(asked: Asked<'_>) -> Terms<'_> {
 }
 
 /// The JSON Schema that the record shows: the built-in one of its type, else the author's.
-pub fn response_schema(asked: Asked<'_>, forms: &dyn Forms) -> Option<Arc<Value>> {
-    match Rule::of(asked) {
-        Rule::Schema(author) => Some(Arc::new(author.clone())),
+pub fn response_schema(asked: AnswerTerms<'_>, forms: &dyn Forms) -> Option<Arc<Value>> {
+    match AnswerRule::of(asked) {
+        AnswerRule::Schema(author) => Some(Arc::new(author.clone())),
         rule => rule.built_in(forms),
     }
 }
 
 /// The JSON Schema that an interrupt's type brings along, whatever its record shows; `None` for a type without one.
-pub fn built_in_schema(asked: Asked<'_>, forms: &dyn Forms) -> Option<Arc<Value>> {
-    Rule::of(Asked { author: None, ..asked }).built_in(forms)
+pub fn built_in_schema(asked: AnswerTerms<'_>, forms: &dyn Forms) -> Option<Arc<Value>> {
+    AnswerRule::of(AnswerTerms { author: None, ..asked }).built_in(forms)
 }
 
 /// A value that was found to be an answer.
@@ -107,25 +107,25 @@ impl Valid {
 ///
 /// # Errors
 /// [`Error::InvalidAnswer`] with every place that is wrong.
-pub fn check(asked: Asked<'_>, value: Value, validators: &dyn Validators) -> Result<Valid, Error> {
+pub fn check(asked: AnswerTerms<'_>, value: Value, validators: &dyn Validators) -> Result<Valid, Error> {
     apart::takes_its_time();
     if payload::depth(&value) > MAX_DEPTH {
         let why = format!("nests deeper than {MAX_DEPTH} levels");
         return Err(Error::InvalidAnswer(vec![FieldError::new(NOWHERE, "too_deep", why)]));
     }
-    let errors = Rule::of(asked).check(&value, validators);
+    let errors = AnswerRule::of(asked).check(&value, validators);
     if errors.is_empty() { Ok(Valid(value)) } else { Err(Error::InvalidAnswer(errors)) }
 }
 
 /// What was decided about a tool approval; `None` for an interrupt of another type, and for what is no decision about
 /// it. Whether the arguments of an edit fit the tool [`check`] has looked at, once.
-pub fn decision(asked: Asked<'_>, value: &Value) -> Option<Decision> {
+pub fn decision(asked: AnswerTerms<'_>, value: &Value) -> Option<Decision> {
     let terms = Terms { args_schema: None, ..terms(asked) };
     (asked.kind == TOOL_APPROVAL).then(|| Decision::recorded(value, terms).ok()).flatten()
 }
 
 /// Whether two answers mean the same: two forms of one decision do.
-pub fn same(asked: Asked<'_>, stored: &Value, again: &Value) -> bool {
+pub fn same(asked: AnswerTerms<'_>, stored: &Value, again: &Value) -> bool {
     if asked.kind == TOOL_APPROVAL {
         let (stored, again) = (decision(asked, stored), decision(asked, again));
         return stored.is_some() && stored == again;

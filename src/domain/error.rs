@@ -15,7 +15,7 @@ use super::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// Where: member names and indexes from the outside in, such as `["body", "value", "approved"]`.
-    pub loc: Vec<Place>,
+    pub loc: Vec<LocSegment>,
     /// What is wrong there, for a person.
     pub msg: String,
     /// A stable word for it, such as `missing`, `wrong_type`, `unknown_member`.
@@ -25,12 +25,12 @@ pub struct FieldError {
 
 impl FieldError {
     /// An error at `loc`.
-    pub fn new<P: Into<Place>>(loc: impl IntoIterator<Item = P>, kind: &str, msg: impl Into<String>) -> Self {
+    pub fn new<P: Into<LocSegment>>(loc: impl IntoIterator<Item = P>, kind: &str, msg: impl Into<String>) -> Self {
         Self { loc: loc.into_iter().map(Into::into).collect(), msg: msg.into(), kind: kind.to_owned() }
     }
 
     /// `must be X, got Y` at `loc`.
-    pub fn wrong_type<P: Into<Place>>(loc: impl IntoIterator<Item = P>, wanted: &str, got: &Value) -> Self {
+    pub fn wrong_type<P: Into<LocSegment>>(loc: impl IntoIterator<Item = P>, wanted: &str, got: &Value) -> Self {
         let got = match got {
             Value::Null => "null",
             Value::Bool(_) => "a boolean",
@@ -43,7 +43,7 @@ impl FieldError {
     }
 
     /// The same error seen from further out: `prefix` comes before its place.
-    pub fn under(mut self, prefix: &[Place]) -> Self {
+    pub fn under(mut self, prefix: &[LocSegment]) -> Self {
         self.loc.splice(0..0, prefix.iter().cloned());
         self
     }
@@ -55,8 +55,8 @@ impl fmt::Display for FieldError {
         for (index, place) in self.loc.iter().enumerate() {
             let dot = if index == 0 { "" } else { "." };
             match place {
-                Place::Member(name) => write!(f, "{dot}{name}")?,
-                Place::Index(index) => write!(f, "{dot}{index}")?,
+                LocSegment::Member(name) => write!(f, "{dot}{name}")?,
+                LocSegment::Index(index) => write!(f, "{dot}{index}")?,
             }
         }
         let colon = if self.loc.is_empty() { "" } else { ": " };
@@ -65,31 +65,31 @@ impl fmt::Display for FieldError {
 }
 
 /// The place of what is wrong as a whole.
-pub const NOWHERE: [Place; 0] = [];
+pub const NOWHERE: [LocSegment; 0] = [];
 
 /// One part of a [`FieldError::loc`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Place {
+pub enum LocSegment {
     /// A member of an object.
     Member(String),
     /// An element of an array.
     Index(usize),
 }
 
-impl From<&str> for Place {
+impl From<&str> for LocSegment {
     fn from(name: &str) -> Self {
         Self::Member(name.to_owned())
     }
 }
 
-impl From<String> for Place {
+impl From<String> for LocSegment {
     fn from(name: String) -> Self {
         Self::Member(name)
     }
 }
 
-impl From<usize> for Place {
+impl From<usize> for LocSegment {
     fn from(index: usize) -> Self {
         Self::Index(index)
     }

@@ -1,7 +1,7 @@
 //! What is wrong with one request or answer, gathered up to a bound: whoever sends a million wrong places is told of the
 //! first, and costs the server no more than those.
 
-use super::error::{FieldError, Place};
+use super::error::{FieldError, LocSegment};
 
 /// The most errors that one request is told of, each by itself.
 pub const MOST: usize = 50;
@@ -36,7 +36,7 @@ impl FieldErrors {
     }
 
     /// All of them, and at the end, at `whole`, how many more there are.
-    pub fn into_vec<P: Into<Place>>(self, whole: impl IntoIterator<Item = P>) -> Vec<FieldError> {
+    pub fn into_vec<P: Into<LocSegment>>(self, whole: impl IntoIterator<Item = P>) -> Vec<FieldError> {
         let Self { mut errors, more } = self;
         if more > 0 {
             errors.push(FieldError::new(whole, "too_many_errors", format!("and {more} more")));

@@ -92,16 +92,16 @@ impl<'de> Deserialize<'de> for EventName {
 
 /// An event as it is stored. It only refers to an interrupt, whose record is looked up when the event is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct StoredEvent {
     /// Whose.
     pub session_id: SessionId,
     /// What happened.
-    pub what: What,
+    pub what: EventBody,
 }
 
-/// See [`Event`].
+/// See [`StoredEvent`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EventBody {
     /// The session's status is another one.
     Session {
         /// The new one.
@@ -175,30 +175,30 @@ pub struct NumberedEvent {
     pub event: EventView,
 }
 
-impl Event {
+impl StoredEvent {
     /// The session's status is another one.
     pub fn session(session_id: SessionId, status: Status, error: Option<&str>) -> Self {
-        Self { session_id, what: What::Session { status, error: error.map(str::to_owned) } }
+        Self { session_id, what: EventBody::Session { status, error: error.map(str::to_owned) } }
     }
 
     /// An interrupt was opened or settled.
     pub fn interrupt(interrupt: &Interrupt) -> Self {
-        let what = What::Interrupt { interrupt_id: interrupt.interrupt_id, status: interrupt.status };
+        let what = EventBody::Interrupt { interrupt_id: interrupt.interrupt_id, status: interrupt.status };
         Self { session_id: interrupt.session_id, what }
     }
 
     /// Somebody works on a pending interrupt, puts it off, or does so no longer.
     pub fn hold(interrupt: &Interrupt, hold: Hold) -> Self {
-        let what = What::Hold { interrupt_id: interrupt.interrupt_id, hold };
+        let what = EventBody::Hold { interrupt_id: interrupt.interrupt_id, hold };
         Self { session_id: interrupt.session_id, what }
     }
 
     /// What kind it is.
     pub fn name(&self) -> EventName {
         match &self.what {
-            What::Session { status, .. } => EventName::Session(*status),
-            What::Interrupt { status, .. } => EventName::Interrupt(*status),
-            What::Hold { hold, .. } => EventName::Hold(*hold),
+            EventBody::Session { status, .. } => EventName::Session(*status),
+            EventBody::Interrupt { status, .. } => EventName::Interrupt(*status),
+            EventBody::Hold { hold, .. } => EventName::Hold(*hold),
         }
     }
 
@@ -208,16 +208,16 @@ impl Event {
         let session_id = self.session_id;
         let name = self.name().to_string();
         let data = match self.what {
-            What::Session { status, error: None } => json!({"session_id": session_id, "status": status}),
-            What::Session { status, error: Some(error) } => {
+            EventBody::Session { status, error: None } => json!({"session_id": session_id, "status": status}),
+            EventBody::Session { status, error: Some(error) } => {
                 json!({"session_id": session_id, "status": status, "error": error})
             }
-            What::Interrupt { interrupt_id, status } => match interrupt {
+            EventBody::Interrupt { interrupt_id, status } => match interrupt {
                 Some(interrupt) => json!(as_it_was(interrupt, status)),
                 None => json!({"session_id": session_id, "interrupt_id": interrupt_id}),
             },
             // A claim ends by itself, so that the record as it is now tells more than the one from then.
-            What::Hold { interrupt_id, .. } => {
+            EventBody::Hold { interrupt_id, .. } => {
                 let gone = || json!({"session_id": session_id, "interrupt_id": interrupt_id});
                 interrupt.map_or_else(gone, |interrupt| json!(interrupt))
             }

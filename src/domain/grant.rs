@@ -51,7 +51,7 @@ pub enum GrantedDecision {
 
 /// Which calls a grant is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scope<'a> {
+pub struct GrantScope<'a> {
     /// The agent that calls.
     pub agent: Option<&'a str>,
     /// The tool.
@@ -60,7 +60,7 @@ pub struct Scope<'a> {
     pub tool_source: Option<&'a str>,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> GrantScope<'a> {
     /// That of the call that an interrupt is about; `None` for what is no tool approval.
     pub fn of(
         kind: &str,
@@ -78,7 +78,7 @@ impl Grant {
     /// about calls. `approvers` alone could make it.
     pub fn new(
         id: GrantId,
-        scope: Option<Scope<'_>>,
+        scope: Option<GrantScope<'_>>,
         decision: &Decision,
         by: Option<&str>,
         approvers: &[String],
@@ -130,8 +130,8 @@ impl Grant {
     }
 
     /// The calls that it is for.
-    pub fn scope(&self) -> Scope<'_> {
-        Scope { agent: self.agent.as_deref(), tool: &self.tool, tool_source: self.tool_source.as_deref() }
+    pub fn scope(&self) -> GrantScope<'_> {
+        GrantScope { agent: self.agent.as_deref(), tool: &self.tool, tool_source: self.tool_source.as_deref() }
     }
 
     /// What it decides over a call.

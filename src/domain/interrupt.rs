@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::answer::{self, Asked, Valid};
+use super::answer::{self, AnswerTerms, Valid};
 use super::approver::check_approvers;
 use super::decision::{Decision, DecisionKind, Forms, TOOL_APPROVAL};
 use super::error::Error;
-use super::grant::Scope;
+use super::grant::GrantScope;
 use super::id::{InterruptId, SessionId, TurnId};
 use super::schema::{Anew, Validators};
 use super::status::InterruptStatus;
@@ -208,8 +208,8 @@ impl Ask {
     }
 
     /// The calls that a decision about it can be for; `None` for what is no tool approval.
-    pub fn scope(&self) -> Option<Scope<'_>> {
-        Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
+    pub fn scope(&self) -> Option<GrantScope<'_>> {
+        GrantScope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
     }
 }
 
@@ -322,8 +322,8 @@ impl Interrupt {
     }
 
     /// The calls that a decision about it can be for; `None` for what is no tool approval.
-    pub fn scope(&self) -> Option<Scope<'_>> {
-        Scope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
+    pub fn scope(&self) -> Option<GrantScope<'_>> {
+        GrantScope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
     }
 
     /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about. What lets
@@ -466,7 +466,7 @@ mod shared {
     }
 }
 
-impl<'a> From<&'a Ask> for Asked<'a> {
+impl<'a> From<&'a Ask> for AnswerTerms<'a> {
     fn from(ask: &'a Ask) -> Self {
         Self {
             kind: &ask.kind,
@@ -478,7 +478,7 @@ impl<'a> From<&'a Ask> for Asked<'a> {
     }
 }
 
-impl<'a> From<&'a Interrupt> for Asked<'a> {
+impl<'a> From<&'a Interrupt> for AnswerTerms<'a> {
     fn from(interrupt: &'a Interrupt) -> Self {
         Self {
             kind: &interrupt.kind,

@@ -9,7 +9,7 @@ use super::time::{Timestamp, as_millis};
 
 mod abandoned;
 
-pub use abandoned::{Abandoned, AbandonedCall, AbandonedReply, AbandonedTurn, LONGEST, MOST, Outcome};
+pub use abandoned::{Abandoned, AbandonedCall, AbandonedReply, AbandonedTurn, CallOutcome, LONGEST, MOST};
 
 /// Which code a worker runs: a digest of the application's sources (16 hex), or the author's own text.
 pub type CodeVersion = String;
@@ -182,7 +182,7 @@ pub enum Entry {
 
 /// An entry as it stands in a journal. Its index there is its position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedEntry {
     /// When it was appended.
     #[serde(with = "as_millis")]
     pub at: Timestamp,

@@ -11,25 +11,25 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::error::{Error, FieldError, Place};
+use super::error::{Error, FieldError, LocSegment};
 use super::payload::MAX_READ_DEPTH;
 
 /// Why a text is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum JsonRefusal {
     /// It is no JSON.
     Syntax(String),
     /// It nests deeper than that many levels.
-    TooDeep(Vec<Place>, usize),
+    TooDeep(Vec<LocSegment>, usize),
     /// A member is there twice.
-    Doubled(Vec<Place>),
+    Doubled(Vec<LocSegment>),
     /// A number would be read as another one.
-    OutOfRange(Vec<Place>, String),
+    OutOfRange(Vec<LocSegment>, String),
 }
 
-impl Refused {
+impl JsonRefusal {
     /// The error of a request whose body, or other part, `around` is.
-    pub fn within(self, around: &[Place]) -> Error {
+    pub fn within(self, around: &[LocSegment]) -> Error {
         let (kind, loc) = match &self {
             Self::Syntax(_) => ("invalid_json", &[][..]),
             Self::TooDeep(loc, _) => ("too_deep", &loc[..]),
@@ -57,7 +57,7 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for JsonRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax(why) => f.write_str(why),
@@ -72,24 +72,24 @@ impl fmt::Display for Refused {
 /// Reads a text.
 ///
 /// # Errors
-/// See [`Refused`].
-pub fn read(text: &[u8]) -> Result<Value, Refused> {
+/// See [`JsonRefusal`].
+pub fn read(text: &[u8]) -> Result<Value, JsonRefusal> {
     read_within(text, MAX_READ_DEPTH)
 }
 
 /// Reads a text that may nest deeper than what anybody sends: up to `most` levels.
 ///
 /// # Errors
-/// See [`Refused`].
-pub fn read_within(text: &[u8], most: usize) -> Result<Value, Refused> {
+/// See [`JsonRefusal`].
+pub fn read_within(text: &[u8], most: usize) -> Result<Value, JsonRefusal> {
     walk(text, true, most, serde_json::Deserializer::from_slice(text))
 }
 
 /// Whether [`read`] would read a text, at less cost.
 ///
 /// # Errors
-/// See [`Refused`].
-pub fn check(text: &str) -> Result<(), Refused> {
+/// See [`JsonRefusal`].
+pub fn check(text: &str) -> Result<(), JsonRefusal> {
     walk(text.as_bytes(), false, MAX_READ_DEPTH, serde_json::Deserializer::from_str(text)).map(drop)
 }
 
@@ -98,7 +98,7 @@ fn walk<'de>(
     keeps: bool,
     most: usize,
     mut reader: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
-) -> Result<Value, Refused> {
+) -> Result<Value, JsonRefusal> {
     let found = RefCell::new(None);
     let has_floats = Cell::new(false);
     let read = Seed { keeps, depth: 0, most, found: &found, has_floats: &has_floats };
@@ -118,24 +118,24 @@ fn walk<'de>(
         Some(index) => {
             let whole = if keeps { value } else { walk_whole(text)? };
             let loc = place_of_number(&whole, &mut index.clone()).unwrap_or_default();
-            Err(Refused::OutOfRange(loc, numbers(text).nth(index).unwrap_or_default().to_owned()))
+            Err(JsonRefusal::OutOfRange(loc, numbers(text).nth(index).unwrap_or_default().to_owned()))
         }
     }
 }
 
 /// What [`walk`] has found to be JSON.
-fn walk_whole(text: &[u8]) -> Result<Value, Refused> {
-    serde_json::from_slice(text).map_err(|error| Refused::Syntax(error.to_string()))
+fn walk_whole(text: &[u8]) -> Result<Value, JsonRefusal> {
+    serde_json::from_slice(text).map_err(|error| JsonRefusal::Syntax(error.to_string()))
 }
 
 /// A number beyond every double is all that `serde_json` refuses besides syntax.
-fn unread(text: &[u8], error: &serde_json::Error) -> Refused {
+fn unread(text: &[u8], error: &serde_json::Error) -> JsonRefusal {
     let why = error.to_string();
     if !why.starts_with("number out of range") {
-        return Refused::Syntax(why);
+        return JsonRefusal::Syntax(why);
     }
     let endless = |number: &&str| number.parse::<f64>().is_ok_and(f64::is_infinite);
-    Refused::OutOfRange(Vec::new(), numbers(text).find(endless).unwrap_or("a number").to_owned())
+    JsonRefusal::OutOfRange(Vec::new(), numbers(text).find(endless).unwrap_or("a number").to_owned())
 }
 
 struct Seed<'a> {
@@ -146,7 +146,7 @@ struct Seed<'a> {
     /// How many there may be.
     most: usize,
     /// What was refused, and where, from this place on inwards.
-    found: &'a RefCell<Option<Refused>>,
+    found: &'a RefCell<Option<JsonRefusal>>,
     /// Whether a number was read that is no 64-bit integer.
     has_floats: &'a Cell<bool>,
 }
@@ -155,19 +155,19 @@ impl Seed<'_> {
     fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
         let depth = self.depth + 1;
         if depth > self.most {
-            return Err(self.refuse(Refused::TooDeep(Vec::new(), self.most)));
+            return Err(self.refuse(JsonRefusal::TooDeep(Vec::new(), self.most)));
         }
         Ok(Self { depth, ..*self })
     }
 
-    fn refuse<E: serde::de::Error>(&self, refused: Refused) -> E {
+    fn refuse<E: serde::de::Error>(&self, refused: JsonRefusal) -> E {
         *self.found.borrow_mut() = Some(refused);
         E::custom("refused")
     }
 
     /// What was refused stands in `place`.
-    fn under(&self, place: Place) {
-        if let Some(Refused::TooDeep(loc, _) | Refused::Doubled(loc)) = self.found.borrow_mut().as_mut() {
+    fn under(&self, place: LocSegment) {
+        if let Some(JsonRefusal::TooDeep(loc, _) | JsonRefusal::Doubled(loc)) = self.found.borrow_mut().as_mut() {
             loc.insert(0, place);
         }
     }
@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut kept = Vec::new();
         let mut index = 0;
         while let Some(item) =
-            items.next_element_seed(Seed { ..inner }).inspect_err(|_| inner.under(Place::Index(index)))?
+            items.next_element_seed(Seed { ..inner }).inspect_err(|_| inner.under(LocSegment::Index(index)))?
         {
             index += 1;
             if self.keeps {
@@ -235,11 +235,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
         while let Some(Name(name)) = members.next_key::<Name<'de>>()? {
             let is_doubled = if self.keeps { kept.contains_key(&*name) } else { !names.add(name.clone()) };
             if is_doubled {
-                return Err(self.refuse(Refused::Doubled(vec![Place::Member(name.into_owned())])));
+                return Err(self.refuse(JsonRefusal::Doubled(vec![LocSegment::Member(name.into_owned())])));
             }
             let value = members
                 .next_value_seed(Seed { ..inner })
-                .inspect_err(|_| inner.under(Place::Member(name.clone().into_owned())))?;
+                .inspect_err(|_| inner.under(LocSegment::Member(name.clone().into_owned())))?;
             if self.keeps {
                 kept.insert(name.into_owned(), value);
             }
@@ -382,8 +382,8 @@ impl<'a> Decimal<'a> {
 }
 
 /// Where the number stands of which `left` others come before it: members and items are in the order of the text.
-fn place_of_number(value: &Value, left: &mut usize) -> Option<Vec<Place>> {
-    let under = |place: Place, inner: &Value, left: &mut usize| {
+fn place_of_number(value: &Value, left: &mut usize) -> Option<Vec<LocSegment>> {
+    let under = |place: LocSegment, inner: &Value, left: &mut usize| {
         place_of_number(inner, left).map(|mut loc| {
             loc.insert(0, place);
             loc
@@ -398,10 +398,10 @@ fn place_of_number(value: &Value, left: &mut usize) -> Option<Vec<Place>> {
             }
         },
         Value::Array(items) => {
-            items.iter().enumerate().find_map(|(index, item)| under(Place::Index(index), item, left))
+            items.iter().enumerate().find_map(|(index, item)| under(LocSegment::Index(index), item, left))
         }
         Value::Object(members) => {
-            members.iter().find_map(|(name, member)| under(Place::Member(name.clone()), member, left))
+            members.iter().find_map(|(name, member)| under(LocSegment::Member(name.clone()), member, left))
         }
         _ => None,
     }

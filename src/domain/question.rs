@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::error::{FieldError, NOWHERE, Place};
+use super::error::{FieldError, LocSegment, NOWHERE};
 use super::{FieldErrors, JsonObject};
 
 /// The type of interrupts that carry questions.
@@ -47,7 +47,7 @@ pub fn read(arguments: &Value) -> Result<Vec<Question>, Vec<FieldError>> {
     let Value::Object(members) = arguments else {
         return Err(vec![FieldError::wrong_type(NOWHERE, "an object with questions", arguments)]);
     };
-    let mut reader = Reader::default();
+    let mut reader = QuestionReader::default();
     reader.only(members, &["questions", "type"]);
     let list = reader.list(members, "questions", &QUESTIONS, "questions");
     let questions: Vec<Question> = list
@@ -59,7 +59,7 @@ pub fn read(arguments: &Value) -> Result<Vec<Question>, Vec<FieldError>> {
         if questions.iter().take(index).any(|earlier| earlier.question == question.question) {
             reader.errors.push(|| {
                 FieldError::new(
-                    [Place::from("questions"), index.into(), "question".into()],
+                    [LocSegment::from("questions"), index.into(), "question".into()],
                     "duplicate",
                     "the same question is asked twice; an answer could not tell them apart",
                 )
@@ -102,7 +102,7 @@ pub fn check_answer(questions: &[Question], value: &Value) -> Vec<FieldError> {
     let Value::Object(members) = value else {
         return vec![FieldError::wrong_type(NOWHERE, "an object such as {\"answers\": {question: answer}}", value)];
     };
-    let mut reader = Reader::default();
+    let mut reader = QuestionReader::default();
     reader.only(members, &["answers"]);
     match members.get("answers") {
         Some(Value::Object(answers)) => reader.at(&["answers".into()], |inner| {
@@ -144,13 +144,13 @@ pub fn response_schema(questions: &[Question]) -> Value {
 
 /// Collects errors with the place that is being read.
 #[derive(Default)]
-struct Reader {
-    place: Vec<Place>,
+struct QuestionReader {
+    place: Vec<LocSegment>,
     errors: FieldErrors,
 }
 
-impl Reader {
-    fn at<T>(&mut self, place: &[Place], read: impl FnOnce(&mut Self) -> T) -> T {
+impl QuestionReader {
+    fn at<T>(&mut self, place: &[LocSegment], read: impl FnOnce(&mut Self) -> T) -> T {
         let depth = self.place.len();
         self.place.extend_from_slice(place);
         let result = read(self);
@@ -160,7 +160,7 @@ impl Reader {
 
     fn fail(&mut self, member: &str, kind: &str, msg: impl Into<String>) {
         let place = &self.place;
-        self.errors.push(|| FieldError::new(place.iter().cloned().chain([Place::from(member)]), kind, msg));
+        self.errors.push(|| FieldError::new(place.iter().cloned().chain([LocSegment::from(member)]), kind, msg));
     }
 
     fn only(&mut self, members: &JsonObject, known: &[&str]) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use super::error::{Error, FieldError, NOWHERE, Place};
+use super::error::{Error, FieldError, LocSegment, NOWHERE};
 use super::{FieldErrors, apart};
 
 /// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise); may take its time.
@@ -68,7 +68,7 @@ pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> V
 }
 
 /// The places that a JSON Pointer into `value` goes through. What is a number in it is an index only in an array.
-fn places(pointer: &str, value: &Value) -> Vec<Place> {
+fn places(pointer: &str, value: &Value) -> Vec<LocSegment> {
     let mut within = Some(value);
     let mut places = Vec::new();
     for segment in pointer.split('/').skip(1) {
@@ -76,11 +76,11 @@ fn places(pointer: &str, value: &Value) -> Vec<Place> {
         match (within, name.parse::<usize>()) {
             (Some(Value::Array(items)), Ok(index)) => {
                 within = items.get(index);
-                places.push(Place::Index(index));
+                places.push(LocSegment::Index(index));
             }
             (container, _) => {
                 within = container.and_then(|container| container.get(&name));
-                places.push(Place::Member(name));
+                places.push(LocSegment::Member(name));
             }
         }
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::id::{InterruptId, TurnId};
-use super::journal::{Ending, Entry, Recorded, StepIdentity, StepResult};
+use super::journal::{Ending, Entry, RecordedEntry, StepIdentity, StepResult};
 use super::message::{ChatMessage, Role};
 use super::time::Timestamp;
 
@@ -129,7 +129,7 @@ pub struct TimelineEntry {
 
 impl TimelineEntry {
     /// The entry at `index`.
-    pub fn of(index: u64, recorded: &Recorded) -> Self {
+    pub fn of(index: u64, recorded: &RecordedEntry) -> Self {
         let mut shown = Self {
             index,
             at: recorded.at,
@@ -263,7 +263,7 @@ mod tests {
             arguments: JsonObject::from_iter([("token".to_owned(), json!("0123"))]),
             tool_call_id: None,
         };
-        TimelineEntry::of(3, &Recorded { at: Timestamp::from_millis(0), entry: Entry::Step { step, result } })
+        TimelineEntry::of(3, &RecordedEntry { at: Timestamp::from_millis(0), entry: Entry::Step { step, result } })
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn an_answer_is_shown_a_pause_tells_nothing_of_its_context() {
         let interrupt_id = InterruptId(Uuid::from_u128(7));
-        let tell = |entry| TimelineEntry::of(0, &Recorded { at: Timestamp::from_millis(0), entry });
+        let tell = |entry| TimelineEntry::of(0, &RecordedEntry { at: Timestamp::from_millis(0), entry });
         let answer = tell(Entry::Answer { interrupt_id, value: Value::Null });
         assert_eq!((answer.interrupt_id, answer.result), (Some(interrupt_id), Some(Value::Null)));
         let pause = tell(Entry::Pause { timers: Vec::new(), context: Some(json!("a password")) });

@@ -1,19 +1,19 @@
-//! Answers come in: looked at ([`super::looks`]), written, then delivered, or, to a parked turn, the turn is woken. All of
-//! a request or nothing.
+//! Answers come in: looked at ([`super::prechecks`]), written, then delivered, or, to a parked turn, the turn is woken.
+//! All of a request or nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::claims::Woken;
+use super::after_commit::AfterCommit;
+use super::claims::WakeOutcome;
 use super::deliveries::Ticket;
 use super::dispatch::Delivery;
 use super::holds::claimer;
-use super::looks::{LOOKS, Look, find};
 use super::messages::{keep_reply, reply_scope, stored_reply};
-use super::metrics::Outcome;
-use super::owed::Owed;
+use super::metrics::DecisionSample;
+use super::prechecks::{MAX_PRECHECKS, Precheck, find};
 use super::view::{Answer, IdempotencyKey, Resumed};
 use super::{Engine, clock, detached, grants};
 use crate::domain::access::Actor;
@@ -28,26 +28,26 @@ use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
-struct Written {
+struct AnswersCommit {
     resumed: Resumed,
-    reached: Option<Reached>,
+    plan: Option<DeliveryPlan>,
     /// How many interrupts were resolved.
     resolved: usize,
     /// How the person decided, and what that decided of other calls.
-    outcomes: (Vec<Outcome>, Vec<Outcome>),
-    owed: Owed,
+    outcomes: (Vec<DecisionSample>, Vec<DecisionSample>),
+    after_commit: AfterCommit,
 }
 
 /// How what was appended gets to its turn.
-pub(super) enum Reached {
+pub(super) enum DeliveryPlan {
     /// It was not parked: these are for its worker, if it is at one.
     Warm(Vec<Ticket>),
     /// It was parked: it is woken and reads its journal.
-    Parked(Woken),
+    Parked(WakeOutcome),
 }
 
 /// What is answered, and what that decides for always, with who has claimed what that may settle.
-type Taken = (Box<Interrupt>, Option<(Grant, Option<String>)>);
+type AcceptedAnswer = (Box<Interrupt>, Option<(Grant, Option<String>)>);
 
 impl Engine {
     /// Answers interrupts of a session.
@@ -75,7 +75,7 @@ impl Engine {
         let named: Vec<InterruptId> = answers.iter().filter_map(|answer| answer.interrupt_id.parse().ok()).collect();
         let engine = Arc::clone(self);
         detached(async move {
-            let written = match engine.look_and_write(id, answers.into(), actor, key).await {
+            let written = match engine.precheck_and_write(id, answers.into(), actor, key).await {
                 Err(late @ Error::InterruptExpired(_)) => {
                     engine.expire_overdue(named).await;
                     return Err(late);
@@ -87,8 +87,8 @@ impl Engine {
             let (by_person, by_rule) = written.outcomes;
             by_person.into_iter().for_each(|outcome| engine.counters.decided_by_person(outcome));
             by_rule.into_iter().for_each(|outcome| engine.counters.decided_by_rule(outcome));
-            engine.reach(written.reached);
-            engine.settle(written.owed);
+            engine.deliver_as_planned(written.plan);
+            engine.run_after_commit(written.after_commit);
             Ok(written.resumed)
         })
         .await
@@ -108,17 +108,17 @@ impl Engine {
         self.resume(session, vec![answer], actor, key).await
     }
 
-    async fn look_and_write(
+    async fn precheck_and_write(
         self: &Arc<Self>,
         id: SessionId,
         answers: Arc<[Answer]>,
         actor: Actor,
         key: Option<IdempotencyKey>,
-    ) -> Result<Written, Error> {
-        for look in 1..=LOOKS {
-            let found = self.look(id, &answers, &actor, key.as_ref()).await?;
+    ) -> Result<AnswersCommit, Error> {
+        for look in 1..=MAX_PRECHECKS {
+            let found = self.precheck(id, &answers, &actor, key.as_ref()).await?;
             let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
-            let is_last = look == LOOKS;
+            let is_last = look == MAX_PRECHECKS;
             let written = self
                 .store
                 .transact(move |tx| engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &found, is_last));
@@ -141,21 +141,21 @@ impl Engine {
         answers: &[Answer],
         actor: &Actor,
         key: Option<&IdempotencyKey>,
-        look: &Look,
+        look: &Precheck,
         is_last: bool,
-    ) -> Result<Option<Written>, Error> {
+    ) -> Result<Option<AnswersCommit>, Error> {
         let now = clock::now();
         let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
         let scope = reply_scope("resume", &session);
         if let Some(body) = stored_reply(tx, &scope, key)? {
             let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
             let resumed = Resumed { session_id: id, status, replayed: true };
-            return Ok(Some(Written {
+            return Ok(Some(AnswersCommit {
                 resumed,
-                reached: None,
+                plan: None,
                 resolved: 0,
                 outcomes: Default::default(),
-                owed: self.owed(),
+                after_commit: self.after_commit(),
             }));
         }
         self.check_agent(&session)?;
@@ -171,14 +171,14 @@ impl Engine {
                 return Ok(None);
             }
         }
-        let mut owed = self.owed_by(actor);
+        let mut after_commit = self.owed_by(actor);
         let mut deliveries = Vec::new();
         let (mut outcomes, mut by_rule) = (Vec::new(), Vec::new());
         for (answered, _) in taken {
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
-            outcomes.push(Outcome::of(&answered));
+            outcomes.push(DecisionSample::of(&answered));
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
-            let index = close(tx, &answered, &entry, &mut owed, now)?;
+            let index = close(tx, &answered, &entry, &mut after_commit, now)?;
             deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
@@ -186,15 +186,15 @@ impl Engine {
             let lets = |asked: &Interrupt, grant: &Grant| {
                 asked.check_claim(who.as_deref(), now).is_ok() && look.lets_sweep(asked, grant) == Some(true)
             };
-            deliveries.extend(grants::store(tx, id, grant, &lets, &mut owed, &mut by_rule, now)?);
+            deliveries.extend(grants::store(tx, id, grant, &lets, &mut after_commit, &mut by_rule, now)?);
         }
         let resolved = deliveries.len();
         let status = tx.session(id)?.map_or(session.status(), |session| session.status());
-        let reached = if resolved > 0 { self.reaching(tx, &session, deliveries, now)? } else { None };
+        let plan = if resolved > 0 { self.plan_delivery(tx, &session, deliveries, now)? } else { None };
         keep_reply(tx, &scope, key, json!({"status": status}), now)?;
         faults::at(Point::EngineAnswerWritten);
         let resumed = Resumed { session_id: id, status, replayed: resolved == 0 };
-        Ok(Some(Written { resumed, reached, resolved, outcomes: (outcomes, by_rule), owed }))
+        Ok(Some(AnswersCommit { resumed, plan, resolved, outcomes: (outcomes, by_rule), after_commit }))
     }
 
     /// What is answered, and what that decides for always, and for whom; `None` where it has to be looked at again.
@@ -204,9 +204,9 @@ impl Engine {
         session: &Session,
         answers: &[Answer],
         actor: &Actor,
-        look: &Look,
+        look: &Precheck,
         now: Timestamp,
-    ) -> Result<Option<Vec<Taken>>, Error> {
+    ) -> Result<Option<Vec<AcceptedAnswer>>, Error> {
         let mut seen = HashSet::new();
         let mut taken = Vec::new();
         let still_stands = self.still_stands(look, session);
@@ -227,28 +227,28 @@ impl Engine {
     }
 
     /// How the open turn of `session` gets what was appended to it in this transaction.
-    pub(super) fn reaching(
+    pub(super) fn plan_delivery(
         &self,
         tx: &mut dyn Transaction,
         session: &Session,
         deliveries: Vec<Delivery>,
         now: Timestamp,
-    ) -> Result<Option<Reached>, Error> {
+    ) -> Result<Option<DeliveryPlan>, Error> {
         let Some(turn) = session.turn() else { return Ok(None) };
         let turn = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
         Ok(Some(if turn.life.is_parked() {
-            Reached::Parked(self.wake(tx, &turn, &session.agent, now)?)
+            DeliveryPlan::Parked(self.wake(tx, &turn, &session.agent, now)?)
         } else {
             let announce = |delivery| Ticket::announce(self, turn.id, turn.life.epoch, delivery);
-            Reached::Warm(deliveries.into_iter().map(announce).collect())
+            DeliveryPlan::Warm(deliveries.into_iter().map(announce).collect())
         }))
     }
 
-    /// Does what [`Engine::reaching`] decided, after the commit.
-    pub(super) fn reach(self: &Arc<Self>, reached: Option<Reached>) {
-        match reached {
-            Some(Reached::Warm(tickets)) => tickets.into_iter().for_each(|ticket| ticket.redeem(self)),
-            Some(Reached::Parked(woken)) => self.rouse(woken),
+    /// Does what [`Engine::plan_delivery`] decided, after the commit.
+    pub(super) fn deliver_as_planned(self: &Arc<Self>, plan: Option<DeliveryPlan>) {
+        match plan {
+            Some(DeliveryPlan::Warm(tickets)) => tickets.into_iter().for_each(|ticket| ticket.redeem(self)),
+            Some(DeliveryPlan::Parked(woken)) => self.start_woken(woken),
             None => {}
         }
     }
@@ -270,14 +270,14 @@ pub(super) fn close(
     tx: &mut dyn Transaction,
     settled: &Interrupt,
     entry: &Entry,
-    owed: &mut Owed,
+    after_commit: &mut AfterCommit,
     now: Timestamp,
 ) -> Result<u64, Error> {
     let session = tx.session(settled.session_id)?.ok_or(Error::SessionNotFound)?;
     tx.update_interrupt(settled)?;
     let index = tx.append_foreign(settled.turn_id, entry, now)?;
-    owed.tell_of(tx, &session, settled, now)?;
+    after_commit.tell_of(tx, &session, settled, now)?;
     let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };
-    owed.change(tx, &session, event, now)?;
+    after_commit.change(tx, &session, event, now)?;
     Ok(index)
 }

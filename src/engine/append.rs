@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::dispatch::{Appended, Batch, Record};
-use super::live::{Pause, Standing};
-use super::metrics::Outcome;
+use super::after_commit::AfterCommit;
+use super::dispatch::{AppendResults, Appended, Record};
+use super::live::{LiveSnapshot, Pause};
+use super::metrics::DecisionSample;
 use super::outage::Mark;
-use super::owed::Owed;
-use super::policy::{Looked, Word};
+use super::policy::{CheckedRecord, PreparedRecord};
 use super::runs::RunOutcome;
 use super::{Engine, clock};
 use crate::domain::audit::Deed;
@@ -25,13 +25,13 @@ use crate::faults::{self, Point};
 use crate::store::{StoreExt, Transaction};
 
 /// What a batch's transaction came to.
-struct Written {
-    batch: Batch,
-    owed: Owed,
+struct BatchCommit {
+    batch: AppendResults,
+    after_commit: AfterCommit,
     steps: usize,
     asked: usize,
     /// How those were decided that no person was asked about.
-    decided: Vec<Outcome>,
+    decided: Vec<DecisionSample>,
     /// What was told to decide, and is no decision.
     ignored: Vec<FieldError>,
     /// When the first of the interrupts opened expires.
@@ -46,11 +46,11 @@ struct Written {
     own: Option<(u64, u64)>,
 }
 
-impl Written {
-    fn new(owed: Owed) -> Self {
+impl BatchCommit {
+    fn new(after_commit: AfterCommit) -> Self {
         Self {
-            batch: Batch::new(),
-            owed,
+            batch: AppendResults::new(),
+            after_commit,
             steps: 0,
             asked: 0,
             decided: Vec::new(),
@@ -73,12 +73,12 @@ struct Writing<'a> {
     epoch: u64,
     now: Timestamp,
     session: Session,
-    standing: &'a Standing,
+    standing: &'a LiveSnapshot,
     /// Where the turn's own entries of this batch stand.
     own: Vec<u64>,
     /// Where the first of them does.
     mark: Option<Mark>,
-    written: Written,
+    written: BatchCommit,
 }
 
 impl Engine {
@@ -86,13 +86,18 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the trait's method.
-    pub async fn turn_append(self: &Arc<Self>, turn: TurnId, epoch: u64, records: Vec<Record>) -> Result<Batch, Error> {
+    pub async fn turn_append(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        records: Vec<Record>,
+    ) -> Result<AppendResults, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.is_paused || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
-        let words = Arc::new(self.look_at_records(records, Arc::clone(&standing.rules)).await?);
+        let words = Arc::new(self.precheck_records(records, Arc::clone(&standing.rules)).await?);
         let mark = Arc::new(Mutex::new(None));
         let attempt = || self.append_all(turn, epoch, Arc::clone(&words), Arc::clone(&mark));
         let stored = self.until_stored(turn, epoch, attempt).await?;
@@ -105,9 +110,9 @@ impl Engine {
         self: &Arc<Self>,
         turn: TurnId,
         epoch: u64,
-        words: Arc<Vec<Word>>,
+        words: Arc<Vec<PreparedRecord>>,
         mark: Arc<Mutex<Option<Mark>>>,
-    ) -> Result<Option<Batch>, Error> {
+    ) -> Result<Option<AppendResults>, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let (session, can_replay) = (standing.session, self.runtime()?.replay);
         let engine = Arc::clone(self);
@@ -121,7 +126,7 @@ impl Engine {
                 return Ok(None);
             }
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
-            let (written, now) = (Written::new(engine.owed()), clock::now());
+            let (written, now) = (BatchCommit::new(engine.after_commit()), clock::now());
             let mut writing = Writing {
                 engine: &engine,
                 tx,
@@ -138,7 +143,7 @@ impl Engine {
             for (place, word) in words.iter().enumerate() {
                 let outcome = match word {
                     // It went on right after that: parked here, what it said next would come from nobody.
-                    Word::Waiting { .. } if place < last => Ok(None),
+                    PreparedRecord::Waiting { .. } if place < last => Ok(None),
                     word => writing.word(word, can_replay),
                 };
                 match outcome {
@@ -147,7 +152,7 @@ impl Engine {
                 }
             }
             if writing.written.asked > 0 {
-                writing.written.owed.show(writing.tx, &engine.bells, writing.session, turn)?;
+                writing.written.after_commit.show(writing.tx, &engine.bells, writing.session, turn)?;
             }
             // The store may say that this has failed although it has not: the attempt after it has to know.
             *mark.lock().unwrap_or_else(PoisonError::into_inner) = writing.mark;
@@ -171,7 +176,7 @@ impl Engine {
         if let Some(at) = written.expires_at {
             self.alarm.set(at);
         }
-        self.settle(written.owed);
+        self.run_after_commit(written.after_commit);
         if written.cannot_wait {
             self.turn_failed(turn, epoch, Failure::cannot_wait()).await?;
             self.stop_worker(turn, "Its run cannot wait");
@@ -213,9 +218,9 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Writing<'_> {
-    fn word(&mut self, word: &Word, can_replay: bool) -> Result<Option<Appended>, Error> {
+    fn word(&mut self, word: &PreparedRecord, can_replay: bool) -> Result<Option<Appended>, Error> {
         match word {
-            Word::Entry(entry @ Entry::Wakes { wakes }) => {
+            PreparedRecord::Entry(entry @ Entry::Wakes { wakes }) => {
                 // Inside of a step raw I/O is where it belongs.
                 let outside = wakes.iter().find(|wake| !wake.is_in_step());
                 let impure_at = outside.map(|wake| wake.location.clone().unwrap_or_else(|| wake.task.clone()));
@@ -225,13 +230,15 @@ impl Writing<'_> {
                 }
                 Ok(None)
             }
-            Word::Entry(entry) => {
+            PreparedRecord::Entry(entry) => {
                 self.written.steps += usize::from(matches!(entry, Entry::Step { .. }));
                 self.append(entry).map(Some)
             }
-            Word::Ask { step, ask, looked } => self.ask(step.clone(), ask, looked).map(Some),
-            Word::Withdraw { interrupt } => self.withdraw(*interrupt).map(|()| None),
-            Word::Waiting { seen, wake_at, pause } => self.wait(*seen, *wake_at, pause, can_replay).map(|()| None),
+            PreparedRecord::Ask { step, ask, looked } => self.ask(step.clone(), ask, looked).map(Some),
+            PreparedRecord::Withdraw { interrupt } => self.withdraw(*interrupt).map(|()| None),
+            PreparedRecord::Waiting { seen, wake_at, pause } => {
+                self.wait(*seen, *wake_at, pause, can_replay).map(|()| None)
+            }
         }
     }
 
@@ -242,7 +249,7 @@ impl Writing<'_> {
         Ok(Appended { index, at: self.now, interrupt: None, answer: None })
     }
 
-    fn ask(&mut self, step: StepIdentity, ask: &Ask, looked: &Looked) -> Result<Appended, Error> {
+    fn ask(&mut self, step: StepIdentity, ask: &Ask, looked: &CheckedRecord) -> Result<Appended, Error> {
         let sent_by = self.tx.sender_of_turn(self.turn)?;
         let ask = Ask { approvers: self.approvers(ask)?, ..ask.clone() };
         let prevents = self.engine.settings.prevent_self_approval;
@@ -294,7 +301,7 @@ impl Writing<'_> {
         let interrupt = by_rule.on(Interrupt { sent_by, ..Interrupt::open(ask, schema, opening)? });
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
-        self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
+        self.written.after_commit.tell_of(self.tx, &self.session, &interrupt, self.now)?;
         self.change(session::Event::InterruptOpened { turn: self.turn, interrupt: id })?;
         self.written.asked += 1;
         self.written.expires_at = match (self.written.expires_at, interrupt.expires_at) {
@@ -322,7 +329,7 @@ impl Writing<'_> {
         if rule != policy::DEFAULT {
             let interrupt = interrupt.decided(&decision, rule, by.clone(), self.now);
             self.tx.insert_interrupt(&interrupt)?;
-            self.written.owed.tell_of(self.tx, &self.session, &interrupt, self.now)?;
+            self.written.after_commit.tell_of(self.tx, &self.session, &interrupt, self.now)?;
             let grant = Grant::new(
                 clock::grant_id(),
                 interrupt.scope(),
@@ -332,11 +339,11 @@ impl Writing<'_> {
                 self.now,
             );
             if let Some(grant) = grant.map(|grant| grant.ends_with(self.turn)) {
-                self.written.owed.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
+                self.written.after_commit.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
                 self.session = self.session.granted(grant, self.now);
                 self.tx.update_session(&self.session)?;
             }
-            self.written.decided.push(Outcome::of(&interrupt));
+            self.written.decided.push(DecisionSample::of(&interrupt));
         }
         Ok(Appended { interrupt: Some(id), answer: Some((index, value)), ..appended })
     }
@@ -347,12 +354,12 @@ impl Writing<'_> {
         let Some(cancelled) = of_turn.and_then(|interrupt| interrupt.cancel(self.now)) else { return Ok(()) };
         self.append(&Entry::Withdraw { interrupt_id: id })?;
         self.tx.update_interrupt(&cancelled)?;
-        self.written.owed.tell_of(self.tx, &self.session, &cancelled, self.now)?;
+        self.written.after_commit.tell_of(self.tx, &self.session, &cancelled, self.now)?;
         self.change(session::Event::InterruptClosed { turn: self.turn, interrupt: id })
     }
 
     fn change(&mut self, event: session::Event) -> Result<(), Error> {
-        self.session = self.written.owed.change(self.tx, &self.session, event, self.now)?;
+        self.session = self.written.after_commit.change(self.tx, &self.session, event, self.now)?;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownInterrupt`].
-    pub async fn look_at(&self, id: &str, actor: &Actor) -> Result<Interrupt, Error> {
+    pub async fn show_to(&self, id: &str, actor: &Actor) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let name = actor.name().filter(|_| actor.may(Scope::Answer)).map(str::to_owned);

@@ -11,7 +11,7 @@ use crate::domain::{SessionId, TurnId};
 
 /// What a session was right after a commit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct SessionSnapshot {
     /// The turn that the commit was about.
     pub turn: TurnId,
     /// The number of the newest event that it wrote.
@@ -20,7 +20,7 @@ pub struct Shown {
     pub view: SessionView,
 }
 
-impl Shown {
+impl SessionSnapshot {
     /// Whether this is later than `view`, which was read when `event` was the newest in the store. Rings of several
     /// commits come in any order.
     pub fn is_after(&self, view: &SessionView, event: u64) -> bool {
@@ -32,7 +32,7 @@ impl Shown {
 /// Bells by session.
 #[derive(Debug, Default)]
 pub struct Bells {
-    bells: Mutex<HashMap<SessionId, watch::Sender<Option<Arc<Shown>>>>>,
+    bells: Mutex<HashMap<SessionId, watch::Sender<Option<Arc<SessionSnapshot>>>>>,
 }
 
 impl Bells {
@@ -44,7 +44,7 @@ impl Bells {
     }
 
     /// The session changed, and the change is on disk.
-    pub fn ring(&self, session: SessionId, shown: Option<Arc<Shown>>) {
+    pub fn ring(&self, session: SessionId, shown: Option<Arc<SessionSnapshot>>) {
         if let Some(bell) = self.lock().get(&session) {
             bell.send_replace(shown);
         }
@@ -55,7 +55,7 @@ impl Bells {
         self.lock().contains_key(&session)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<Option<Arc<Shown>>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<Option<Arc<SessionSnapshot>>>>> {
         // A panic elsewhere cannot leave a map half changed.
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,12 +67,12 @@ pub struct Listener<'a> {
     bells: &'a Bells,
     session: SessionId,
     /// `None` once it is dropped.
-    receiver: Option<watch::Receiver<Option<Arc<Shown>>>>,
+    receiver: Option<watch::Receiver<Option<Arc<SessionSnapshot>>>>,
 }
 
 impl Listener<'_> {
     /// Waits for a ring since the last one heard, and returns what the newest has shown.
-    pub async fn heard(&mut self) -> Option<Arc<Shown>> {
+    pub async fn heard(&mut self) -> Option<Arc<SessionSnapshot>> {
         // The sender lives as long as a listener does, so that this cannot fail.
         let Some(receiver) = &mut self.receiver else { return std::future::pending().await };
         if receiver.changed().await.is_err() {

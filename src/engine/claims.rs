@@ -12,14 +12,14 @@ use tokio::sync::Notify;
 use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
 use super::policy::OwnRules;
-use super::slots::{Next, Slots};
+use super::slots::{NextTurn, Slots};
 use super::turns::owned_turn;
 use super::{Engine, clock};
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::{DueWhat, Turn};
+use crate::store::record::{DueKind, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long until a claim is tried again that the store did not take.
@@ -27,7 +27,7 @@ pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A turn that was claimed; void when it is dropped, as it is when the transaction around it fails.
 #[derive(Debug)]
-pub struct Claim {
+pub struct TurnClaim {
     order: Option<TurnOrder>,
     worked: Duration,
     turn: TurnId,
@@ -37,7 +37,7 @@ pub struct Claim {
     freed: Arc<Notify>,
 }
 
-impl Claim {
+impl TurnClaim {
     fn new(engine: &Engine, order: TurnOrder, rules: Arc<OwnRules>, worked: Duration) -> Self {
         engine.live.claim(order.turn, order.epoch, rules);
         Self {
@@ -57,7 +57,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for TurnClaim {
     fn drop(&mut self) {
         if self.order.is_some() {
             self.live.unclaim(self.turn, self.epoch);
@@ -70,9 +70,9 @@ impl Drop for Claim {
 
 /// What is to be done about a turn that was woken, after the commit.
 #[derive(Debug)]
-pub enum Woken {
+pub enum WakeOutcome {
     /// It has a place: start it.
-    Now(Claim),
+    Now(TurnClaim),
     /// It waits for a place.
     First(TurnId),
     /// Not by this server, or not by this run of it.
@@ -81,7 +81,7 @@ pub enum Woken {
 
 impl Engine {
     /// Takes a turn over inside a transaction.
-    pub(super) fn claim(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<Claim, Error> {
+    pub(super) fn claim(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<TurnClaim, Error> {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
         let mut journal = tx.journal(turn.id)?;
@@ -90,11 +90,11 @@ impl Engine {
         if runs_other(&journal, &runtime) || policy.is_some() {
             let entry = Entry::Taken { code: runtime.code, python: runtime.python, policy };
             tx.append(turn.id, epoch, &entry, now)?;
-            journal.push(Recorded { at: now, entry });
+            journal.push(RecordedEntry { at: now, entry });
         }
         faults::at(Point::EngineClaimWritten);
         let order = order(tx, turn, epoch, journal)?;
-        Ok(Claim::new(self, order, rules, Duration::from_millis(turn.life.worked_ms)))
+        Ok(TurnClaim::new(self, order, rules, Duration::from_millis(turn.life.worked_ms)))
     }
 
     /// Writes and claims a new turn of `session` inside a transaction; `session` is what the turn's message made of it.
@@ -104,15 +104,15 @@ impl Engine {
         session: &Session,
         turn: &Turn,
         now: Timestamp,
-    ) -> Result<Claim, Error> {
+    ) -> Result<TurnClaim, Error> {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id)?;
         let (rules, policy) = self.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
         tx.append(turn.id, epoch, &entry, now)?;
-        let order = order(tx, turn, epoch, vec![Recorded { at: now, entry }])?;
-        Ok(Claim::new(self, order, rules, Duration::ZERO))
+        let order = order(tx, turn, epoch, vec![RecordedEntry { at: now, entry }])?;
+        Ok(TurnClaim::new(self, order, rules, Duration::ZERO))
     }
 
     /// Wakes a parked turn of `agent` inside a transaction, or one that was reopened or imported there and is ready: it is
@@ -123,21 +123,21 @@ impl Engine {
         turn: &Turn,
         agent: &str,
         now: Timestamp,
-    ) -> Result<Woken, Error> {
+    ) -> Result<WakeOutcome, Error> {
         if agent != self.settings.agent || self.is_stopping() {
             make_ready(tx, turn)?;
-            return Ok(Woken::NotHere);
+            return Ok(WakeOutcome::NotHere);
         }
         if self.slots.take(turn.id) {
             return match self.claim(tx, turn, now) {
                 Ok(claim) => {
                     self.slots.claimed(turn.id, claim.epoch);
-                    Ok(Woken::Now(claim))
+                    Ok(WakeOutcome::Now(claim))
                 }
                 // What woke it counts all the same; whoever claims it later says what is wrong.
                 Err(Error::Unreadable(_)) => {
                     self.slots.not_claimed(turn.id);
-                    Ok(Woken::First(turn.id))
+                    Ok(WakeOutcome::First(turn.id))
                 }
                 Err(error) => {
                     self.slots.not_claimed(turn.id);
@@ -146,19 +146,19 @@ impl Engine {
             };
         }
         make_ready(tx, turn)?;
-        Ok(Woken::First(turn.id))
+        Ok(WakeOutcome::First(turn.id))
     }
 
     /// Does what [`Engine::wake`] decided, after the commit.
-    pub(super) fn rouse(self: &Arc<Self>, woken: Woken) {
+    pub(super) fn start_woken(self: &Arc<Self>, woken: WakeOutcome) {
         faults::at(Point::EngineWake);
         match woken {
-            Woken::Now(claim) => self.begin(claim),
-            Woken::First(turn) => {
+            WakeOutcome::Now(claim) => self.begin(claim),
+            WakeOutcome::First(turn) => {
                 self.slots.put_first(turn);
                 self.pump();
             }
-            Woken::NotHere => {}
+            WakeOutcome::NotHere => {}
         }
     }
 
@@ -184,11 +184,11 @@ impl Engine {
             let next = self.slots.next();
             match next {
                 None => return,
-                Some(Next::Start(turn, epoch)) => {
+                Some(NextTurn::Start(turn, epoch)) => {
                     let engine = Arc::clone(self);
                     tokio::spawn(async move { engine.start_queued(turn, epoch).await });
                 }
-                Some(Next::Claim(turn)) => {
+                Some(NextTurn::Claim(turn)) => {
                     let engine = Arc::clone(self);
                     tokio::spawn(async move { engine.claim_and_begin(turn).await });
                 }
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     /// Gives a claimed turn, which has a place, to a worker.
-    pub(super) fn begin(self: &Arc<Self>, claim: Claim) {
+    pub(super) fn begin(self: &Arc<Self>, claim: TurnClaim) {
         if let Some((order, worked)) = claim.into_order() {
             self.start_order(order, worked);
         }
@@ -262,14 +262,14 @@ impl Engine {
                 move |tx: &mut dyn Transaction| {
                     let row = owned_turn(tx, turn, epoch)?;
                     let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
-                    let owed = engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())?;
-                    Ok((owed, Duration::from_millis(row.life.worked_ms)))
+                    let after_commit = engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())?;
+                    Ok((after_commit, Duration::from_millis(row.life.worked_ms)))
                 }
             });
             match failed.await {
-                Ok((owed, worked)) => {
+                Ok((after_commit, worked)) => {
                     engine.counters.turn_failed(worked);
-                    engine.settle(owed);
+                    engine.run_after_commit(after_commit);
                 }
                 Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
             }
@@ -301,7 +301,7 @@ impl Engine {
 
     /// It has a place, and what is stored of it cannot be read.
     async fn suspend_spoiled(self: &Arc<Self>, turn: TurnId, why: &Error) {
-        if let Err(error) = self.suspend_unreadable(DueWhat::Timers(turn), why).await {
+        if let Err(error) = self.suspend_unreadable(DueKind::Timers(turn), why).await {
             tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
         }
     }
@@ -344,7 +344,7 @@ fn make_ready(tx: &mut dyn Transaction, turn: &Turn) -> Result<(), Error> {
 }
 
 /// What a worker is given to run the claimed turn.
-fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<Recorded>) -> Result<TurnOrder, Error> {
+fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntry>) -> Result<TurnOrder, Error> {
     Ok(TurnOrder {
         turn: turn.id,
         epoch,
@@ -356,7 +356,7 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<Recorded>) -
 }
 
 /// Whether there were rules when the turn was taken up last.
-fn had_rules(journal: &[Recorded]) -> bool {
+fn had_rules(journal: &[RecordedEntry]) -> bool {
     let last = journal.iter().rev().find_map(|recorded| match recorded.entry {
         Entry::Start { policy, .. } => Some(policy),
         Entry::Taken { policy, .. } => policy,
@@ -366,7 +366,7 @@ fn had_rules(journal: &[Recorded]) -> bool {
 }
 
 /// Whether the journal was written last by other code, or on another Python.
-fn runs_other(journal: &[Recorded], runtime: &Runtime) -> bool {
+fn runs_other(journal: &[RecordedEntry], runtime: &Runtime) -> bool {
     let last = journal.iter().rev().find_map(|recorded| match &recorded.entry {
         Entry::Start { code, python, .. } | Entry::Taken { code, python, .. } => Some((code, python)),
         _ => None,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::held::Held;
 use crate::domain::interrupt::Ask;
-use crate::domain::journal::{CodeVersion, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
+use crate::domain::journal::{CodeVersion, PendingTimer, RecordedEntry, StepIdentity, StepResult, Wake};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
@@ -28,7 +28,7 @@ pub struct TurnOrder {
     pub state: Vec<ChatMessage>,
     /// The journal so far: `Start` alone for a new turn, more for one that is replayed. What is delivered later and
     /// stands in it already is not given to the worker twice.
-    pub journal: Vec<Recorded>,
+    pub journal: Vec<RecordedEntry>,
 }
 
 /// Something a turn waits for has come.
@@ -88,7 +88,7 @@ pub trait Dispatch: Send + Sync + 'static {
     /// Hands something to the worker of a turn; nothing happens when the turn is gone.
     fn deliver(&self, turn: TurnId, delivery: Delivery);
 
-    /// The turn is settled: its worker cancels it, and is killed where it does not obey soon.
+    /// The turn is over: its worker cancels it, and is killed where it does not obey soon.
     fn stop(&self, turn: TurnId, message: &str);
 
     /// The turn was parked: its worker drops it from memory now, and nothing it says counts any more. A worker that
@@ -189,7 +189,7 @@ pub enum Lost {
 
 /// What became of a batch: of each record, in order. An error is of that record alone; `None` where there is nothing to
 /// acknowledge.
-pub type Batch = Vec<Result<Option<Appended>, Error>>;
+pub type AppendResults = Vec<Result<Option<Appended>, Error>>;
 
 /// Where words about turns go. The engine is one; it is a trait so that a supervisor can be tested alone.
 ///
@@ -207,7 +207,7 @@ pub trait TurnInbox: Send + Sync + 'static {
         turn: TurnId,
         epoch: u64,
         records: Vec<Record>,
-    ) -> BoxFuture<'static, Result<Batch, Error>>;
+    ) -> BoxFuture<'static, Result<AppendResults, Error>>;
 
     /// The worker stands where the turn stood: everything in its order's journal has been delivered.
     ///

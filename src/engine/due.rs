@@ -1,7 +1,7 @@
 //! What is due: interrupts expire, timers of parked turns fire.
 //!
 //! The store knows what is ahead, so that nothing is forgotten over a restart and nothing is held in memory; one task
-//! sleeps until the first of it. Whether something is still due is decided in the transaction that settles it: there an
+//! sleeps until the first of it. Whether something is still due is decided in the transaction that handles it: there an
 //! answer was first, or comes too late.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 
-use super::answers::{Reached, close};
+use super::answers::{DeliveryPlan, close};
 use super::claims::STORE_PAUSE;
 use super::dispatch::Delivery;
 use super::{Engine, clock};
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::{Due, DueWhat};
+use crate::store::record::{Due, DueKind};
 use crate::store::{StoreExt, Transaction};
 
-/// How many are settled at once; the store commits them together.
+/// How many are handled at once; the store commits them together.
 const AT_ONCE: usize = 256;
 /// The wall clock may jump: never sleep longer than this without looking again.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -63,22 +63,22 @@ impl Alarm {
 }
 
 impl Engine {
-    /// Settles what is due as its time comes, until the engine stops.
+    /// Handles what is due as its time comes, until the engine stops.
     pub(super) fn spawn_due(self: &Arc<Self>) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let stopped = engine.stopped.clone();
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = engine.settle_for_ever() => {}
+                () = engine.run_due() => {}
             }
         });
     }
 
-    async fn settle_for_ever(self: &Arc<Self>) {
+    async fn run_due(self: &Arc<Self>) {
         loop {
             self.alarm.awake();
-            match self.settle_due().await {
+            match self.handle_due().await {
                 Ok(next) => self.alarm.sleep(next).await,
                 Err(error) => {
                     tracing::error!(%error, "what is due could not be settled; it is tried again");
@@ -88,24 +88,24 @@ impl Engine {
         }
     }
 
-    /// Settles what is due, and tells when the next thing is.
-    async fn settle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
+    /// Handles what is due, and tells when the next thing is.
+    async fn handle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
         loop {
             let next = self.store.query(|reader| reader.next_due()).await?;
             if next.is_none_or(|next| next > clock::now()) {
                 return Ok(next);
             }
             let due = self.store.query(|reader| reader.due(clock::now(), AT_ONCE)).await?;
-            for settled in join_all(due.into_iter().map(|due| self.settle_one(due))).await {
-                settled?;
+            for handled in join_all(due.into_iter().map(|due| self.handle_one(due))).await {
+                handled?;
             }
         }
     }
 
-    async fn settle_one(self: &Arc<Self>, due: Due) -> Result<(), Error> {
+    async fn handle_one(self: &Arc<Self>, due: Due) -> Result<(), Error> {
         let settled = match due.what {
-            DueWhat::Interrupt(interrupt) => self.expire(interrupt).await,
-            DueWhat::Timers(turn) => self.fire(turn).await,
+            DueKind::Interrupt(interrupt) => self.expire(interrupt).await,
+            DueKind::Timers(turn) => self.fire(turn).await,
         };
         match settled {
             Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(due.what, &why).await,
@@ -132,18 +132,18 @@ impl Engine {
                 return Ok(None);
             };
             let session = tx.session(expired.session_id)?.ok_or(Error::SessionNotFound)?;
-            let mut owed = engine.owed();
-            let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut owed, now)?;
+            let mut after_commit = engine.after_commit();
+            let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut after_commit, now)?;
             let delivery = Delivery::Expired { index, at: now, interrupt: id };
-            let reached = engine.reaching(tx, &session, vec![delivery], now)?;
+            let plan = engine.plan_delivery(tx, &session, vec![delivery], now)?;
             faults::at(Point::EngineExpireWritten);
-            Ok(Some((reached, owed)))
+            Ok(Some((plan, after_commit)))
         });
-        if let Some((reached, owed)) = expired.await? {
+        if let Some((plan, after_commit)) = expired.await? {
             faults::at(Point::EngineExpireCommitted);
             self.counters.expired();
-            self.reach(reached);
-            self.settle(owed);
+            self.deliver_as_planned(plan);
+            self.run_after_commit(after_commit);
         }
         Ok(())
     }
@@ -167,11 +167,11 @@ impl Engine {
             }
             let woken = engine.wake(tx, &row, &session.agent, now)?;
             faults::at(Point::EngineTimersWritten);
-            Ok(Some(Reached::Parked(woken)))
+            Ok(Some(DeliveryPlan::Parked(woken)))
         });
         let fired = fired.await?;
         faults::at(Point::EngineTimersCommitted);
-        self.reach(fired);
+        self.deliver_as_planned(fired);
         Ok(())
     }
 }

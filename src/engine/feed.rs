@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::claims::STORE_PAUSE;
-use super::view::{Heard, Subscription};
+use super::view::{FeedItem, Subscription};
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::{Error, SessionId};
 use crate::store::{Store, StoreExt};
@@ -21,7 +21,7 @@ const WINDOW: usize = 64;
 /// How many events are read at once.
 const BATCH: usize = 256;
 
-enum News {
+enum FeedUpdate {
     Stored { last: u64 },
     Passing(Arc<EventView>),
     Gone(SessionId),
@@ -31,7 +31,7 @@ enum News {
 /// What every subscriber hears.
 #[derive(Clone)]
 enum Live {
-    Heard(Heard),
+    Heard(FeedItem),
     /// There will be no more events of this session.
     Gone(SessionId),
     /// There will be no more events.
@@ -41,7 +41,7 @@ enum Live {
 /// See the module.
 pub struct Feed {
     store: Arc<dyn Store>,
-    news: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedSender<FeedUpdate>,
     listeners: broadcast::Sender<Live>,
     stopping: CancellationToken,
 }
@@ -65,25 +65,25 @@ impl Feed {
     /// Events up to number `last` are on disk.
     pub fn ring(&self, last: u64) {
         // The task ends only with the runtime, or never was there; then there is nobody to tell.
-        drop(self.news.send(News::Stored { last }));
+        drop(self.news.send(FeedUpdate::Stored { last }));
     }
 
     /// Every listener hears the events up to number `last`, and then the end.
     pub fn finish(&self, last: u64) {
         self.ring(last);
-        drop(self.news.send(News::Over));
+        drop(self.news.send(FeedUpdate::Over));
     }
 
     /// Passes on an event that is not stored.
     pub fn pass(&self, event: EventView) {
         if self.listeners.receiver_count() > 0 {
-            drop(self.news.send(News::Passing(Arc::new(event))));
+            drop(self.news.send(FeedUpdate::Passing(Arc::new(event))));
         }
     }
 
     /// A session was deleted; its listeners hear what came before, and then the end.
     pub fn close(&self, session: SessionId) {
-        drop(self.news.send(News::Gone(session)));
+        drop(self.news.send(FeedUpdate::Gone(session)));
     }
 
     /// See [`super::Engine::subscribe`].
@@ -110,19 +110,19 @@ impl Feed {
 async fn feed(
     store: Arc<dyn Store>,
     mut told: u64,
-    mut news: mpsc::UnboundedReceiver<News>,
+    mut news: mpsc::UnboundedReceiver<FeedUpdate>,
     listeners: broadcast::Sender<Live>,
     stopping: CancellationToken,
 ) {
     while let Some(item) = news.recv().await {
         match item {
-            News::Passing(event) => drop(listeners.send(Live::Heard(Heard::Passing(event)))),
-            News::Over => drop(listeners.send(Live::Over)),
-            News::Gone(session) => drop(listeners.send(Live::Gone(session))),
-            News::Stored { last } if last <= told => {}
+            FeedUpdate::Passing(event) => drop(listeners.send(Live::Heard(FeedItem::Passing(event)))),
+            FeedUpdate::Over => drop(listeners.send(Live::Over)),
+            FeedUpdate::Gone(session) => drop(listeners.send(Live::Gone(session))),
+            FeedUpdate::Stored { last } if last <= told => {}
             // Nobody listens: whoever comes later starts from the store.
-            News::Stored { last } if listeners.receiver_count() == 0 => told = last,
-            News::Stored { last } => {
+            FeedUpdate::Stored { last } if listeners.receiver_count() == 0 => told = last,
+            FeedUpdate::Stored { last } => {
                 while told < last {
                     let events = match read(&store, told, None).await {
                         Ok(events) => events,
@@ -136,7 +136,7 @@ async fn feed(
                     };
                     let Some(newest) = events.last().map(|event| event.number) else { break };
                     for event in events {
-                        drop(listeners.send(Live::Heard(Heard::Stored(Arc::new(event)))));
+                        drop(listeners.send(Live::Heard(FeedItem::Stored(Arc::new(event)))));
                     }
                     told = newest;
                 }
@@ -154,7 +154,7 @@ struct Subscriber {
     session: Option<SessionId>,
     /// The last number that this subscriber was told or does not want.
     cursor: u64,
-    sender: mpsc::Sender<Heard>,
+    sender: mpsc::Sender<FeedItem>,
 }
 
 impl Subscriber {
@@ -169,11 +169,11 @@ impl Subscriber {
                 heard = live.recv() => heard,
             };
             let goes_on = match heard {
-                Ok(Live::Heard(Heard::Stored(event))) => self.tell_stored(event).await,
+                Ok(Live::Heard(FeedItem::Stored(event))) => self.tell_stored(event).await,
                 Ok(Live::Gone(session)) => self.session != Some(session),
                 Ok(Live::Over) => false,
-                Ok(Live::Heard(Heard::Passing(event))) => {
-                    !self.wants(event.session_id) || self.sender.send(Heard::Passing(event)).await.is_ok()
+                Ok(Live::Heard(FeedItem::Passing(event))) => {
+                    !self.wants(event.session_id) || self.sender.send(FeedItem::Passing(event)).await.is_ok()
                 }
                 Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up().await && self.is_there().await,
                 Err(broadcast::error::RecvError::Closed) => false,
@@ -209,7 +209,7 @@ impl Subscriber {
             return true;
         }
         self.cursor = event.number;
-        !self.wants(event.event.session_id) || self.sender.send(Heard::Stored(event)).await.is_ok()
+        !self.wants(event.event.session_id) || self.sender.send(FeedItem::Stored(event)).await.is_ok()
     }
 
     fn wants(&self, session: SessionId) -> bool {

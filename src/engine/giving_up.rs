@@ -45,20 +45,20 @@ impl Engine {
     /// Whether it was there to be given up.
     async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<bool, Error> {
         let ttl = self.settings.suspended_ttl;
-        let owing = self.owed();
+        let owing = self.after_commit();
         let given_up = self.store.transact(move |tx: &mut dyn Transaction| {
             let is_due = |row: &Turn| row.life.suspended().is_some_and(|(at, _)| at < before);
             let Some(row) = tx.turn(turn)?.filter(is_due) else { return Ok(None) };
             let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
             let Some(why) = session.failure() else { return Ok(None) };
             let failure = Failure::not_retried(why, ttl);
-            let mut owed = owing.clone();
-            owed.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, clock::now())?;
-            Ok(Some((session.id, owed)))
+            let mut after_commit = owing.clone();
+            after_commit.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, clock::now())?;
+            Ok(Some((session.id, after_commit)))
         });
-        let Some((session, owed)) = given_up.await? else { return Ok(false) };
+        let Some((session, after_commit)) = given_up.await? else { return Ok(false) };
         tracing::warn!(%session, "a suspended turn is given up: nobody retried it for --suspended-ttl");
-        self.settle(owed);
+        self.run_after_commit(after_commit);
         Ok(true)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::after_commit::AfterCommit;
 use super::answers::close;
 use super::dispatch::Delivery;
-use super::metrics::Outcome;
-use super::owed::Owed;
+use super::metrics::DecisionSample;
 use super::{Engine, clock};
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
@@ -32,7 +32,7 @@ impl Engine {
     pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str, actor: &Actor) -> Result<(), Error> {
         let unknown = Error::UnknownGrant(grant.to_owned());
         let parsed: Option<GrantId> = grant.parse().ok();
-        let owed = self.owed_by(actor);
+        let after_commit = self.owed_by(actor);
         self.store
             .transact(move |tx| {
                 let now = clock::now();
@@ -41,7 +41,7 @@ impl Engine {
                 let next = session.revoked(parsed, now)?;
                 let revoked = session.grants.iter().find(|grant| grant.grant_id == parsed);
                 if let Some(grant) = revoked {
-                    owed.record(tx, Deed::grant_revoked(grant, id), now)?;
+                    after_commit.record(tx, Deed::grant_revoked(grant, id), now)?;
                 }
                 tx.update_session(&next)
             })
@@ -78,24 +78,24 @@ pub(super) fn store(
     id: SessionId,
     grant: Grant,
     lets: &dyn Fn(&Interrupt, &Grant) -> bool,
-    owed: &mut Owed,
-    outcomes: &mut Vec<Outcome>,
+    after_commit: &mut AfterCommit,
+    outcomes: &mut Vec<DecisionSample>,
     now: Timestamp,
 ) -> Result<Vec<Delivery>, Error> {
     let decision = grant.decision();
     let session = tx.session(id)?.ok_or(Error::SessionNotFound)?.granted(grant.clone(), now);
     tx.update_session(&session)?;
-    owed.record(tx, Deed::granted(&grant, id), now)?;
+    after_commit.record(tx, Deed::granted(&grant, id), now)?;
     let mut deliveries = Vec::new();
     for asked in tx.pending(id)? {
         if !may_settle(&grant, &asked, now) || !lets(&asked, &grant) {
             continue;
         }
         let settled = settled_by(&grant, &asked, now);
-        outcomes.push(Outcome::of(&settled));
+        outcomes.push(DecisionSample::of(&settled));
         let (interrupt, value) = (settled.interrupt_id, decision.to_value());
         let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
-        let index = close(tx, &settled, &entry, owed, now)?;
+        let index = close(tx, &settled, &entry, after_commit, now)?;
         deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
     }
     Ok(deliveries)

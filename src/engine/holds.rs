@@ -6,7 +6,7 @@ use super::audit::see;
 use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
-use crate::domain::event::{Event, Hold};
+use crate::domain::event::{Hold, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::scope::Scope;
 use crate::domain::standing::check_standing;
@@ -119,22 +119,22 @@ impl Engine {
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let owing = self.owed_by(&actor);
         let held = self.store.transact(move |tx| {
-            let (mut owed, now) = (owing.clone(), clock::now());
+            let (mut after_commit, now) = (owing.clone(), clock::now());
             let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
             see(tx, &interrupt, &actor, now)?;
-            let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), owed)) };
+            let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), after_commit)) };
             tx.update_interrupt(&held)?;
             let deed = Deed::held(&interrupt, &held, hold);
             // What somebody calls himself is no proof, and stands apart from who it was.
-            owed.record(tx, if actor.name.is_none() { deed.with("as", said.as_deref()) } else { deed }, now)?;
-            owed.tell(tx, &Event::hold(&held, hold), now)?;
-            Ok((held.as_of(now), owed))
+            after_commit.record(tx, if actor.name.is_none() { deed.with("as", said.as_deref()) } else { deed }, now)?;
+            after_commit.tell(tx, &StoredEvent::hold(&held, hold), now)?;
+            Ok((held.as_of(now), after_commit))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let (interrupt, owed) = held.await?;
-            engine.settle(owed);
+            let (interrupt, after_commit) = held.await?;
+            engine.run_after_commit(after_commit);
             Ok(interrupt)
         })
         .await

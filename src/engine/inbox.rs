@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::Engine;
-use super::dispatch::{Batch, Lost, Record, TurnInbox};
+use super::dispatch::{AppendResults, Lost, Record, TurnInbox};
 use super::held::Held;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
@@ -18,7 +18,7 @@ impl TurnInbox for Engine {
         turn: TurnId,
         epoch: u64,
         records: Vec<Record>,
-    ) -> BoxFuture<'static, Result<Batch, Error>> {
+    ) -> BoxFuture<'static, Result<AppendResults, Error>> {
         Box::pin(async move { Engine::turn_append(&self, turn, epoch, records).await })
     }
 

@@ -19,7 +19,7 @@ use super::dispatch::{Delivery, TurnOrder};
 use super::held::{Held, HeldTurn, Holder};
 use super::policy::OwnRules;
 use crate::domain::session::Failure;
-use crate::domain::turn::stage::{self, Effect, Stage};
+use crate::domain::turn::stage::{self, Stage, StageEffect};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point, Rule};
 
@@ -73,7 +73,7 @@ pub struct Pause {
 
 /// A turn at a worker, as a batch of its words finds it.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct LiveSnapshot {
     /// Whose.
     pub session: SessionId,
     /// How many entries its worker was given with the order.
@@ -90,7 +90,7 @@ pub struct Standing {
     pub is_held: bool,
 }
 
-impl Standing {
+impl LiveSnapshot {
     /// Milliseconds at work so far, as the store keeps them.
     pub fn worked_ms(&self) -> u64 {
         millis(self.worked)
@@ -147,7 +147,7 @@ pub struct LiveTurns {
 }
 
 impl LiveTurns {
-    /// A turn is being claimed at `epoch`; see [`super::claims::Claim`]. `rules` are those of its session.
+    /// A turn is being claimed at `epoch`; see [`super::claims::TurnClaim`]. `rules` are those of its session.
     pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
         self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
     }
@@ -247,16 +247,16 @@ impl LiveTurns {
         live.held = None;
         live.paused = Some(Paused { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the place it takes.
-        live.step(engine, turn, stage::Event::Paused);
+        live.step(engine, turn, stage::StageEvent::Paused);
         drop(turns);
         self.rested.notify_waiters();
         self.paused.notify_one();
     }
 
     /// The turn at `epoch`, if it is at a worker.
-    pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<Standing> {
+    pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<LiveSnapshot> {
         let is_at = |live: &&LiveTurn| live.epoch == epoch || Rule::Epoch.is_left_out();
-        self.lock().at_workers.get(&turn).filter(is_at).map(|live| Standing {
+        self.lock().at_workers.get(&turn).filter(is_at).map(|live| LiveSnapshot {
             session: live.session,
             known: live.known,
             rules: Arc::clone(&live.rules),
@@ -396,7 +396,7 @@ impl LiveTurns {
         self.rested.notify_waiters();
     }
 
-    /// The turn is settled, wherever it was.
+    /// The turn is over, wherever it was.
     pub fn forget(&self, engine: &Engine, turn: TurnId) {
         let mut turns = self.lock();
         turns.claimed.remove(&turn);
@@ -500,12 +500,12 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
 
 impl LiveTurn {
     /// Something has happened to it that may cost or give it its place.
-    fn step(&mut self, engine: &Engine, turn: TurnId, event: stage::Event) {
+    fn step(&mut self, engine: &Engine, turn: TurnId, event: stage::StageEvent) {
         let (next, effect) = self.stage.transition(event);
         self.stage = next.unwrap_or(self.stage);
         match effect {
-            Some(Effect::TakePlace) => engine.slots.rejoin(turn, self.epoch),
-            Some(Effect::LeavePlace) => engine.slots.leave(turn, self.epoch),
+            Some(StageEffect::TakePlace) => engine.slots.rejoin(turn, self.epoch),
+            Some(StageEffect::LeavePlace) => engine.slots.leave(turn, self.epoch),
             None => {}
         }
     }
@@ -513,13 +513,13 @@ impl LiveTurn {
     fn go_on(&mut self, engine: &Arc<Engine>, turn: TurnId) {
         self.paused = None;
         self.held = None;
-        self.step(engine, turn, stage::Event::WentOn);
+        self.step(engine, turn, stage::StageEvent::WentOn);
         self.work(turn, engine);
     }
 
     fn leave(&mut self, engine: &Engine, turn: TurnId) {
         self.rest();
-        self.step(engine, turn, stage::Event::Left);
+        self.step(engine, turn, stage::StageEvent::Left);
     }
 
     fn work(&mut self, turn: TurnId, engine: &Arc<Engine>) {

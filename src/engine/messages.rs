@@ -52,22 +52,22 @@ impl Engine {
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
             let reservation = slots::Reservation::take(&engine.slots)?;
-            let mut owed = engine.owed_by(&by);
+            let mut after_commit = engine.owed_by(&by);
             let sent_by = by.name().map(str::to_owned);
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
-            let session = owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+            let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
             let claim = engine.claim_new(tx, &session, &row, now)?;
             keep_reply(tx, &scope, key.as_ref(), json!({}), now)?;
             faults::at(Point::EngineMessageWritten);
-            Ok(Some((claim, reservation, owed)))
+            Ok(Some((claim, reservation, after_commit)))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let Some((claim, reservation, owed)) = written.await? else { return Ok(()) };
+            let Some((claim, reservation, after_commit)) = written.await? else { return Ok(()) };
             faults::at(Point::EngineMessageCommitted);
             engine.counters.turn_started();
-            engine.settle(owed);
+            engine.run_after_commit(after_commit);
             if let Some((order, worked)) = claim.into_order() {
                 if reservation.redeem(order.turn, order.epoch) {
                     engine.start_order(order, worked);

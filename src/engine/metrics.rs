@@ -28,14 +28,14 @@ const REST: u32 = 20;
 
 /// How an interrupt was decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub struct DecisionSample {
     /// `approve`, `edit`, `reject`, `respond`, or `answer` for what is no tool approval.
     word: &'static str,
     /// How long it was pending.
     took: Duration,
 }
 
-impl Outcome {
+impl DecisionSample {
     /// That of a resolved interrupt.
     pub fn of(resolved: &Interrupt) -> Self {
         let decision = resolved.value.as_ref().and_then(|value| answer::decision(resolved.into(), value));
@@ -123,13 +123,13 @@ pub struct Counters {
 
 impl Counters {
     /// A person decided.
-    pub fn decided_by_person(&self, outcome: Outcome) {
+    pub fn decided_by_person(&self, outcome: DecisionSample) {
         self.count_decision(outcome, "person");
         self.times.decisions.add(outcome.took);
     }
 
     /// A rule, a grant or the tool's own code decided.
-    pub fn decided_by_rule(&self, outcome: Outcome) {
+    pub fn decided_by_rule(&self, outcome: DecisionSample) {
         self.count_decision(outcome, "rule");
     }
 
@@ -215,7 +215,7 @@ impl Counters {
 }
 
 impl Counters {
-    fn count_decision(&self, outcome: Outcome, by: &'static str) {
+    fn count_decision(&self, outcome: DecisionSample, by: &'static str) {
         let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         *decisions.entry((outcome.word, by)).or_default() += 1;
     }

@@ -9,6 +9,7 @@
 //! it is retried ([`retry`]). Which of them are at work is [`slots`]' to say, which are in memory [`live`]'s.
 
 pub mod access;
+mod after_commit;
 pub mod answers;
 mod append;
 pub mod audit;
@@ -28,15 +29,14 @@ pub mod histogram;
 pub mod holds;
 mod inbox;
 mod live;
-mod looks;
 pub mod messages;
 pub mod metrics;
 mod outage;
 mod outbox;
-mod owed;
 mod parking;
 mod policy;
 pub mod policy_file;
+mod prechecks;
 mod recovery;
 pub mod retry;
 pub mod runs;
@@ -62,6 +62,7 @@ use crate::domain::access::Actor;
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Keyring;
+use after_commit::{AfterCommit, NotificationSettings};
 use bells::Bells;
 use deliver::Deliver;
 use dispatch::Dispatch;
@@ -71,7 +72,6 @@ use live::LiveTurns;
 use metrics::{Counters, Pending};
 use outage::Outage;
 use outbox::Outbox;
-use owed::{Owed, Telling};
 use policy::Policies;
 use runs::{RunOutcome, RunOver};
 use schemas::Schemas;
@@ -93,13 +93,13 @@ pub struct Engine {
     feed: Feed,
     /// `None` for a run, which calls nobody.
     deliver: Option<Arc<dyn Deliver>>,
-    telling: Arc<Telling>,
+    notifications: Arc<NotificationSettings>,
     outbox: Arc<Outbox>,
     outage: Outage,
     counters: Counters,
     pending: Pending,
     /// Who may look at answers and questions that take their time, at once.
-    looking: Arc<Semaphore>,
+    prechecking: Arc<Semaphore>,
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
     policies: Policies,
@@ -140,7 +140,8 @@ impl Engine {
         keyring: Keyring,
         deliver: Option<Arc<dyn Deliver>>,
     ) -> Arc<Self> {
-        let telling = Telling { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
+        let notifications =
+            NotificationSettings { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         Arc::new(Self {
             slots: Arc::new(Slots::new(settings.workers, settings.queue)),
             freed: Arc::default(),
@@ -152,12 +153,12 @@ impl Engine {
             bells: Bells::default(),
             alarm: Alarm::default(),
             deliver,
-            telling: Arc::new(telling),
+            notifications: Arc::new(notifications),
             outbox: Arc::default(),
             outage: Outage::default(),
             counters: Counters::default(),
             pending: Pending::default(),
-            looking: Arc::new(Semaphore::new(*looks::PROCESSORS)),
+            prechecking: Arc::new(Semaphore::new(*prechecks::PROCESSORS)),
             searching: Arc::default(),
             policies: Policies::default(),
             schemas: Schemas::default(),
@@ -226,30 +227,30 @@ impl Engine {
     }
 
     /// Does what is owed after a commit.
-    fn settle(&self, owed: Owed) {
-        if let Some((session, code)) = &owed.suspended {
+    fn run_after_commit(&self, after_commit: AfterCommit) {
+        if let Some((session, code)) = &after_commit.suspended {
             tracing::error!(%session, code, "a turn cannot go on; its journal is kept");
         }
-        for session in owed.woken {
-            let shown = owed.shown.clone().filter(|shown| shown.view.session.id == session);
+        for session in after_commit.woken {
+            let shown = after_commit.shown.clone().filter(|shown| shown.view.session.id == session);
             self.bells.ring(session, shown);
         }
-        if owed.last_event > 0 {
-            self.feed.ring(owed.last_event);
+        if after_commit.last_event > 0 {
+            self.feed.ring(after_commit.last_event);
         }
-        if owed.has_notices {
+        if after_commit.has_notices {
             self.outbox.ring();
         }
     }
 
     /// What a change will owe.
-    fn owed(&self) -> Owed {
-        Owed::new(&self.telling, None)
+    fn after_commit(&self) -> AfterCommit {
+        AfterCommit::new(&self.notifications, None)
     }
 
     /// What a change will owe that `actor` makes.
-    fn owed_by(&self, actor: &Actor) -> Owed {
-        Owed::new(&self.telling, Some(actor.clone()))
+    fn owed_by(&self, actor: &Actor) -> AfterCommit {
+        AfterCommit::new(&self.notifications, Some(actor.clone()))
     }
 
     fn is_stopping(&self) -> bool {

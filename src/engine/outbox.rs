@@ -11,10 +11,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::after_commit::{NotificationSettings, in_lane};
 use super::claims::STORE_PAUSE;
 use super::deliver::Deliver;
 use super::due::Alarm;
-use super::owed::{Telling, in_lane};
 use super::{Engine, clock, detached};
 use crate::domain::notice::{Notice, NoticeId, Reminded, Tries};
 use crate::domain::status::NoticeStatus;
@@ -69,20 +69,20 @@ impl Outbox {
 }
 
 /// Room to send one notice: one of all places, and one of those to its origin.
-struct Place {
+struct SendPermit {
     outbox: Arc<Outbox>,
     origin: String,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
+impl SendPermit {
     fn new(outbox: &Arc<Outbox>, origin: String, permit: OwnedSemaphorePermit) -> Self {
         *outbox.under_way().entry(origin.clone()).or_default() += 1;
         Self { outbox: Arc::clone(outbox), origin, _permit: permit }
     }
 }
 
-impl Drop for Place {
+impl Drop for SendPermit {
     fn drop(&mut self) {
         let mut under_way = self.outbox.under_way();
         if let Some(count) = under_way.get_mut(&self.origin) {
@@ -182,7 +182,7 @@ impl Engine {
             let (leased, all) = self.take_due(permits.len()).await?;
             faults::at(Point::OutboxLeaseCommitted);
             for (notice, permit) in leased.into_iter().zip(permits) {
-                let place = Place::new(&self.outbox, notice.origin(), permit);
+                let place = SendPermit::new(&self.outbox, notice.origin(), permit);
                 tokio::spawn(Arc::clone(self).deliver(Arc::clone(deliver), notice, place));
             }
             all?;
@@ -198,8 +198,8 @@ impl Engine {
         let mut jobs = Vec::new();
         for notice in seen {
             if notice.status == NoticeStatus::Scheduled || room.take(notice.origin()) {
-                let telling = Arc::clone(&self.telling);
-                jobs.push(self.store.transact(move |tx| take(tx, &notice, &telling, clock::now())));
+                let notifications = Arc::clone(&self.notifications);
+                jobs.push(self.store.transact(move |tx| take(tx, &notice, &notifications, clock::now())));
             }
         }
         let (mut leased, mut all) = (Vec::new(), Ok(()));
@@ -217,7 +217,7 @@ impl Engine {
         permit.map_err(|error| Error::Internal(error.to_string()))
     }
 
-    async fn deliver(self: Arc<Self>, deliver: Arc<dyn Deliver>, notice: Notice, place: Place) {
+    async fn deliver(self: Arc<Self>, deliver: Arc<dyn Deliver>, notice: Notice, place: SendPermit) {
         let outcome = tokio::select! {
             outcome = deliver.attempt(&notice, clock::now()) => outcome,
             () = self.stopped.cancelled() => return,
@@ -225,7 +225,8 @@ impl Engine {
         faults::at(Point::OutboxSent);
         let (id, attempt, tries) = (notice.id, notice.attempts, self.settings.tries);
         let reason = outcome.clone().err();
-        let settled = self.store.transact(move |tx| settle(tx, id, attempt, &outcome, &tries, clock::now())).await;
+        let settled =
+            self.store.transact(move |tx| record_attempt(tx, id, attempt, &outcome, &tries, clock::now())).await;
         drop(place);
         let reason = reason.unwrap_or_default();
         match settled {
@@ -272,12 +273,17 @@ impl Room {
 
 /// Takes a notice that was `seen` to be due: leased, where it is to be sent. Nothing where it has changed since; what is due
 /// of it then is seen the next time.
-fn take(tx: &mut dyn Transaction, seen: &Notice, telling: &Telling, now: Timestamp) -> Result<Option<Notice>, Error> {
+fn take(
+    tx: &mut dyn Transaction,
+    seen: &Notice,
+    notifications: &NotificationSettings,
+    now: Timestamp,
+) -> Result<Option<Notice>, Error> {
     if tx.notice(seen.id)?.as_ref() != Some(seen) {
         return Ok(None);
     }
     if seen.status == NoticeStatus::Scheduled {
-        remind(tx, seen.clone(), telling, now)?;
+        remind(tx, seen.clone(), notifications, now)?;
         return Ok(None);
     }
     let leased = seen.clone().leased(now);
@@ -286,7 +292,12 @@ fn take(tx: &mut dyn Transaction, seen: &Notice, telling: &Telling, now: Timesta
     Ok(Some(leased))
 }
 
-fn remind(tx: &mut dyn Transaction, scheduled: Notice, telling: &Telling, now: Timestamp) -> Result<(), Error> {
+fn remind(
+    tx: &mut dyn Transaction,
+    scheduled: Notice,
+    notifications: &NotificationSettings,
+    now: Timestamp,
+) -> Result<(), Error> {
     // It goes behind everything that has been written since it was scheduled.
     tx.delete_notice(scheduled.id)?;
     let session = tx.session(scheduled.session_id)?;
@@ -296,8 +307,8 @@ fn remind(tx: &mut dyn Transaction, scheduled: Notice, telling: &Telling, now: T
     };
     // The operator may want no reminders any more, or none at this address.
     let wanted = match &interrupt {
-        Some((interrupt, session)) if telling.remind_after > 0.0 => {
-            telling.hears_of_it(tx, session, interrupt.turn_id, &scheduled.url)?
+        Some((interrupt, session)) if notifications.remind_after > 0.0 => {
+            notifications.hears_of_it(tx, session, interrupt.turn_id, &scheduled.url)?
         }
         _ => false,
     };
@@ -306,7 +317,7 @@ fn remind(tx: &mut dyn Transaction, scheduled: Notice, telling: &Telling, now: T
         Reminded::Told(told) if wanted => {
             let told = in_lane(tx, *told, now)?;
             tx.insert_notice(&told)?;
-            tx.insert_notice(&told.reminder(telling.remind_after, now))?;
+            tx.insert_notice(&told.reminder(notifications.remind_after, now))?;
         }
         Reminded::Later(later) if wanted => tx.insert_notice(&later)?,
         Reminded::Told(_) | Reminded::Later(_) | Reminded::Nothing => {}
@@ -316,7 +327,7 @@ fn remind(tx: &mut dyn Transaction, scheduled: Notice, telling: &Telling, now: T
 }
 
 /// Writes what came of a try, unless the lease for it is over; the next of the lane is due once this one is settled.
-fn settle(
+fn record_attempt(
     tx: &mut dyn Transaction,
     id: NoticeId,
     attempt: u32,

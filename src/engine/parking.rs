@@ -15,7 +15,7 @@ use super::live::Candidate;
 use super::runs::RunOver;
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::DueWhat;
+use crate::store::record::DueKind;
 use crate::store::{StoreExt, Transaction};
 
 /// How many turns are parked at once; the store commits them together.
@@ -94,7 +94,7 @@ impl Engine {
                     }
                     Ok(())
                 }
-                Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(DueWhat::Timers(turn), &why).await,
+                Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(DueKind::Timers(turn), &why).await,
                 Err(error) => Err(error),
             };
             all = all.and(settled);
@@ -105,7 +105,7 @@ impl Engine {
     /// A turn was parked in the store: its worker drops it, and its timers are the store's.
     pub(super) fn is_parked(&self, turn: TurnId, epoch: u64, wake_at: Option<Timestamp>) {
         self.counters.parked();
-        self.run_is_over(RunOver::Settled);
+        self.run_is_over(RunOver::ParkedOrEnded);
         self.live.park(self, turn, epoch);
         if let Some(at) = wake_at {
             self.alarm.set(at);

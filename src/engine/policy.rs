@@ -11,7 +11,7 @@ use super::policy_file::{PolicyError, PolicyFile, PolicyStatus};
 use crate::domain::error::NOWHERE;
 use crate::domain::interrupt::Ask;
 use crate::domain::journal::{Entry, StepIdentity};
-use crate::domain::policy::{Asked, Rule, Rules, Standing};
+use crate::domain::policy::{Evaluation, Rule, RuleSets, Rules};
 use crate::domain::session::Session;
 use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
 
@@ -124,11 +124,11 @@ impl Engine {
     ///
     /// # Errors
     /// An internal one.
-    pub(super) async fn look_at_records(
+    pub(super) async fn precheck_records(
         self: &Arc<Self>,
         records: Vec<Record>,
         own: Arc<OwnRules>,
-    ) -> Result<Vec<Word>, Error> {
+    ) -> Result<Vec<PreparedRecord>, Error> {
         let server = self.policies.server();
         let has_expressions = server.have_expressions() || own.have_expressions();
         let takes_time = |record: &Record| match record {
@@ -136,30 +136,30 @@ impl Engine {
             _ => false,
         };
         if !records.iter().any(takes_time) {
-            return Ok(self.look_at_all(records, &own, &server));
+            return Ok(self.precheck_all(records, &own, &server));
         }
         let engine = Arc::clone(self);
-        tokio::task::spawn_blocking(move || engine.look_at_all(records, &own, &server))
+        tokio::task::spawn_blocking(move || engine.precheck_all(records, &own, &server))
             .await
             .map_err(|error| Error::Internal(error.to_string()))
     }
 
-    fn look_at_all(&self, records: Vec<Record>, own: &OwnRules, server: &Rules) -> Vec<Word> {
+    fn precheck_all(&self, records: Vec<Record>, own: &OwnRules, server: &Rules) -> Vec<PreparedRecord> {
         let look = |record| match record {
-            Record::Step { step, result } => Word::Entry(Entry::Step { step, result }),
-            Record::Intent { step } => Word::Entry(Entry::Intent { step }),
-            Record::Timer { path, due } => Word::Entry(Entry::Timer { path, due }),
-            Record::Wakes(wakes) => Word::Entry(Entry::Wakes { wakes }),
+            Record::Step { step, result } => PreparedRecord::Entry(Entry::Step { step, result }),
+            Record::Intent { step } => PreparedRecord::Entry(Entry::Intent { step }),
+            Record::Timer { path, due } => PreparedRecord::Entry(Entry::Timer { path, due }),
+            Record::Wakes(wakes) => PreparedRecord::Entry(Entry::Wakes { wakes }),
             Record::Ask { step, ask } => {
                 let session = own.compiled(&self.policies);
-                let ruling = Standing { session: &session, server }.rule_on(&ask, &self.schemas);
+                let ruling = RuleSets { session: &session, server }.rule_on(&ask, &self.schemas);
                 let schema = ask.schema(self.settings.max_payload, &self.schemas, &self.schemas);
-                Word::Ask { step, ask, looked: Looked { ruling, schema } }
+                PreparedRecord::Ask { step, ask, looked: CheckedRecord { ruling, schema } }
             }
-            Record::Withdraw { interrupt } => Word::Withdraw { interrupt },
+            Record::Withdraw { interrupt } => PreparedRecord::Withdraw { interrupt },
             Record::Waiting { seen, timers, context } => {
                 let wake_at = timers.iter().map(|timer| timer.due).min();
-                Word::Waiting { seen, wake_at, pause: Entry::Pause { timers, context } }
+                PreparedRecord::Waiting { seen, wake_at, pause: Entry::Pause { timers, context } }
             }
         };
         records.into_iter().map(look).collect()
@@ -168,11 +168,11 @@ impl Engine {
 
 /// A record as it is stored: what is an entry is one by now, so that a job that runs again copies none of it.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum PreparedRecord {
     /// A finished step, one that begins, a fired timer, order marks.
     Entry(Entry),
     /// A question, and what was found about it.
-    Ask { step: StepIdentity, ask: Box<Ask>, looked: Looked },
+    Ask { step: StepIdentity, ask: Box<Ask>, looked: CheckedRecord },
     /// Nobody waits for this interrupt any more.
     Withdraw { interrupt: InterruptId },
     /// The turn is paused, unless something has come after `seen`; its earliest timer is due at `wake_at`.
@@ -181,9 +181,9 @@ pub(super) enum Word {
 
 /// What is known about a question before it is stored.
 #[derive(Debug)]
-pub(super) struct Looked {
+pub(super) struct CheckedRecord {
     /// What the rules say about what asks.
-    pub ruling: Asked,
+    pub ruling: Evaluation,
     /// The JSON Schema that its record shows, or what is wrong with it.
     pub schema: Result<Option<Arc<Value>>, Error>,
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 
+use super::after_commit::AfterCommit;
 use super::dispatch::Lost;
-use super::owed::Owed;
 use super::turns::owned_turn;
 use super::{Engine, clock};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::record::{DueWhat, Turn};
+use crate::store::record::{DueKind, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.
@@ -38,7 +38,7 @@ enum Fate {
     /// It is taken up again.
     Again(Duration),
     /// It has failed, for good or until it is retried.
-    Failed(Owed),
+    Failed(AfterCommit),
 }
 
 /// A turn that the last server left open.
@@ -65,7 +65,7 @@ impl Engine {
         faults::at(Point::EngineRecover);
         let (left, unreadable) = self.store.query(left_open).await?;
         for Unreadable { turn, why } in unreadable {
-            self.suspend_unreadable(DueWhat::Timers(turn), &why).await?;
+            self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
         }
         let (ours, others): (Vec<Left>, Vec<Left>) =
             left.into_iter().partition(|left| left.agent == self.settings.agent);
@@ -102,7 +102,7 @@ impl Engine {
             let failed: Vec<_> = some.iter().map(fail).collect();
             let mut all = Ok(());
             for failed in join_all(failed).await {
-                all = all.and(failed.map(|owed| self.settle(owed)));
+                all = all.and(failed.map(|after_commit| self.run_after_commit(after_commit)));
             }
             all?;
         }
@@ -115,7 +115,7 @@ impl Engine {
         session: SessionId,
         turn: TurnId,
         now: Timestamp,
-    ) -> Result<Owed, Error> {
+    ) -> Result<AfterCommit, Error> {
         let session = tx.session(session)?.ok_or(Error::TurnNotOpen(None))?;
         self.fail(tx, &session, turn, Failure::not_replayable(), now)
     }
@@ -153,10 +153,10 @@ impl Engine {
                 self.is_parked(turn, epoch, wake_at);
                 self.pump();
             }
-            Ok(Fate::Failed(owed)) => {
+            Ok(Fate::Failed(after_commit)) => {
                 self.counters.turn_failed(standing.worked);
                 self.leave(turn, epoch);
-                self.settle(owed);
+                self.run_after_commit(after_commit);
             }
             Ok(Fate::Again(pause)) => {
                 self.counters.recovered();
@@ -167,7 +167,7 @@ impl Engine {
             Err(Error::StoreUnavailable(_)) => self.leave(turn, epoch),
             Err(why @ Error::Unreadable(_)) => {
                 self.leave(turn, epoch);
-                self.suspend_unreadable(DueWhat::Timers(turn), &why).await?;
+                self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
             }
             Err(error) => {
                 self.leave(turn, epoch);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::claims::Woken;
-use super::owed::Owed;
+use super::after_commit::AfterCommit;
+use super::claims::WakeOutcome;
 use super::sessions::view;
 use super::view::SessionView;
 use super::{Engine, clock, detached};
@@ -33,15 +33,15 @@ impl Engine {
         let reopened = self.store.transact(move |tx| {
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             engine.check_agent(&session)?;
-            let owed = engine.owed_by(&by);
-            let (woken, owed) = engine.reopen(tx, &session, owed, clock::now())?;
-            Ok((view(tx, id)?, woken, owed))
+            let after_commit = engine.owed_by(&by);
+            let (woken, after_commit) = engine.reopen(tx, &session, after_commit, clock::now())?;
+            Ok((view(tx, id)?, woken, after_commit))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let (view, woken, owed) = reopened.await?;
+            let (view, woken, after_commit) = reopened.await?;
             tracing::info!(session = %id, by = actor.name(), "a turn is retried");
-            engine.reopened(woken, owed);
+            engine.reopened(woken, after_commit);
             Ok(view)
         })
         .await
@@ -89,14 +89,14 @@ impl Engine {
             let (engine, id) = (Arc::clone(self), *id);
             self.store.transact(move |tx| {
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                engine.reopen(tx, &session, engine.owed(), clock::now())
+                engine.reopen(tx, &session, engine.after_commit(), clock::now())
             })
         };
         let reopened: Vec<_> = sessions.iter().map(reopen).collect();
         let mut all = Ok(());
         for (session, reopened) in sessions.iter().zip(join_all(reopened).await) {
             match reopened {
-                Ok((woken, owed)) => self.reopened(woken, owed),
+                Ok((woken, after_commit)) => self.reopened(woken, after_commit),
                 Err(why @ Error::Unreadable(_)) => {
                     tracing::error!(%session, error = %why, "a failed turn is not taken up again");
                 }
@@ -106,14 +106,14 @@ impl Engine {
         all
     }
 
-    /// `owed` knows whose doing it is.
+    /// `after_commit` knows whose doing it is.
     fn reopen(
         &self,
         tx: &mut dyn Transaction,
         session: &Session,
-        mut owed: Owed,
+        mut after_commit: AfterCommit,
         now: Timestamp,
-    ) -> Result<(Woken, Owed), Error> {
+    ) -> Result<(WakeOutcome, AfterCommit), Error> {
         let turn = session.retry().ok_or(Error::NothingToRetry)?.turn;
         tx.reopen_turn(turn)?;
         let failure = session.failure();
@@ -122,25 +122,25 @@ impl Engine {
             .with("agent", session.agent.as_str())
             .with("error_code", failure.map(|failure| failure.code.as_str()))
             .with("code", self.runtime()?.code);
-        owed.record(tx, deed, now)?;
+        after_commit.record(tx, deed, now)?;
         if session.failure().is_some_and(Failure::is_passing) {
             // A mark, by which the agent is told that it may try again, or go on beyond its limit.
             let runtime = self.runtime()?;
             let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
             tx.append_foreign(turn, &mark, now)?;
         }
-        owed.change(tx, session, session::Event::TurnReopened { turn }, now)?;
+        after_commit.change(tx, session, session::Event::TurnReopened { turn }, now)?;
         let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
         let woken = self.wake(tx, &row, &session.agent, now)?;
         faults::at(Point::EngineRetryWritten);
-        Ok((woken, owed))
+        Ok((woken, after_commit))
     }
 
-    fn reopened(self: &Arc<Self>, woken: Woken, owed: Owed) {
+    fn reopened(self: &Arc<Self>, woken: WakeOutcome, after_commit: AfterCommit) {
         faults::at(Point::EngineRetryCommitted);
         self.counters.retried();
-        self.rouse(woken);
-        self.settle(owed);
+        self.start_woken(woken);
+        self.run_after_commit(after_commit);
         // What it asks may have expired while nobody could answer.
         self.alarm.set(Timestamp::from_millis(0));
     }

@@ -10,17 +10,17 @@ use std::sync::{Arc, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::access::Keyring;
+use super::after_commit::AfterCommit;
 use super::answers::close;
-use super::claims::Claim;
+use super::claims::TurnClaim;
 use super::dispatch::{Dispatch, Lost};
 use super::feed::Feed;
-use super::owed::Owed;
 use super::settings::Settings;
 use super::{Engine, clock};
 use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::id::GrantId;
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
 use crate::domain::run_state::RunState;
 use crate::domain::session::{self, Failure, Phase, Session};
@@ -85,7 +85,7 @@ pub struct RunOutcome {
 #[derive(Debug)]
 pub(super) enum RunOver {
     /// It is parked or has ended; the store says the rest.
-    Settled,
+    ParkedOrEnded,
     /// Another run has it.
     Elsewhere,
     /// Nobody waits for it any more.
@@ -95,7 +95,7 @@ pub(super) enum RunOver {
 }
 
 /// A run's turn, claimed, and what is owed; `None` where nobody has decided anything and it is where it was.
-type Begun = Option<(Claim, Owed)>;
+type Begun = Option<(TurnClaim, AfterCommit)>;
 
 impl Engine {
     /// An engine for one run: a few maps, so that each run can have its own. `is_heard`: somebody will subscribe to it.
@@ -139,8 +139,8 @@ impl Engine {
                 Begin::State(state) => engine.begin_state(tx, state, now),
             }
         });
-        if let Some((claim, owed)) = begun.await? {
-            self.settle(owed);
+        if let Some((claim, after_commit)) = begun.await? {
+            self.run_after_commit(after_commit);
             self.begin(claim);
             tokio::select! {
                 () = self.live.gone(turn) => {}
@@ -152,7 +152,7 @@ impl Engine {
             }
         }
         match self.run_over.get() {
-            None | Some(RunOver::Settled) => {
+            None | Some(RunOver::ParkedOrEnded) => {
                 let came_out = self.came_out.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match came_out {
                     Some(outcome) => Ok(outcome),
@@ -245,27 +245,27 @@ impl Engine {
         if session.turn().is_some() {
             return Err(Error::RunInterrupted);
         }
-        let mut owed = self.owed();
+        let mut after_commit = self.after_commit();
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
-        let session = owed.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-        Ok(Some((self.claim_new(tx, &session, &row, now)?, owed)))
+        let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+        Ok(Some((self.claim_new(tx, &session, &row, now)?, after_commit)))
     }
 
     fn begin_state(&self, tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<Begun, Error> {
-        let mut owed = self.owed();
+        let mut after_commit = self.after_commit();
         let is_new = match tx.session(state.session)? {
             None => true,
-            Some(session) => !catch_up(tx, &session, state, &mut owed, now)?,
+            Some(session) => !catch_up(tx, &session, state, &mut after_commit, now)?,
         };
         if is_new {
             let state = state.expired(now);
             insert(tx, &state, &self.settings.agent, now)?;
-            record_imported(tx, &owed, &state, now)?;
+            record_imported(tx, &after_commit, &state, now)?;
         } else {
             for expired in tx.pending(state.session)?.iter().filter_map(|pending| pending.expire(now)) {
                 let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
-                close(tx, &expired, &entry, &mut owed, now)?;
+                close(tx, &expired, &entry, &mut after_commit, now)?;
             }
         }
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
@@ -281,7 +281,7 @@ impl Engine {
         let runtime = self.runtime()?;
         let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
         tx.append_foreign(row.id, &mark, now)?;
-        Ok(Some((self.claim(tx, &row, now)?, owed)))
+        Ok(Some((self.claim(tx, &row, now)?, after_commit)))
     }
 
     async fn run_outcome(&self, id: SessionId, turn: TurnId) -> Result<RunOutcome, Error> {
@@ -359,7 +359,7 @@ fn catch_up(
     tx: &mut dyn Transaction,
     session: &Session,
     state: &RunState,
-    owed: &mut Owed,
+    after_commit: &mut AfterCommit,
     now: Timestamp,
 ) -> Result<bool, Error> {
     let Some(row) = tx.turn(state.turn)? else {
@@ -371,17 +371,17 @@ fn catch_up(
     if session.turn() != Some(row.id) && !is_suspended {
         return Err(Error::AlreadyResumed);
     }
-    let stored: Vec<Recorded> = tx.journal(row.id)?.into_iter().map(without_context).collect();
+    let stored: Vec<RecordedEntry> = tx.journal(row.id)?.into_iter().map(without_context).collect();
     let Some(new) = state.journal.strip_prefix(stored.as_slice()) else { return Err(Error::AlreadyResumed) };
     if is_suspended {
         tx.reopen_turn(row.id)?;
-        owed.change(tx, session, session::Event::TurnReopened { turn: row.id }, now)?;
+        after_commit.change(tx, session, session::Event::TurnReopened { turn: row.id }, now)?;
     }
-    for Recorded { at, entry } in new {
+    for RecordedEntry { at, entry } in new {
         let Entry::Answer { interrupt_id, .. } = entry else { return Err(Error::AlreadyResumed) };
         let of_state = state.interrupts.iter().find(|answered| answered.interrupt_id == *interrupt_id);
         let answered = of_state.ok_or(Error::AlreadyResumed)?;
-        close(tx, answered, entry, owed, *at)?;
+        close(tx, answered, entry, after_commit, *at)?;
     }
     if let Some(session) = tx.session(session.id)? {
         let is_new = |grant: &&Grant| session.grants.iter().all(|known| known.grant_id != grant.grant_id);
@@ -398,7 +398,7 @@ fn catch_up(
 }
 
 /// The entry as a state holds it.
-fn without_context(mut recorded: Recorded) -> Recorded {
+fn without_context(mut recorded: RecordedEntry) -> RecordedEntry {
     if let Entry::Pause { context, .. } = &mut recorded.entry {
         *context = None;
     }
@@ -436,7 +436,7 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
         }
     }
     tx.insert_turn(&Turn::new(state.turn, state.session, state.message.clone(), None, began))?;
-    for Recorded { at, entry } in state.whole_journal() {
+    for RecordedEntry { at, entry } in state.whole_journal() {
         tx.append_foreign(state.turn, &entry, at)?;
     }
     state.interrupts.iter().try_for_each(|interrupt| tx.insert_interrupt(interrupt))
@@ -445,12 +445,12 @@ pub(super) fn insert(tx: &mut dyn Transaction, state: &RunState, agent: &str, no
 /// What a run brings along was asked and decided elsewhere, and counts here from now on.
 pub(super) fn record_imported(
     tx: &mut dyn Transaction,
-    owed: &Owed,
+    after_commit: &AfterCommit,
     state: &RunState,
     now: Timestamp,
 ) -> Result<(), Error> {
     let deeds = state.interrupts.iter().map(|interrupt| Deed::of(interrupt).with("imported", true));
-    deeds.into_iter().try_for_each(|deed| owed.record(tx, deed, now))
+    deeds.into_iter().try_for_each(|deed| after_commit.record(tx, deed, now))
 }
 
 impl RunOutcome {

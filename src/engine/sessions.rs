@@ -99,10 +99,10 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
     pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
-        Ok(self.with_waits(self.settled(id, timeout).await?))
+        Ok(self.with_waits(self.until_not_running(id, timeout).await?))
     }
 
-    async fn settled(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+    async fn until_not_running(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
         let mut listener = self.bells.listen(id);
         let (mut view, mut event) = self.session_at(id).await?;
         let deadline = async {
@@ -155,24 +155,24 @@ impl Engine {
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
         let owing = self.owed_by(&actor);
         let deleted = self.store.transact(move |tx| {
-            let (mut owed, now) = (owing.clone(), clock::now());
+            let (mut after_commit, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-            owed.woken.push(id);
+            after_commit.woken.push(id);
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
-                owed.tell_of(tx, &session, &cancelled, now)?;
+                after_commit.tell_of(tx, &session, &cancelled, now)?;
             }
             let deed = Deed::new(Action::SessionDeleted).session(id);
             let deed = deed.with("agent", session.agent.as_str()).with("status", session.status().as_str());
-            owed.record(tx, deed, now)?;
+            after_commit.record(tx, deed, now)?;
             note_left(tx, &session)?;
             tx.delete_session(id)?;
-            Ok((session.turn(), owed))
+            Ok((session.turn(), after_commit))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let (turn, owed) = deleted.await?;
+            let (turn, after_commit) = deleted.await?;
             tracing::info!(session = %id, by = actor.name(), "a session is deleted");
-            engine.settle(owed);
+            engine.run_after_commit(after_commit);
             engine.feed.close(id);
             if let Some(turn) = turn {
                 engine.forget(turn);
@@ -190,24 +190,24 @@ impl Engine {
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
         let owing = self.owed_by(&actor);
         let cancelled = self.store.transact(move |tx| {
-            let (mut owed, now) = (owing.clone(), clock::now());
+            let (mut after_commit, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
             let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.life.worked_ms);
             let failure = Failure::cancelled();
             tx.append_foreign(turn, &Entry::Cancel {}, now)?;
             tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
-            owed.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
+            after_commit.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
             tx.end_turn(turn, now)?;
             faults::at(Point::EngineCancelWritten);
-            Ok(((turn, worked), view(tx, id)?, owed))
+            Ok(((turn, worked), view(tx, id)?, after_commit))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let ((turn, worked), view, owed) = cancelled.await?;
+            let ((turn, worked), view, after_commit) = cancelled.await?;
             tracing::info!(session = %id, by = actor.name(), "a turn is cancelled");
             faults::at(Point::EngineCancelCommitted);
-            engine.settle(owed);
+            engine.run_after_commit(after_commit);
             engine.counters.turn_failed(engine.live.worked(turn).unwrap_or(worked));
             engine.forget(turn);
             engine.stop_worker(turn, "Turn cancelled");
@@ -242,7 +242,7 @@ impl Engine {
         search.await
     }
 
-    /// One interrupt, by its id as a client wrote it; nobody looks at it for that: see [`Engine::look_at`].
+    /// One interrupt, by its id as a client wrote it; nobody looks at it for that: see [`Engine::show_to`].
     ///
     /// # Errors
     /// [`Error::UnknownInterrupt`].

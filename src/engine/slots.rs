@@ -20,11 +20,11 @@ const UNCLAIMED: u64 = 0;
 pub struct Slots {
     workers: usize,
     queue_limit: usize,
-    places: Mutex<Places>,
+    places: Mutex<SlotState>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct SlotState {
     /// Promised to turns whose transaction is under way.
     reserved: usize,
     /// By the epoch at which they work: what is said of an older one must not take the place of a newer one.
@@ -39,7 +39,7 @@ struct Places {
 
 /// What may begin now.
 #[derive(Debug)]
-pub enum Next {
+pub enum NextTurn {
     /// A turn that has to be claimed.
     Claim(TurnId),
     /// A new turn, claimed already at this epoch.
@@ -124,7 +124,7 @@ impl Slots {
         }
     }
 
-    /// The turn is settled, wherever it was.
+    /// The turn is over, wherever it was.
     pub fn forget(&self, turn: TurnId) {
         let mut places = self.lock();
         if places.at_work.remove(&turn).is_some() {
@@ -149,7 +149,7 @@ impl Slots {
     }
 
     /// Who may begin now; it has a place from here on.
-    pub fn next(&self) -> Option<Next> {
+    pub fn next(&self) -> Option<NextTurn> {
         let mut places = self.lock();
         if places.at_work.len() >= self.workers {
             return None;
@@ -157,14 +157,14 @@ impl Slots {
         if let Some(turn) = places.first.pop_front() {
             places.is_first.remove(&turn);
             places.at_work.insert(turn, UNCLAIMED);
-            return Some(Next::Claim(turn));
+            return Some(NextTurn::Claim(turn));
         }
         let (turn, epoch) = places.queue.pop_front()?;
         places.at_work.insert(turn, epoch);
-        Some(Next::Start(turn, epoch))
+        Some(NextTurn::Start(turn, epoch))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         // A panic elsewhere cannot leave them half changed: every method changes them in one go.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -225,8 +225,8 @@ mod tests {
 
     fn next(slots: &Slots) -> Option<TurnId> {
         slots.next().map(|next| match next {
-            Next::Claim(turn) => turn,
-            Next::Start(turn, _) => turn,
+            NextTurn::Claim(turn) => turn,
+            NextTurn::Start(turn, _) => turn,
         })
     }
 
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(slots.count().1, 3);
         slots.leave(working, EPOCH);
         assert!(!slots.take(clock::turn_id()), "others were first");
-        assert!(matches!(slots.next(), Some(Next::Claim(turn)) if turn == answered));
+        assert!(matches!(slots.next(), Some(NextTurn::Claim(turn)) if turn == answered));
         slots.not_claimed(answered);
         assert_eq!(next(&slots), Some(again));
         slots.claimed(again, 7);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_settled_turn_never_starts() {
+    fn a_turn_that_is_over_never_starts() {
         let slots = Slots::new(1, 2);
         let (first, second) = (started(&slots), queued(&slots));
         let parked = clock::turn_id();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::claims::Woken;
-use super::owed::Owed;
+use super::after_commit::AfterCommit;
+use super::claims::WakeOutcome;
 use super::runs::{export, insert, record_imported};
 use super::sessions::{check_room, view};
 use super::view::SessionView;
@@ -16,7 +16,7 @@ use super::{Engine, clock, detached};
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
-use crate::domain::run_state::{RunState, Stand};
+use crate::domain::run_state::{JournalPosition, RunState};
 use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, digest};
 use crate::store::carried::Carried;
@@ -25,8 +25,8 @@ use crate::store::{StoreExt, Transaction};
 /// What an import's transaction came to.
 struct Imported {
     view: SessionView,
-    woken: Option<Woken>,
-    owed: Owed,
+    woken: Option<WakeOutcome>,
+    after_commit: AfterCommit,
 }
 
 impl Engine {
@@ -90,10 +90,10 @@ impl Engine {
         let imported = self.store.transact(move |tx| engine.write_import(tx, &state, is_ours, deed.clone(), &actor));
         let engine = Arc::clone(self);
         detached(async move {
-            let Imported { view, woken, owed } = imported.await?;
-            engine.settle(owed);
+            let Imported { view, woken, after_commit } = imported.await?;
+            engine.run_after_commit(after_commit);
             if let Some(woken) = woken {
-                engine.rouse(woken);
+                engine.start_woken(woken);
             }
             // Its timers and interrupts are the store's now, and may be due.
             engine.alarm.set(Timestamp::from_millis(0));
@@ -129,15 +129,15 @@ impl Engine {
         }
         check_room(tx, self.settings.max_sessions)?;
         insert(tx, state, &self.settings.agent, now)?;
-        let mut owed = self.owed_by(actor);
-        owed.woken.push(state.session);
+        let mut after_commit = self.owed_by(actor);
+        after_commit.woken.push(state.session);
         let session = tx.session(state.session)?.ok_or(Error::SessionNotFound)?;
         for asked in state.pending() {
-            owed.tell_interrupt(tx, &session, asked, now)?;
+            after_commit.tell_interrupt(tx, &session, asked, now)?;
         }
-        owed.record(tx, deed, now)?;
-        record_imported(tx, &owed, state, now)?;
-        owed.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
+        after_commit.record(tx, deed, now)?;
+        record_imported(tx, &after_commit, state, now)?;
+        after_commit.tell_session(tx, &session, Some(state.turn), session.status(), now)?;
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
         let woken = match state.journal.last().map(|last| &last.entry) {
             Some(Entry::Pause { timers, .. }) => {
@@ -147,7 +147,7 @@ impl Engine {
             }
             _ => Some(self.wake(tx, &row, &self.settings.agent, now)?),
         };
-        Ok(Imported { view: view(tx, state.session)?, woken, owed })
+        Ok(Imported { view: view(tx, state.session)?, woken, after_commit })
     }
 
     fn state_key(&self) -> Option<&[u8]> {
@@ -181,7 +181,7 @@ fn check_is_new(tx: &dyn Transaction, state: &RunState) -> Result<bool, Error> {
 pub(super) fn note_left(tx: &mut dyn Transaction, session: &Session) -> Result<(), Error> {
     let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { return Ok(()) };
     if tx.carried(turn)?.is_some() {
-        let stand = Stand::of(&tx.journal(turn)?)?;
+        let stand = JournalPosition::of(&tx.journal(turn)?)?;
         tx.note_carried(turn, &Carried { left_at: Some(stand) })?;
     }
     Ok(())

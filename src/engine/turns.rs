@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use super::owed::Owed;
+use super::after_commit::AfterCommit;
 use super::runs::RunOver;
 use super::{Engine, clock};
 use crate::domain::event::EventView;
@@ -102,7 +102,7 @@ impl Engine {
         let session_id = standing.session;
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
-        let (owed, outcome) = self
+        let (after_commit, outcome) = self
             .store
             .transact(move |tx| {
                 let now = clock::now();
@@ -111,17 +111,17 @@ impl Engine {
                 let (response, state) = (said.0.clone(), &said.1);
                 tx.set_messages(session_id, state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                let (mut owed, session) = end(tx, &session, turn, event, engine.owed(), now)?;
-                owed.show(tx, &engine.bells, session, turn)?;
-                Ok((owed, engine.outcome(tx, session_id, turn)?))
+                let (mut after_commit, session) = end(tx, &session, turn, event, engine.after_commit(), now)?;
+                after_commit.show(tx, &engine.bells, session, turn)?;
+                Ok((after_commit, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
         faults::at(Point::EngineEndCommitted);
         self.came_out(outcome);
         self.counters.turn_done(standing.worked);
-        self.run_is_over(RunOver::Settled);
+        self.run_is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
-        self.settle(owed);
+        self.run_after_commit(after_commit);
         Ok(())
     }
 
@@ -138,21 +138,21 @@ impl Engine {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let session_id = standing.session;
         let engine = Arc::clone(self);
-        let (owed, outcome) = self
+        let (after_commit, outcome) = self
             .store
             .transact(move |tx| {
                 let now = clock::now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 owned_turn(tx, turn, epoch)?;
-                let owed = engine.fail(tx, &session, turn, failure.clone(), now)?;
-                Ok((owed, engine.outcome(tx, session_id, turn)?))
+                let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;
+                Ok((after_commit, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
         self.came_out(outcome);
         self.counters.turn_failed(standing.worked);
-        self.run_is_over(RunOver::Settled);
+        self.run_is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
-        self.settle(owed);
+        self.run_after_commit(after_commit);
         Ok(())
     }
 
@@ -164,20 +164,20 @@ impl Engine {
         turn: TurnId,
         failure: Failure,
         now: Timestamp,
-    ) -> Result<Owed, Error> {
+    ) -> Result<AfterCommit, Error> {
         if !failure.can_be_retried() {
             let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
             tx.append_foreign(turn, &entry, now)?;
             let event = session::Event::TurnFailed { turn, failure };
-            return end(tx, session, turn, event, self.owed(), now).map(|(owed, _)| owed);
+            return end(tx, session, turn, event, self.after_commit(), now).map(|(after_commit, _)| after_commit);
         }
         let code = self.runtime()?.code;
-        let mut owed = self.owed();
-        owed.suspended = Some((session.id, failure.code.clone()));
-        owed.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
+        let mut after_commit = self.after_commit();
+        after_commit.suspended = Some((session.id, failure.code.clone()));
+        after_commit.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;
         faults::at(Point::EngineSuspendWritten);
-        Ok(owed)
+        Ok(after_commit)
     }
 
     /// The turn at `epoch` is over for this process.
@@ -186,7 +186,7 @@ impl Engine {
         self.pump();
     }
 
-    /// The turn is settled, wherever it was.
+    /// The turn is over, wherever it was.
     pub(super) fn forget(self: &Arc<Self>, turn: TurnId) {
         self.live.forget(self, turn);
         self.pump();
@@ -207,11 +207,11 @@ pub(super) fn end(
     session: &Session,
     turn: TurnId,
     event: session::Event,
-    mut owed: Owed,
+    mut after_commit: AfterCommit,
     now: Timestamp,
-) -> Result<(Owed, Session), Error> {
-    let session = owed.change(tx, session, event, now)?;
+) -> Result<(AfterCommit, Session), Error> {
+    let session = after_commit.change(tx, session, event, now)?;
     tx.end_turn(turn, now)?;
     faults::at(Point::EngineEndWritten);
-    Ok((owed, session))
+    Ok((after_commit, session))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Engine, clock};
 use crate::domain::session::Failure;
 use crate::domain::{Error, TurnId};
-use crate::store::record::DueWhat;
+use crate::store::record::DueKind;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
@@ -15,22 +15,22 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) async fn suspend_unreadable(self: &Arc<Self>, what: DueWhat, why: &Error) -> Result<(), Error> {
+    pub(super) async fn suspend_unreadable(self: &Arc<Self>, what: DueKind, why: &Error) -> Result<(), Error> {
         tracing::error!(?what, error = %why, "what is stored cannot be read; its turn is suspended");
         let (engine, failure) = (Arc::clone(self), Failure::journal_unreadable(why));
         let suspended = self.store.transact(move |tx| {
             let session = match what {
-                DueWhat::Interrupt(id) => tx.session_of_interrupt(id)?,
-                DueWhat::Timers(turn) => tx.session_of_turn(turn)?,
+                DueKind::Interrupt(id) => tx.session_of_interrupt(id)?,
+                DueKind::Timers(turn) => tx.session_of_turn(turn)?,
             };
             let Some(session) = session.map(|id| tx.session(id)).transpose()?.flatten() else { return Ok(None) };
             let Some(turn) = session.turn().filter(|_| session.agent == engine.settings.agent) else { return Ok(None) };
-            let owed = engine.fail(tx, &session, turn, failure.clone(), clock::now())?;
-            Ok(Some((turn, owed)))
+            let after_commit = engine.fail(tx, &session, turn, failure.clone(), clock::now())?;
+            Ok(Some((turn, after_commit)))
         });
         match suspended.await {
-            Ok(Some((turn, owed))) => {
-                self.settle(owed);
+            Ok(Some((turn, after_commit))) => {
+                self.run_after_commit(after_commit);
                 self.drop_unreadable(turn);
                 Ok(())
             }

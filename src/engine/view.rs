@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::held::{HeldTurn, Holder};
 use crate::domain::audit::Head;
-use crate::domain::error::Place;
+use crate::domain::error::LocSegment;
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
@@ -66,7 +66,7 @@ pub struct Answer {
     /// With what.
     pub value: Value,
     /// Where the value stood in the request, for errors.
-    pub place: Vec<Place>,
+    pub place: Vec<LocSegment>,
     /// What the client calls itself, for what it has claimed where there are no keys.
     pub said: Option<String>,
 }
@@ -115,12 +115,12 @@ pub struct Health {
 #[derive(Debug)]
 pub struct Subscription {
     /// The events in order.
-    pub events: mpsc::Receiver<Heard>,
+    pub events: mpsc::Receiver<FeedItem>,
 }
 
 /// What a [`Subscription`] yields.
 #[derive(Debug, Clone)]
-pub enum Heard {
+pub enum FeedItem {
     /// A stored event; its number is where a listener takes up again.
     Stored(Arc<NumberedEvent>),
     /// A delta, which is not stored.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
-use crate::domain::policy::{Call, Look, Rules, Standing, file};
+use crate::domain::policy::{Call, RuleOutcome, RuleSets, Rules, file};
 
 /// Adds the function to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -28,15 +28,15 @@ fn try_policy<'py>(
     let arguments = to_json(args, "args")?;
     let call = Call { tool, args: &arguments, agent };
     let none = Rules::default();
-    let ruling = Standing { session: &none, server: &rules }.ruling(call);
+    let ruling = RuleSets { session: &none, server: &rules }.ruling(call);
     let deciding = ruling.deciding().map(|matched| matched.name.as_str());
     let mut looks: Vec<Value> = Vec::new();
-    for (rule, look) in rules.look(call) {
+    for (rule, look) in rules.evaluate(call) {
         let (word, effect, failed) = match &look {
-            Look::OtherTool => ("other_tool", rule.effect, None),
-            Look::OtherAgent => ("other_agent", rule.effect, None),
-            Look::Untrue => ("untrue", rule.effect, None),
-            Look::Matched(matched) => {
+            RuleOutcome::OtherTool => ("other_tool", rule.effect, None),
+            RuleOutcome::OtherAgent => ("other_agent", rule.effect, None),
+            RuleOutcome::Untrue => ("untrue", rule.effect, None),
+            RuleOutcome::Matched(matched) => {
                 let word = if matched.failed.is_some() { "failed" } else { "matched" };
                 let word = if Some(matched.name.as_str()) == deciding { "decides" } else { word };
                 (word, matched.effect, matched.failed.clone())
@@ -45,7 +45,7 @@ fn try_policy<'py>(
         looks.push(json!({
             "name": rule.name, "effect": effect, "look": word, "failed": failed, "reason": rule.reason,
         }));
-        if matches!(&look, Look::Matched(matched) if matched.failed.is_none()) {
+        if matches!(&look, RuleOutcome::Matched(matched) if matched.failed.is_none()) {
             break;
         }
     }

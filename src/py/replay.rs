@@ -8,7 +8,7 @@ use pyo3::{IntoPyObjectExt, intern};
 
 use super::read::read;
 use crate::domain::journal::StepIdentity;
-use crate::domain::replay::{self, AskError, Asked, Invalid, Mismatch, Next, Recorded};
+use crate::domain::replay::{self, AskError, Invalid, Mismatch, ReplayAction, ReplayRecord, StepLookup};
 
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -28,10 +28,10 @@ impl Replay {
     /// Raises `ValueError`, which names the entry that cannot be.
     #[new]
     fn new(journal: &Bound<'_, PyAny>, code: &str) -> PyResult<Self> {
-        let recorded = |(index, entry): (usize, PyResult<Bound<'_, PyAny>>)| -> PyResult<Recorded> {
+        let recorded = |(index, entry): (usize, PyResult<Bound<'_, PyAny>>)| -> PyResult<ReplayRecord> {
             read(&entry?).map_err(|error| PyValueError::new_err(format!("journal[{index}]: {error}")))
         };
-        let entries: PyResult<Vec<Recorded>> = journal.try_iter()?.enumerate().map(recorded).collect();
+        let entries: PyResult<Vec<ReplayRecord>> = journal.try_iter()?.enumerate().map(recorded).collect();
         replay::Replay::new(entries?, code).map(|replay| Self(Mutex::new(replay))).map_err(invalid)
     }
 
@@ -44,11 +44,11 @@ impl Replay {
         let py = step.py();
         let asked = self.lock().ask(identity(step)?, once);
         match asked {
-            Ok(Asked::Live) => (intern!(py, "live"),).into_bound_py_any(py),
-            Ok(Asked::Recorded) => (intern!(py, "recorded"),).into_bound_py_any(py),
-            Ok(Asked::Body) => (intern!(py, "body"),).into_bound_py_any(py),
-            Ok(Asked::Intent(at)) => (intern!(py, "intent"), at).into_bound_py_any(py),
-            Ok(Asked::Interrupt(interrupt)) => (intern!(py, "interrupt"), interrupt).into_bound_py_any(py),
+            Ok(StepLookup::Live) => (intern!(py, "live"),).into_bound_py_any(py),
+            Ok(StepLookup::Recorded) => (intern!(py, "recorded"),).into_bound_py_any(py),
+            Ok(StepLookup::Body) => (intern!(py, "body"),).into_bound_py_any(py),
+            Ok(StepLookup::Intent(at)) => (intern!(py, "intent"), at).into_bound_py_any(py),
+            Ok(StepLookup::Interrupt(interrupt)) => (intern!(py, "interrupt"), interrupt).into_bound_py_any(py),
             Err(AskError::Mismatch(mismatch)) => Err(PyErr::from_value(replay_mismatch(py, &mismatch)?)),
             Err(AskError::Invalid(error)) => Err(invalid(error)),
         }
@@ -83,10 +83,10 @@ impl Replay {
     /// `("end",)`. Only a delivery moves on.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.lock().next() {
-            Next::Deliver { index, path } => (intern!(py, "deliver"), index, path).into_bound_py_any(py),
-            Next::Wake(task) => (intern!(py, "wake"), task).into_bound_py_any(py),
-            Next::Wait => (intern!(py, "wait"),).into_bound_py_any(py),
-            Next::End => (intern!(py, "end"),).into_bound_py_any(py),
+            ReplayAction::Deliver { index, path } => (intern!(py, "deliver"), index, path).into_bound_py_any(py),
+            ReplayAction::Wake(task) => (intern!(py, "wake"), task).into_bound_py_any(py),
+            ReplayAction::Wait => (intern!(py, "wait"),).into_bound_py_any(py),
+            ReplayAction::End => (intern!(py, "end"),).into_bound_py_any(py),
         }
     }
 

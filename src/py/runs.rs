@@ -25,21 +25,21 @@ use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::dispatch::Runtime;
 use crate::engine::runs::{self, Begin, RunOutcome};
 use crate::run::driver::Driver;
-use crate::run::{Mouth, Run, Said, Told};
+use crate::run::{FromTurn, Run, RunSender, ToTurn};
 use crate::store::open::{self, Address, OpenError};
 use crate::store::{Store, StoreExt};
 use crate::supervisor::frames::{FromWorker, MAX_FRAME, Word, parse, word};
 
 /// Adds the classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<RunDesk>()?;
+    module.add_class::<RunBridge>()?;
     module.add_class::<RunStore>()
 }
 
 /// Something that came of what was asked for.
-enum Came {
+enum Completion {
     /// To whoever has the turn of a run.
-    Told(TurnId, Told),
+    Told(TurnId, ToTurn),
     /// To whoever listens to it.
     Event(EventView),
     Outcome(Result<RunOutcome, Error>),
@@ -48,19 +48,19 @@ enum Came {
     Nothing(Result<(), Error>),
 }
 
-type News = Arc<Mutex<Vec<(u64, Came)>>>;
+type Completions = Arc<Mutex<Vec<(u64, Completion)>>>;
 
 /// A run that is under way.
 struct OpenRun {
-    mouth: Mouth,
+    sender: RunSender,
     stop: CancellationToken,
 }
 
 /// What one event loop asks the core to do for its runs.
 #[pyclass(frozen, module = "hitl._core")]
-struct RunDesk {
+struct RunBridge {
     driver: Driver,
-    news: News,
+    news: Completions,
     runs: Arc<Mutex<HashMap<u64, OpenRun>>>,
     /// What turns have said since their words were passed on.
     said: Mutex<Vec<(u64, Word)>>,
@@ -69,20 +69,20 @@ struct RunDesk {
 }
 
 #[pymethods]
-impl RunDesk {
+impl RunBridge {
     #[new]
     fn new() -> PyResult<Self> {
         check_owner()?;
         let (bell, listener) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
-        let (driver, news, runs) = (Driver::new(bell), News::default(), Arc::default());
+        let (driver, news, runs) = (Driver::new(bell), Completions::default(), Arc::default());
         Ok(Self { driver, news, runs, said: Mutex::default(), listener: Mutex::new(Some(listener)) })
     }
 
     /// The descriptor of the socket that becomes readable when there is something to fetch: the caller's from now on.
     fn open(&self) -> PyResult<i32> {
         let listener = lock(&self.listener).take();
-        Ok(listener.ok_or_else(|| PyValueError::new_err("a desk can be opened once"))?.into_raw_fd())
+        Ok(listener.ok_or_else(|| PyValueError::new_err("a bridge can be opened once"))?.into_raw_fd())
     }
 
     /// Runs `message` in a session, or goes on from `state`; the value of `token` is an outcome. What its turn is told
@@ -114,7 +114,7 @@ impl RunDesk {
             _ => return Err(PyValueError::new_err("a run begins with a message or a state")),
         };
         let (session, turn) = begin.ids();
-        let (mouth, ear) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let run = Run {
             agent,
@@ -122,21 +122,21 @@ impl RunDesk {
             store: Arc::clone(&store.store),
             begin,
             stop: stop.clone(),
-            listener: events.then(|| Box::new(self.teller(token, Came::Event)) as Box<dyn Fn(EventView) + Send>),
-            worker: Box::new(self.teller(token, move |told| Came::Told(turn, told))),
+            listener: events.then(|| Box::new(self.teller(token, Completion::Event)) as Box<dyn Fn(EventView) + Send>),
+            worker: Box::new(self.teller(token, move |told| Completion::Told(turn, told))),
         };
-        let open = OpenRun { mouth: mouth.clone(), stop };
+        let open = OpenRun { sender: sender.clone(), stop };
         lock(&self.runs).insert(token, open);
         let runs = Arc::clone(&self.runs);
         self.begin(token, async move {
-            let mut outcome = run.run(mouth, ear).await;
+            let mut outcome = run.run(sender, receiver).await;
             if let Ok(RunOutcome { state: Some(state), .. }) = &mut outcome
                 && !kept
             {
                 state.store = None;
             }
             lock(&runs).remove(&token);
-            Came::Outcome(outcome)
+            Completion::Outcome(outcome)
         })?;
         Ok(session.to_string())
     }
@@ -182,7 +182,7 @@ impl RunDesk {
             let lost =
                 |error: tokio::task::JoinError| OpenError::Failed { path: "store".into(), reason: error.to_string() };
             let opened = opening.await.unwrap_or_else(|error| Err(lost(error)));
-            Came::Store(opened.map(|store| RunStore { store, address: whole }))
+            Completion::Store(opened.map(|store| RunStore { store, address: whole }))
         })
     }
 
@@ -194,14 +194,14 @@ impl RunDesk {
                 Some(_) => runs::export(reader, session, &agent, &code),
                 None => Ok(None),
             });
-            Came::State(loaded.await)
+            Completion::State(loaded.await)
         })
     }
 
     /// Closes a store; its value is None.
     fn close_store(&self, token: u64, store: &RunStore) -> PyResult<()> {
         let store = Arc::clone(&store.store);
-        self.begin(token, async move { Came::Nothing(store.close().await) })
+        self.begin(token, async move { Completion::Nothing(store.close().await) })
     }
 
     /// Carries on with what can go on, and returns what came of everything since the last call: `(token, what, value)`
@@ -214,7 +214,7 @@ impl RunDesk {
             for (token, word) in lock(&self.said).drain(..) {
                 // The run that would not hear it is over.
                 if let Some(open) = lock(&self.runs).get(&token) {
-                    drop(open.mouth.send(Said::Word(word)));
+                    drop(open.sender.send(FromTurn::Word(word)));
                 }
             }
             self.driver.drive();
@@ -232,9 +232,9 @@ impl RunDesk {
     }
 }
 
-impl RunDesk {
+impl RunBridge {
     /// Sets something going; `fetch` drives it.
-    fn begin(&self, token: u64, work: impl Future<Output = Came> + Send + 'static) -> PyResult<()> {
+    fn begin(&self, token: u64, work: impl Future<Output = Completion> + Send + 'static) -> PyResult<()> {
         check_owner()?;
         let news = Arc::clone(&self.news);
         self.driver.add(
@@ -254,7 +254,7 @@ impl RunDesk {
     /// What tells the loop what a run has to say.
     fn teller<T, F>(&self, token: u64, came: F) -> impl Fn(T) + Send + Sync + use<T, F>
     where
-        F: Fn(T) -> Came + Send + Sync + 'static,
+        F: Fn(T) -> Completion + Send + Sync + 'static,
     {
         let (news, woken) = (Arc::clone(&self.news), Arc::clone(self.driver.woken()));
         move |told| {
@@ -264,7 +264,7 @@ impl RunDesk {
     }
 }
 
-impl Came {
+impl Completion {
     /// What it is, and its value.
     fn into_python(self, py: Python<'_>) -> PyResult<(&'static str, Bound<'_, PyAny>)> {
         match self {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::runtime::runtime;
-use crate::serve::{Config, Running, StartError};
+use crate::serve::{Config, Running, ServerStartError};
 
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,12 +25,12 @@ struct Server {
     config: Mutex<Option<(Config, Option<UnixStream>)>>,
     /// Gives up a start under way.
     stop: CancellationToken,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ServerPhase>,
 }
 
 /// Where a server stands.
 #[derive(Clone)]
-enum Phase {
+enum ServerPhase {
     New,
     Starting,
     Running(Arc<Running>),
@@ -44,7 +44,7 @@ impl Server {
     #[new]
     fn new(settings: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config: Config = pythonize::depythonize(settings)?;
-        let (config, phase) = (Mutex::new(Some((config, None))), watch::Sender::new(Phase::New));
+        let (config, phase) = (Mutex::new(Some((config, None))), watch::Sender::new(ServerPhase::New));
         Ok(Self { config, stop: CancellationToken::new(), phase })
     }
 
@@ -114,18 +114,18 @@ impl Server {
     fn take_config(&self) -> PyResult<(Config, Option<UnixStream>)> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).take();
         let config = config.ok_or_else(|| PyRuntimeError::new_err("a server can be started once"))?;
-        self.phase.send_replace(Phase::Starting);
+        self.phase.send_replace(ServerPhase::Starting);
         Ok(config)
     }
 
-    async fn begin(&self, config: Config, channel: Option<UnixStream>) -> Result<(), StartError> {
+    async fn begin(&self, config: Config, channel: Option<UnixStream>) -> Result<(), ServerStartError> {
         match Running::start(config, channel, &self.stop).await {
             Ok(running) => {
-                self.phase.send_replace(Phase::Running(Arc::new(running)));
+                self.phase.send_replace(ServerPhase::Running(Arc::new(running)));
                 Ok(())
             }
             Err(error) => {
-                self.phase.send_replace(Phase::Failed);
+                self.phase.send_replace(ServerPhase::Failed);
                 Err(error)
             }
         }
@@ -135,23 +135,23 @@ impl Server {
         self.stop.cancel();
         let mut phase = self.phase.subscribe();
         // A start comes to an end first; it may have succeeded at the same moment.
-        let begun = phase.wait_for(|phase| !matches!(phase, Phase::Starting)).await.map(|phase| phase.clone());
+        let begun = phase.wait_for(|phase| !matches!(phase, ServerPhase::Starting)).await.map(|phase| phase.clone());
         match begun {
-            Ok(Phase::Running(running)) => running.stop(patience).await,
+            Ok(ServerPhase::Running(running)) => running.stop(patience).await,
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     fn running(&self) -> PyResult<Arc<Running>> {
         match &*self.phase.borrow() {
-            Phase::Running(running) => Ok(Arc::clone(running)),
+            ServerPhase::Running(running) => Ok(Arc::clone(running)),
             _ => Err(PyRuntimeError::new_err("the server is not running")),
         }
     }
 }
 
 /// `hitl.serving.ServeError` with message, kind, hint and code.
-fn serve_error(py: Python<'_>, error: &StartError) -> PyErr {
+fn serve_error(py: Python<'_>, error: &ServerStartError) -> PyErr {
     let raised = py
         .import("hitl.serving")
         .and_then(|module| module.getattr("ServeError"))

@@ -69,7 +69,7 @@ impl StoredSessions {
         cursor: Option<u64>,
     ) -> PyResult<OpenTurns<'py>> {
         let query = SessionQuery { status: Some(read_status(status)?), limit, cursor, ..SessionQuery::default() };
-        let Found { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
+        let OpenTurnsPage { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
         let turns = orders.into_iter().map(|(order, unreadable)| {
             let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD, None))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
@@ -110,14 +110,14 @@ impl StoredSessions {
 }
 
 /// The open turns of a page of sessions.
-struct Found {
+struct OpenTurnsPage {
     /// Each with why its journal cannot be read, if it cannot.
     orders: Vec<(TurnOrder, Option<Failure>)>,
     others: BTreeMap<String, usize>,
     next: Option<u64>,
 }
 
-fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<Found, Error> {
+fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<OpenTurnsPage, Error> {
     let (mut orders, mut others) = (Vec::new(), BTreeMap::new());
     let Page { items, next } = reader.sessions(query)?;
     for session in items {
@@ -128,7 +128,7 @@ fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<
             *others.entry(session.agent).or_default() += 1;
         }
     }
-    Ok(Found { orders, others, next })
+    Ok(OpenTurnsPage { orders, others, next })
 }
 
 fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOrder, Option<Failure>), Error> {

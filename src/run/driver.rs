@@ -12,11 +12,11 @@ use futures_util::future::BoxFuture;
 /// See the module.
 pub struct Driver {
     tasks: Mutex<HashMap<u64, BoxFuture<'static, ()>>>,
-    woken: Arc<Woken>,
+    woken: Arc<ReadyFutures>,
 }
 
 /// Which futures can go on.
-pub struct Woken {
+pub struct ReadyFutures {
     state: Mutex<State>,
     bell: UnixStream,
 }
@@ -33,11 +33,11 @@ struct State {
 impl Driver {
     /// A driver that writes a byte to `bell` when it is to be driven, and is not.
     pub fn new(bell: UnixStream) -> Self {
-        Self { tasks: Mutex::default(), woken: Arc::new(Woken { state: Mutex::default(), bell }) }
+        Self { tasks: Mutex::default(), woken: Arc::new(ReadyFutures { state: Mutex::default(), bell }) }
     }
 
     /// What rings the bell.
-    pub fn woken(&self) -> &Arc<Woken> {
+    pub fn woken(&self) -> &Arc<ReadyFutures> {
         &self.woken
     }
 
@@ -72,7 +72,7 @@ impl Driver {
     }
 }
 
-impl Woken {
+impl ReadyFutures {
     /// Something is to be fetched.
     pub fn tell(&self) {
         let mut state = lock(&self.state);
@@ -109,7 +109,7 @@ impl Woken {
 /// The waker of one future.
 struct Knock {
     number: u64,
-    woken: Arc<Woken>,
+    woken: Arc<ReadyFutures>,
 }
 
 impl Wake for Knock {

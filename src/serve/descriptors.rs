@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Config, IsolationName, StartError};
+use super::{Config, IsolationName, ServerStartError};
 use crate::server::door;
 
 /// What is open besides connections and workers, at most: the runtime and the listener, the zygote, the store (a writer,
@@ -53,8 +53,8 @@ impl Descriptors {
     /// How many connections there may be beside so many workers, where `wanted` is how many are asked for, or 0.
     ///
     /// # Errors
-    /// [`StartError::Descriptors`] where there are too few descriptors for them.
-    pub fn connections(self, wanted: usize, workers: usize) -> Result<usize, StartError> {
+    /// [`ServerStartError::Descriptors`] where there are too few descriptors for them.
+    pub fn connections(self, wanted: usize, workers: usize) -> Result<usize, ServerStartError> {
         let aside = (workers as u64).saturating_mul(OF_A_WORKER).saturating_add(RESERVE);
         let room = self.limit.saturating_sub(aside);
         let (wanted, least) = match wanted as u64 {
@@ -62,7 +62,7 @@ impl Descriptors {
             wanted => (wanted, wanted),
         };
         if room < least {
-            return Err(StartError::Descriptors { limit: self.limit, needed: aside.saturating_add(least) });
+            return Err(ServerStartError::Descriptors { limit: self.limit, needed: aside.saturating_add(least) });
         }
         Ok(usize::try_from(room.min(wanted)).unwrap_or(usize::MAX))
     }

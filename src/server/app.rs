@@ -15,7 +15,7 @@ use super::body::Limits;
 use super::error::ServerError;
 use super::hosts::Hosts;
 use super::limits::Buckets;
-use super::places::{Place, Places};
+use super::permits::{Permit, Permits};
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use super::{
@@ -35,9 +35,9 @@ pub struct App {
     /// How often; `None` where nothing is set.
     pub rates: Option<Buckets<Asking>>,
     /// How many requests are at work at once.
-    pub at_work: Places<Asking>,
+    pub at_work: Permits<Asking>,
     /// How many of them are long polls and event streams: who waits for much can still answer.
-    pub waiting: Places<Asking>,
+    pub waiting: Permits<Asking>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -79,8 +79,8 @@ impl App {
         Arc::new(Self {
             gate: Gate::new(&settings),
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
-            at_work: Places::new(settings.max_requests_per_key),
-            waiting: Places::new(settings.max_requests_per_key / 4 * 3),
+            at_work: Permits::new(settings.max_requests_per_key),
+            waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.keys().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -94,7 +94,7 @@ impl App {
     ///
     /// # Errors
     /// [`ServerError::TooManyWaiting`].
-    pub fn waiting_place(&self, asking: Asking) -> Result<Place<Asking>, ServerError> {
+    pub fn waiting_permit(&self, asking: Asking) -> Result<Permit<Asking>, ServerError> {
         self.waiting.take(asking).ok_or(ServerError::TooManyWaiting(self.waiting.most()))
     }
 

@@ -52,7 +52,7 @@ enum Credentials {
 }
 
 /// Whose a key is.
-enum Found {
+enum KeyOwner {
     Nobody,
     OfStore(Actor),
     OfSettings(Actor),
@@ -161,12 +161,12 @@ impl Gate {
     pub fn holder(&self, engine: &Engine, key: Digest, address: Option<IpAddr>) -> Result<Actor, ServerError> {
         let (now, whence) = (Instant::now(), network(address));
         match self.look_up(engine, &key) {
-            Found::Nobody => {
+            KeyOwner::Nobody => {
                 let counted = self.wrong.take(whence, now);
                 Err(counted.map_or_else(ServerError::RateLimited, |()| ServerError::Unauthorized))
             }
-            Found::OfStore(actor) => Ok(actor.at(address)),
-            Found::OfSettings(actor) => {
+            KeyOwner::OfStore(actor) => Ok(actor.at(address)),
+            KeyOwner::OfSettings(actor) => {
                 let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
                 if !right.contains(&(whence, key)) {
                     self.wrong.look(&whence, now).map_err(ServerError::RateLimited)?;
@@ -182,12 +182,12 @@ impl Gate {
 
     fn find(&self, engine: &Engine, key: &Digest) -> Option<Actor> {
         match self.look_up(engine, key) {
-            Found::Nobody => None,
-            Found::OfStore(actor) | Found::OfSettings(actor) => Some(actor),
+            KeyOwner::Nobody => None,
+            KeyOwner::OfStore(actor) | KeyOwner::OfSettings(actor) => Some(actor),
         }
     }
 
-    fn look_up(&self, engine: &Engine, key: &Digest) -> Found {
+    fn look_up(&self, engine: &Engine, key: &Digest) -> KeyOwner {
         // All keys are looked at, whichever fits: 0 is none, n is the n-th. Digests of equal length are compared, so that
         // neither content nor length of a key shows in the time it takes.
         let mut found = 0_u32;
@@ -197,9 +197,9 @@ impl Gate {
         let stored = engine.known().holder(key);
         let of_settings = (found as usize).checked_sub(1).and_then(|index| self.settings.get(index));
         match (of_settings, stored) {
-            (Some((actor, _)), _) => Found::OfSettings(actor.clone()),
-            (None, Some(actor)) => Found::OfStore(actor),
-            (None, None) => Found::Nobody,
+            (Some((actor, _)), _) => KeyOwner::OfSettings(actor.clone()),
+            (None, Some(actor)) => KeyOwner::OfStore(actor),
+            (None, None) => KeyOwner::Nobody,
         }
     }
 }

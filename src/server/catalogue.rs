@@ -8,7 +8,7 @@ use crate::domain::Error;
 
 /// One cause of a refusal or failure.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct CatalogueEntry {
     /// The stable code, snake case.
     pub code: &'static str,
     /// The HTTP status.
@@ -27,7 +27,7 @@ macro_rules! causes {
     ($($name:ident $status:ident $(retry $retry:literal)? $code:literal, $title:literal, $detail:literal, $advice:literal;)*) => {
         $(
             #[doc = concat!("`", $code, "`: ", $detail)]
-            pub static $name: Cause = Cause {
+            pub static $name: CatalogueEntry = CatalogueEntry {
                 code: $code,
                 status: StatusCode::$status,
                 title: $title,
@@ -37,7 +37,7 @@ macro_rules! causes {
             };
         )*
         /// Every cause, by status as docs/errors.md lists them.
-        pub static ALL: &[&Cause] = &[$(&$name),*];
+        pub static ALL: &[&CatalogueEntry] = &[$(&$name),*];
     };
     (@retry $seconds:literal) => { Some($seconds) };
     (@retry) => { None };
@@ -261,7 +261,7 @@ causes! {
 }
 
 /// The entry of a domain error.
-pub fn cause_of(error: &Error) -> &'static Cause {
+pub fn cause_of(error: &Error) -> &'static CatalogueEntry {
     match error {
         Error::SessionNotFound => &SESSION_NOT_FOUND,
         Error::SessionDeleted => &SESSION_DELETED,

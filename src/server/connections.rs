@@ -26,7 +26,7 @@ use super::door::Door;
 use super::error::ServerError;
 use super::limits::network;
 use super::outflow::Outflow;
-use super::places::{Place, Places};
+use super::permits::{Permit, Permits};
 
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -58,7 +58,7 @@ struct Connections {
     router: Router,
     places: Arc<Semaphore>,
     /// How many of them an address may have.
-    of_addresses: Places<Option<IpAddr>>,
+    of_addresses: Permits<Option<IpAddr>>,
     door: Door,
     most: usize,
     write_timeout: Duration,
@@ -82,7 +82,7 @@ impl Connections {
             door: Door::new(app, router.clone()),
             router,
             places: Arc::new(Semaphore::new(app.settings.max_connections)),
-            of_addresses: Places::new(app.settings.max_connections_per_address),
+            of_addresses: Permits::new(app.settings.max_connections_per_address),
             most: app.settings.max_connections,
             write_timeout: app.settings.write_timeout,
             tasks: TaskTracker::new(),
@@ -110,15 +110,15 @@ impl Connections {
         }
     }
 
-    fn place(&self, Peer(address): Peer) -> Result<Taken, ServerError> {
+    fn place(&self, Peer(address): Peer) -> Result<ConnectionPermit, ServerError> {
         let of_address = self.of_addresses.take(network(Some(address)));
         let of_address = of_address.ok_or(ServerError::AddressLimited(self.of_addresses.most()))?;
         let of_all = Arc::clone(&self.places).try_acquire_owned();
         let of_all = of_all.map_err(|_| ServerError::TooManyConnections(self.most))?;
-        Ok(Taken { _of_address: of_address, _of_all: of_all })
+        Ok(ConnectionPermit { _of_address: of_address, _of_all: of_all })
     }
 
-    fn start(&self, stream: TcpStream, peer: Peer, place: Taken) {
+    fn start(&self, stream: TcpStream, peer: Peer, place: ConnectionPermit) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("cannot set TCP_NODELAY: {error}");
         }
@@ -166,8 +166,8 @@ impl Connections {
 }
 
 /// The place of one connection.
-struct Taken {
-    _of_address: Place<Option<IpAddr>>,
+struct ConnectionPermit {
+    _of_address: Permit<Option<IpAddr>>,
     _of_all: OwnedSemaphorePermit,
 }
 

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::catalogue::{self, Cause};
+use super::catalogue::{self, CatalogueEntry};
 use crate::domain::{Error, FieldError, Timestamp};
 
 /// Everything a request can be refused for: the domain's causes, and those that only HTTP knows.
@@ -83,7 +83,7 @@ impl ServerError {
     }
 
     /// Its entry in the catalogue.
-    pub fn cause(&self) -> &'static Cause {
+    pub fn cause(&self) -> &'static CatalogueEntry {
         match self {
             Self::Domain(error) => catalogue::cause_of(error),
             Self::InvalidHost => &catalogue::INVALID_HOST,

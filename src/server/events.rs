@@ -20,7 +20,7 @@ use super::params::{Query, SessionPath, last_event_id};
 use super::problems::problems;
 use crate::domain::SessionId;
 use crate::domain::event::EventView;
-use crate::engine::view::{Heard, Subscription};
+use crate::engine::view::{FeedItem, Subscription};
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -94,7 +94,7 @@ async fn listen(
     query.only(&[]);
     query.check()?;
     let after = last_event_id(headers)?;
-    let waiting = app.waiting_place(asking)?;
+    let waiting = app.waiting_permit(asking)?;
     let subscription = app.engine.subscribe(session, after).await?;
     // Ends with the subscription, when the server stops, or when whoever listens would not be let in any more.
     let stopping = app.stopping.clone().cancelled_owned();
@@ -122,10 +122,10 @@ fn frames(subscription: Subscription) -> impl Stream<Item = Frame> {
     })
 }
 
-fn frame(heard: &Heard) -> Frame {
+fn frame(heard: &FeedItem) -> Frame {
     match heard {
-        Heard::Stored(numbered) => frame_of(&numbered.event).id(numbered.number.to_string()),
-        Heard::Passing(event) => frame_of(event),
+        FeedItem::Stored(numbered) => frame_of(&numbered.event).id(numbered.number.to_string()),
+        FeedItem::Passing(event) => frame_of(event),
     }
 }
 

@@ -18,7 +18,7 @@ use super::auth::Peer;
 use super::error::ServerError;
 use super::limits::network;
 use super::pass::Admitted;
-use super::places::{Held, Place};
+use super::permits::{Permit, PermittedBody};
 use super::telemetry::LongPoll;
 use crate::domain::Error;
 
@@ -38,7 +38,7 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
             };
             // A client that does not take its answer is still at it.
             match place {
-                Some(place) => response.map(|body| Body::new(Held::new(body, place))),
+                Some(place) => response.map(|body| Body::new(PermittedBody::new(body, place))),
                 None => response,
             }
         }
@@ -58,7 +58,7 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
 
 /// First whether the request is meant for us, then who sent it, and last whether that one may. With its sender's place
 /// among those whose requests are at work; a request that asks for nothing needs none.
-fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<Place<Asking>>, ServerError> {
+fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<Permit<Asking>>, ServerError> {
     check_encoding(request.headers())?;
     app.hosts.check(request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());

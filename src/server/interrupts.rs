@@ -94,5 +94,5 @@ async fn get_interrupt(
 ) -> Result<Json<Interrupt>, ServerError> {
     query.only(&[]);
     query.check()?;
-    Ok(Json(app.engine.look_at(&id, &actor).await?))
+    Ok(Json(app.engine.show_to(&id, &actor).await?))
 }

@@ -31,7 +31,7 @@ mod openapi;
 mod outflow;
 mod params;
 mod pass;
-mod places;
+mod permits;
 mod problems;
 mod reading;
 mod resume;

@@ -8,18 +8,18 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
-use super::catalogue::Cause;
+use super::catalogue::CatalogueEntry;
 
 /// The documented answers for these causes.
-pub fn responses(causes: &[&'static Cause]) -> BTreeMap<String, RefOr<Response>> {
-    let mut by_status: BTreeMap<u16, Vec<&'static Cause>> = BTreeMap::new();
+pub fn responses(causes: &[&'static CatalogueEntry]) -> BTreeMap<String, RefOr<Response>> {
+    let mut by_status: BTreeMap<u16, Vec<&'static CatalogueEntry>> = BTreeMap::new();
     for cause in causes {
         by_status.entry(cause.status.as_u16()).or_default().push(cause);
     }
     by_status.into_iter().map(|(status, causes)| (status.to_string(), RefOr::T(response(&causes)))).collect()
 }
 
-fn response(causes: &[&'static Cause]) -> Response {
+fn response(causes: &[&'static CatalogueEntry]) -> Response {
     let lines: Vec<String> = causes.iter().map(|cause| format!("`{}`: {}", cause.code, cause.detail)).collect();
     let content = causes.iter().fold(
         ContentBuilder::new().schema(Some(RefOr::Ref(Ref::from_schema_name("Problem")))),
@@ -45,7 +45,7 @@ fn header(description: &str, kind: Type) -> utoipa::openapi::Header {
     HeaderBuilder::new().schema(Some(ObjectBuilder::new().schema_type(kind))).description(Some(description)).build()
 }
 
-fn example(cause: &Cause) -> serde_json::Value {
+fn example(cause: &CatalogueEntry) -> serde_json::Value {
     let mut problem = json!({
         "type": format!("urn:hitl:error:{}", cause.code), "title": cause.title, "status": cause.status.as_u16(),
         "detail": cause.detail, "code": cause.code,

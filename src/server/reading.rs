@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::error::ServerError;
-use crate::domain::error::Place;
+use crate::domain::error::LocSegment;
 use crate::domain::event::EventName;
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::policy::{Effect, Rule};
@@ -35,7 +35,7 @@ pub enum At<'a> {
 
 impl At<'_> {
     /// Its path, as errors have it.
-    pub fn loc(&self) -> Vec<Place> {
+    pub fn loc(&self) -> Vec<LocSegment> {
         match self {
             Self::Body => vec!["body".into()],
             Self::Member(outer, name) => [outer.loc(), vec![(*name).into()]].concat(),

@@ -178,7 +178,7 @@ async fn get_session(
     if !wait || timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Ok(Json(SessionResponse::from(app.engine.session(id).await?)).into_response());
     }
-    let _waiting = app.waiting_place(asking)?;
+    let _waiting = app.waiting_permit(asking)?;
     let view = poll(&app, pass, id, timeout).await?;
     let mut response = Json(SessionResponse::from(view)).into_response();
     response.extensions_mut().insert(LongPoll);

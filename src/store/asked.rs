@@ -6,7 +6,7 @@ use crate::domain::journal::StepIdentity;
 use crate::domain::{Error, InterruptId, TurnId};
 
 /// Which interrupt is looked for.
-pub type IsIt<'a> = &'a dyn Fn(&Interrupt) -> bool;
+pub type InterruptPredicate<'a> = &'a dyn Fn(&Interrupt) -> bool;
 
 /// What can be read of it. No other entry has to be readable.
 pub trait AskedReader {
@@ -17,5 +17,5 @@ pub trait AskedReader {
     fn begun_step(&self, turn: TurnId, path: &str) -> Result<Option<StepIdentity>, Error>;
 
     /// The last interrupt that a turn asked for, names approvers, and `is_it`; none from before it is read.
-    fn last_with_approvers(&self, turn: TurnId, is_it: IsIt<'_>) -> Result<Option<Interrupt>, Error>;
+    fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error>;
 }

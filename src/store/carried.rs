@@ -1,14 +1,14 @@
 //! What stores know of turns that are carried about as signed run states. It outlives their sessions: what was approved
 //! in such a state counts once in a store.
 
-use crate::domain::run_state::Stand;
+use crate::domain::run_state::JournalPosition;
 use crate::domain::{Error, TurnId};
 
 /// A turn that came from elsewhere in a signed run state, or went there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     /// Where it stood when its session was deleted; `None` where it is in the store, or has ended.
-    pub left_at: Option<Stand>,
+    pub left_at: Option<JournalPosition>,
 }
 
 /// What can be read of them.

@@ -31,13 +31,13 @@ pub struct Limits {
 }
 
 /// The digest of what a thing was made of.
-type Key = [u8; 32];
+type KeptKey = [u8; 32];
 
 #[derive(Debug)]
 struct Shelf<T> {
-    made: HashMap<Key, T>,
+    made: HashMap<KeptKey, T>,
     /// Those made first are in front, each with the bytes that it was made of.
-    order: VecDeque<(Key, usize)>,
+    order: VecDeque<(KeptKey, usize)>,
     bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl<T: Clone> Kept<T> {
 }
 
 impl<T> Shelf<T> {
-    fn put(&mut self, key: Key, bytes: usize, made: T, limits: Limits) {
+    fn put(&mut self, key: KeptKey, bytes: usize, made: T, limits: Limits) {
         // Somebody else may have made it meanwhile.
         if self.made.insert(key, made).is_none() {
             self.order.push_back((key, bytes));
@@ -83,7 +83,7 @@ impl<T> Shelf<T> {
 }
 
 /// The digest of `source` as JSON text, and how long that is. The order of members counts: what is wrong is told in it.
-fn digest(source: &impl Serialize) -> Option<(Key, usize)> {
+fn digest(source: &impl Serialize) -> Option<(KeptKey, usize)> {
     let mut text = Text { digest: Sha256::new(), bytes: 0 };
     serde_json::to_writer(&mut text, source).ok()?;
     Some((text.digest.finalize().into(), text.bytes))

@@ -31,9 +31,9 @@ use tokio::sync::oneshot;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::apart::Awaited;
 use crate::domain::audit::{AuditRow, Deed, Head};
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::turn::Life;
@@ -42,7 +42,7 @@ use asked::AskedReader;
 use carried::{CarriedReader, CarriedWriter};
 use outbox::{OutboxReader, OutboxWriter};
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use record::{Due, DueWhat, PendingCount, StoredReply, Turn};
+use record::{Due, DueKind, PendingCount, StoredReply, Turn};
 use turns::TurnWriter;
 
 /// A boxed future, as trait objects need.
@@ -84,7 +84,7 @@ pub trait StoreExt: Store {
         &self,
         job: impl Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Error>> {
-        let came_to = Arc::new(Slot::new());
+        let came_to = Arc::new(JobValue::new());
         let slot = Arc::clone(&came_to);
         let written = self.write(Box::new(move |transaction| {
             drop(slot.take());
@@ -121,9 +121,9 @@ pub trait StoreExt: Store {
 impl<S: Store + ?Sized> StoreExt for S {}
 
 /// What a job's last run came to. A caller that goes away does not undo what it asked for: then it goes with the job.
-struct Slot<T>(Mutex<Option<T>>);
+struct JobValue<T>(Mutex<Option<T>>);
 
-impl<T> Slot<T> {
+impl<T> JobValue<T> {
     fn new() -> Self {
         Self(Mutex::new(None))
     }
@@ -209,16 +209,16 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     fn unparked_turns(&self) -> Result<Vec<TurnId>, Error>;
 
     /// A turn's journal in order; empty for an unknown turn, and after [`Transaction::compact_journals`].
-    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error>;
+    fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error>;
 
     /// What a turn's journal holds after `index`; all of it after `None`.
-    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error>;
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error>;
 
     /// The last entry of a turn's journal, if it has any; no other is looked at.
-    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error>;
+    fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error>;
 
     /// Up to `limit` entries of a turn's journal from the one at `first` on; no more than these are looked at.
-    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error>;
 
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those
     /// of suspended turns, and timers of parked turns.
@@ -299,7 +299,7 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
 
     /// It is not due any more, although nothing has come of it: [`Error::Unreadable`] stands in the way.
-    fn set_aside(&mut self, due: DueWhat) -> Result<(), Error>;
+    fn set_aside(&mut self, due: DueKind) -> Result<(), Error>;
 
     /// Appends to a turn's journal for the owner at `epoch`: the entry's index, counted from 0 without a gap.
     ///
@@ -348,7 +348,7 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     fn sweep_sign_ins(&mut self, now: Timestamp, limit: usize) -> Result<usize, Error>;
 
     /// Appends an event; its number.
-    fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error>;
+    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error>;
 
     /// Forgets events up to the first that was stored at `before` or later, but never the newest one, from which the next
     /// number is counted: at most the first `limit`; how many.

@@ -92,12 +92,12 @@ pub struct Due {
     /// When.
     pub at: Timestamp,
     /// What.
-    pub what: DueWhat,
+    pub what: DueKind,
 }
 
 /// See [`Due`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DueWhat {
+pub enum DueKind {
     /// A pending interrupt expires.
     Interrupt(InterruptId),
     /// A timer of a parked turn is to fire.

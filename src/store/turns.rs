@@ -3,7 +3,7 @@
 
 use super::Reader;
 use super::record::Turn;
-use crate::domain::turn::{Effect, Event, Life};
+use crate::domain::turn::{Life, TurnEffect, TurnEvent};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point, Rule};
 
@@ -18,10 +18,10 @@ pub trait TurnWriter: Reader {
     /// Writes how a stored turn stands. Only [`TurnWriter::change_turn`] asks for it.
     fn write_life(&mut self, turn: TurnId, life: &Life) -> Result<(), Error>;
 
-    /// See [`Effect::HoldInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
+    /// See [`TurnEffect::HoldInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
     fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error>;
 
-    /// See [`Effect::ReleaseInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
+    /// See [`TurnEffect::ReleaseInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
     fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error>;
 
     /// Notes where the turn was first impure, unless that is noted already, and adds warnings that it has not.
@@ -34,7 +34,7 @@ pub trait TurnWriter: Reader {
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`] for an unknown turn, and those of [`Life::transition`].
-    fn change_turn(&mut self, id: TurnId, event: Event) -> Result<Life, Error> {
+    fn change_turn(&mut self, id: TurnId, event: TurnEvent) -> Result<Life, Error> {
         let life = self.life(id)?.ok_or(Error::TurnNotOpen(None))?;
         let written = written(&event);
         let (next, effects) =
@@ -42,76 +42,76 @@ pub trait TurnWriter: Reader {
         self.write_life(id, &next)?;
         for effect in effects {
             match effect {
-                Effect::HoldInterrupts => self.hold_interrupts(id)?,
-                Effect::ReleaseInterrupts => self.release_interrupts(id)?,
+                TurnEffect::HoldInterrupts => self.hold_interrupts(id)?,
+                TurnEffect::ReleaseInterrupts => self.release_interrupts(id)?,
             }
         }
         faults::at(written);
         Ok(next)
     }
 
-    /// [`Event::Claimed`]: the new owner's epoch.
+    /// [`TurnEvent::Claimed`]: the new owner's epoch.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
-        Ok(self.change_turn(id, Event::Claimed)?.epoch)
+        Ok(self.change_turn(id, TurnEvent::Claimed)?.epoch)
     }
 
-    /// [`Event::Parked`].
+    /// [`TurnEvent::Parked`].
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     fn park_turn(&mut self, id: TurnId, epoch: u64, wake_at: Option<Timestamp>, worked_ms: u64) -> Result<(), Error> {
-        self.change_turn(id, Event::Parked { epoch, wake_at, worked_ms }).map(drop)
+        self.change_turn(id, TurnEvent::Parked { epoch, wake_at, worked_ms }).map(drop)
     }
 
-    /// [`Event::Woken`].
+    /// [`TurnEvent::Woken`].
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`]; [`Error::Internal`] when it is not parked.
     fn wake_turn(&mut self, id: TurnId) -> Result<(), Error> {
-        self.change_turn(id, Event::Woken).map(drop)
+        self.change_turn(id, TurnEvent::Woken).map(drop)
     }
 
-    /// [`Event::WorkerLost`]: how often that has counted by now.
+    /// [`TurnEvent::WorkerLost`]: how often that has counted by now.
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     fn lose_turn(&mut self, id: TurnId, epoch: u64, counts: bool) -> Result<u32, Error> {
-        Ok(self.change_turn(id, Event::WorkerLost { epoch, counts })?.recoveries)
+        Ok(self.change_turn(id, TurnEvent::WorkerLost { epoch, counts })?.recoveries)
     }
 
-    /// [`Event::Suspended`].
+    /// [`TurnEvent::Suspended`].
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn suspend_turn(&mut self, id: TurnId, now: Timestamp, code: &str) -> Result<(), Error> {
-        self.change_turn(id, Event::Suspended { at: now, code: code.to_owned() }).map(drop)
+        self.change_turn(id, TurnEvent::Suspended { at: now, code: code.to_owned() }).map(drop)
     }
 
-    /// [`Event::Reopened`].
+    /// [`TurnEvent::Reopened`].
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`] when it has ended; [`Error::Internal`] when it is open.
     fn reopen_turn(&mut self, id: TurnId) -> Result<(), Error> {
-        self.change_turn(id, Event::Reopened).map(drop)
+        self.change_turn(id, TurnEvent::Reopened).map(drop)
     }
 
-    /// [`Event::Ended`]: nothing can be appended to it any more.
+    /// [`TurnEvent::Ended`]: nothing can be appended to it any more.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
     fn end_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
-        self.change_turn(id, Event::Ended { at: now }).map(drop)
+        self.change_turn(id, TurnEvent::Ended { at: now }).map(drop)
     }
 
-    /// [`Event::Abandoned`].
+    /// [`TurnEvent::Abandoned`].
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`] when it has ended; [`Error::Internal`] when it is open.
     fn abandon_turn(&mut self, id: TurnId, now: Timestamp) -> Result<(), Error> {
-        self.change_turn(id, Event::Abandoned { at: now }).map(drop)
+        self.change_turn(id, TurnEvent::Abandoned { at: now }).map(drop)
     }
 }
 
@@ -127,21 +127,21 @@ pub fn check_owner(life: &Life, epoch: u64) -> Result<(), Error> {
 }
 
 /// The event, as if it came from the owner.
-fn believed(event: Event, life: &Life) -> Event {
+fn believed(event: TurnEvent, life: &Life) -> TurnEvent {
     match event {
-        Event::Parked { wake_at, worked_ms, .. } => Event::Parked { epoch: life.epoch, wake_at, worked_ms },
-        Event::WorkerLost { counts, .. } => Event::WorkerLost { epoch: life.epoch, counts },
+        TurnEvent::Parked { wake_at, worked_ms, .. } => TurnEvent::Parked { epoch: life.epoch, wake_at, worked_ms },
+        TurnEvent::WorkerLost { counts, .. } => TurnEvent::WorkerLost { epoch: life.epoch, counts },
         event => event,
     }
 }
 
 /// Where a process can be made to die once that is written.
-fn written(event: &Event) -> Point {
+fn written(event: &TurnEvent) -> Point {
     match event {
-        Event::Claimed | Event::Woken | Event::WorkerLost { .. } => Point::StoreClaimed,
-        Event::Parked { .. } => Point::StoreParked,
-        Event::Suspended { .. } => Point::StoreSuspended,
-        Event::Reopened => Point::StoreReopened,
-        Event::Ended { .. } | Event::Abandoned { .. } => Point::StoreTurnEnded,
+        TurnEvent::Claimed | TurnEvent::Woken | TurnEvent::WorkerLost { .. } => Point::StoreClaimed,
+        TurnEvent::Parked { .. } => Point::StoreParked,
+        TurnEvent::Suspended { .. } => Point::StoreSuspended,
+        TurnEvent::Reopened => Point::StoreReopened,
+        TurnEvent::Ended { .. } | TurnEvent::Abandoned { .. } => Point::StoreTurnEnded,
     }
 }

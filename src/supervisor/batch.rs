@@ -3,7 +3,7 @@
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::frames::Word;
-use super::seat::{Heard, Seat};
+use super::seat::{ReceivedWord, Seat};
 use crate::engine::dispatch::Record;
 
 /// Records that go to the store together at most, so that no transaction keeps others waiting for long.
@@ -28,7 +28,9 @@ impl Batch {
         batch.add(call, record, room);
         while batch.records.len() < MOST {
             let is_record = |word: &Word| matches!(word, Word::Record { .. });
-            let Some(Heard { word: Word::Record { call, record }, room }) = seat.said_already(is_record) else { break };
+            let Some(ReceivedWord { word: Word::Record { call, record }, room }) = seat.said_already(is_record) else {
+                break;
+            };
             batch.add(call, record, room);
         }
         batch

@@ -20,7 +20,7 @@ const READ_STEP: usize = 16 * 1024;
 
 /// The worker is gone, or does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost;
+pub struct ChannelClosed;
 
 /// See the module. Writes are shared by all turns of the worker; [`FrameReader`] reads.
 pub struct Channel {
@@ -68,15 +68,15 @@ impl Channel {
     /// Sends a frame as soon as the worker reads; at once where it can.
     ///
     /// # Errors
-    /// [`Lost`] when the worker is gone or too much waits for it already.
-    pub fn send(&self, mut frame: Bytes) -> Result<(), Lost> {
+    /// [`ChannelClosed`] when the worker is gone or too much waits for it already.
+    pub fn send(&self, mut frame: Bytes) -> Result<(), ChannelClosed> {
         let mut unsent = self.unsent();
         if unsent.lost || unsent.finishing {
-            return Err(Lost);
+            return Err(ChannelClosed);
         }
         if unsent.bytes + frame.len() > MAX_UNSENT {
             unsent.lost = true;
-            return Err(Lost);
+            return Err(ChannelClosed);
         }
         if unsent.frames.is_empty() {
             match self.stream.try_write(&frame) {
@@ -84,7 +84,7 @@ impl Channel {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => {
                     unsent.lost = true;
-                    return Err(Lost);
+                    return Err(ChannelClosed);
                 }
             }
         }
@@ -278,8 +278,8 @@ mod tests {
         // The socket itself takes some of the first one.
         assert_eq!(channel.send(frame.clone()), Ok(()));
         assert_eq!(channel.send(frame.clone()), Ok(()));
-        assert_eq!(channel.send(frame), Err(Lost));
-        assert_eq!(channel.send(Bytes::from_static(b"anything")), Err(Lost));
+        assert_eq!(channel.send(frame), Err(ChannelClosed));
+        assert_eq!(channel.send(Bytes::from_static(b"anything")), Err(ChannelClosed));
     }
 
     #[tokio::test]

@@ -34,11 +34,11 @@ use tokio_util::sync::CancellationToken;
 use self::channel::{Channel, FrameReader};
 use self::control::Mode;
 use self::frames::ToWorker;
-use self::pool::{Claim, Lease, Pool, Refused};
+use self::pool::{Lease, LeaseError, LeaseRequest, Pool};
 use self::runtime::KnownRuntime;
-use self::settings::{Isolation, START_TIMEOUT, STOP_GRACE, StartError, SupervisorSettings, WORKER_TIMEOUT};
+use self::settings::{Isolation, START_TIMEOUT, STOP_GRACE, SupervisorSettings, SupervisorStartError, WORKER_TIMEOUT};
 use self::spawner::{Body, Spawner};
-use self::turn::{Leave, Order, Turn};
+use self::turn::{Leave, TurnCommand, TurnTask};
 use self::worker::Worker;
 use crate::domain::TurnId;
 use crate::engine::dispatch::{Delivery, Dispatch, Runtime, TurnInbox, TurnOrder};
@@ -78,7 +78,7 @@ struct Limits {
 
 struct OpenTurn {
     epoch: u64,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<TurnCommand>,
     waiting: bool,
     /// Told when the turn is in no worker any more.
     freed: CancellationToken,
@@ -88,16 +88,19 @@ impl Supervisor {
     /// Workers for `settings.agent`. Returns when the agent is imported, before a worker is ready.
     ///
     /// # Errors
-    /// See [`StartError`]. Nothing is left behind then.
-    pub async fn start(settings: SupervisorSettings) -> Result<Arc<Self>, StartError> {
+    /// See [`SupervisorStartError`]. Nothing is left behind then.
+    pub async fn start(settings: SupervisorSettings) -> Result<Arc<Self>, SupervisorStartError> {
         Self::start_until(settings, &CancellationToken::new()).await
     }
 
     /// As [`Supervisor::start`], and given up when `stop` is cancelled.
     ///
     /// # Errors
-    /// [`StartError::Stopped`] besides.
-    pub async fn start_until(settings: SupervisorSettings, stop: &CancellationToken) -> Result<Arc<Self>, StartError> {
+    /// [`SupervisorStartError::Stopped`] besides.
+    pub async fn start_until(
+        settings: SupervisorSettings,
+        stop: &CancellationToken,
+    ) -> Result<Arc<Self>, SupervisorStartError> {
         let (mode, kept) = match settings.isolation {
             Isolation::Process => (Mode::Turn, settings.workers.min(MOST_AHEAD)),
             Isolation::Task { processes } => (Mode::Pool, processes),
@@ -122,7 +125,7 @@ impl Supervisor {
             }
             let begun = tokio::select! {
                 begun = supervisor.first_worker() => begun,
-                () = stop.cancelled() => Err(StartError::Stopped),
+                () = stop.cancelled() => Err(SupervisorStartError::Stopped),
             };
             if let Err(error) = begun {
                 // The others end too, and no more of them are started.
@@ -135,7 +138,7 @@ impl Supervisor {
     }
 
     /// Starts a worker and returns when it is ready. It is seen to its end even if nobody waits for this any more.
-    async fn first_worker(self: &Arc<Self>) -> Result<(), StartError> {
+    async fn first_worker(self: &Arc<Self>) -> Result<(), SupervisorStartError> {
         let (told, begun) = oneshot::channel();
         let supervisor = Arc::clone(self);
         self.runtime.spawn(async move {
@@ -147,15 +150,19 @@ impl Supervisor {
                 Err(error) => drop(told.send(Err(error))),
             }
         });
-        begun.await.unwrap_or(Err(StartError::Stopped))
+        begun.await.unwrap_or(Err(SupervisorStartError::Stopped))
     }
 
     /// One worker, which is a thread of this process at the other end of `stream`. Returns when it has said hello.
     ///
     /// # Errors
-    /// [`StartError::Protocol`].
-    pub async fn in_process(stream: UnixStream, max_payload: usize, hold: f64) -> Result<Arc<Self>, StartError> {
-        let broken = |error: std::io::Error| StartError::Protocol(error.to_string());
+    /// [`SupervisorStartError::Protocol`].
+    pub async fn in_process(
+        stream: UnixStream,
+        max_payload: usize,
+        hold: f64,
+    ) -> Result<Arc<Self>, SupervisorStartError> {
+        let broken = |error: std::io::Error| SupervisorStartError::Protocol(error.to_string());
         stream.set_nonblocking(true).map_err(broken)?;
         let stream = tokio::net::UnixStream::from_std(stream).map_err(broken)?;
         let limits = Limits {
@@ -206,7 +213,7 @@ impl Supervisor {
     /// is [`Lost::Stopping`](crate::engine::dispatch::Lost::Stopping), unless the engine has parked or settled it before.
     pub async fn shutdown(&self, patience: Duration) {
         self.stopping.store(true, Ordering::Relaxed);
-        for idle in self.pool.close(Refused::Stopping) {
+        for idle in self.pool.close(LeaseError::Stopping) {
             idle.send(&ToWorker::Shutdown {});
             if !idle.shared {
                 idle.finish();
@@ -256,9 +263,9 @@ impl Supervisor {
     }
 
     /// A worker for one turn.
-    async fn lease(self: &Arc<Self>) -> Result<Lease, Refused> {
-        let claim = self.pool.claim()?;
-        if matches!(claim, Claim::Later(_)) {
+    async fn lease(self: &Arc<Self>) -> Result<Lease, LeaseError> {
+        let claim = self.pool.request()?;
+        if matches!(claim, LeaseRequest::Later(_)) {
             self.refill();
         }
         self.pool.wait(claim).await
@@ -311,7 +318,7 @@ impl Supervisor {
     }
 
     /// Starts a worker and waits until it is ready.
-    async fn begin_worker(self: &Arc<Self>) -> Result<(Arc<Worker>, FrameReader), StartError> {
+    async fn begin_worker(self: &Arc<Self>) -> Result<(Arc<Worker>, FrameReader), SupervisorStartError> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let begun = match &self.spawner {
             Some(spawner) if !self.is_stopping() => match spawner.spawn(number, self.mode).await {
@@ -331,7 +338,7 @@ impl Supervisor {
                 }
                 Err(error) => Err(error),
             },
-            _ => Err(StartError::Stopped),
+            _ => Err(SupervisorStartError::Stopped),
         };
         match &begun {
             Ok((worker, _)) => self.pool.ready(worker),
@@ -357,7 +364,7 @@ impl Supervisor {
         watching.abort();
         self.pool.gone(&worker);
         if self.spawner.is_none() {
-            self.pool.close(Refused::NoWorker);
+            self.pool.close(LeaseError::NoWorker);
         }
         self.refill();
         let exit = worker.ended().await;
@@ -387,7 +394,7 @@ impl Supervisor {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn order(&self, turn: TurnId, order: Order) {
+    fn order(&self, turn: TurnId, order: TurnCommand) {
         if let Some(open) = self.turns().get(&turn) {
             // A turn that has just ended needs it no more.
             let _ = open.orders.send(order);
@@ -408,12 +415,12 @@ impl Dispatch for Arc<Supervisor> {
         let open = OpenTurn { epoch, orders, waiting: false, freed: freed.clone() };
         let before = self.turns().insert(turn, open).map(|before| {
             // Where it does not know yet that the turn was claimed anew.
-            let _ = before.orders.send(Order::Leave(Leave::Parked));
+            let _ = before.orders.send(TurnCommand::Leave(Leave::Parked));
             before.freed
         });
         let supervisor = Self::clone(self);
         self.runtime.spawn(async move {
-            let running = Turn::new(Arc::clone(&supervisor), inbox, &order, receiver, freed);
+            let running = TurnTask::new(Arc::clone(&supervisor), inbox, &order, receiver, freed);
             running.run(order, before).await;
             let mut turns = supervisor.turns();
             if turns.get(&turn).is_some_and(|open| open.epoch == epoch) {
@@ -425,15 +432,15 @@ impl Dispatch for Arc<Supervisor> {
     }
 
     fn deliver(&self, turn: TurnId, delivery: Delivery) {
-        self.order(turn, Order::Deliver(delivery));
+        self.order(turn, TurnCommand::Deliver(delivery));
     }
 
     fn stop(&self, turn: TurnId, message: &str) {
-        self.order(turn, Order::Leave(Leave::Settled(message.to_owned())));
+        self.order(turn, TurnCommand::Leave(Leave::Over(message.to_owned())));
     }
 
     fn park(&self, turn: TurnId) {
-        self.order(turn, Order::Leave(Leave::Parked));
+        self.order(turn, TurnCommand::Leave(Leave::Parked));
     }
 
     fn runtime(&self) -> Runtime {

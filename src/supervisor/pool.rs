@@ -23,7 +23,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 
 /// Why a turn gets no worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum LeaseError {
     /// None can be had.
     NoWorker,
     /// The supervisor stops.
@@ -49,7 +49,7 @@ struct State {
     /// Every worker that has begun and has not ended.
     alive: Vec<Arc<Worker>>,
     failures: u32,
-    refused: Option<Refused>,
+    refused: Option<LeaseError>,
     /// How many were starting, ready and waiting each time the lock was taken: what others could have seen.
     #[cfg(test)]
     seen: Vec<[usize; 3]>,
@@ -63,7 +63,7 @@ pub struct Lease {
 }
 
 /// What a turn gets when it asks for a worker.
-pub enum Claim {
+pub enum LeaseRequest {
     /// A worker that was ready.
     Now(Lease),
     /// The next one.
@@ -99,31 +99,31 @@ impl Pool {
     /// A worker, or a place in the queue for one; dropping the claim gives both up.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn claim(self: &Arc<Self>) -> Result<Claim, Refused> {
+    /// See [`LeaseError`].
+    pub fn request(self: &Arc<Self>) -> Result<LeaseRequest, LeaseError> {
         let mut state = self.state();
         if let Some(refused) = state.refused {
             return Err(refused);
         }
         if let Some(worker) = self.pick(&mut state) {
             drop(state);
-            return Ok(Claim::Now(self.lease(worker)));
+            return Ok(LeaseRequest::Now(self.lease(worker)));
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.push_back(sender);
-        Ok(Claim::Later(receiver))
+        Ok(LeaseRequest::Later(receiver))
     }
 
     /// Waits for a claimed worker.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub async fn wait(&self, claim: Claim) -> Result<Lease, Refused> {
+    /// See [`LeaseError`].
+    pub async fn wait(&self, claim: LeaseRequest) -> Result<Lease, LeaseError> {
         match claim {
-            Claim::Now(lease) => Ok(lease),
-            Claim::Later(receiver) => match receiver.await {
+            LeaseRequest::Now(lease) => Ok(lease),
+            LeaseRequest::Later(receiver) => match receiver.await {
                 Ok(lease) => Ok(lease),
-                Err(_) => Err(self.state().refused.unwrap_or(Refused::NoWorker)),
+                Err(_) => Err(self.state().refused.unwrap_or(LeaseError::NoWorker)),
             },
         }
     }
@@ -228,7 +228,7 @@ impl Pool {
     }
 
     /// No turn gets a worker from now on. The workers that could have taken one.
-    pub fn close(&self, why: Refused) -> Vec<Arc<Worker>> {
+    pub fn close(&self, why: LeaseError) -> Vec<Arc<Worker>> {
         let mut state = self.state();
         state.refused = Some(why);
         state.waiting.clear();

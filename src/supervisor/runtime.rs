@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::Failure;
 use crate::engine::dispatch::Runtime;
 
@@ -42,7 +42,7 @@ fn minor(python: &str) -> String {
 }
 
 /// The code that goes on with the turn, as its journal has it.
-pub fn recorded(journal: &[Recorded]) -> Option<&str> {
+pub fn recorded(journal: &[RecordedEntry]) -> Option<&str> {
     journal.iter().rev().find_map(|recorded| match &recorded.entry {
         Entry::Start { code, .. } | Entry::Taken { code, .. } => Some(code.as_str()),
         _ => None,
@@ -52,7 +52,7 @@ pub fn recorded(journal: &[Recorded]) -> Option<&str> {
 /// Why a worker with this version of Python must not go on from `journal`, if it must not.
 ///
 /// What counts is who wrote something: a worker that took the turn over and was refused has left only its name.
-pub fn refusal(journal: &[Recorded], python: &str) -> Option<Failure> {
+pub fn refusal(journal: &[RecordedEntry], python: &str) -> Option<Failure> {
     let python = minor(python);
     let mut writer = None;
     for recorded in journal {
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
     use crate::domain::Timestamp;
 
-    fn journal(entries: &[Entry]) -> Vec<Recorded> {
-        entries.iter().map(|entry| Recorded { at: Timestamp::from_millis(0), entry: entry.clone() }).collect()
+    fn journal(entries: &[Entry]) -> Vec<RecordedEntry> {
+        entries.iter().map(|entry| RecordedEntry { at: Timestamp::from_millis(0), entry: entry.clone() }).collect()
     }
 
     fn start(python: &str) -> Entry {

@@ -14,7 +14,7 @@ use crate::domain::{SessionId, TurnId};
 const REMEMBERED: usize = 256;
 
 /// A word about a turn, and the room it takes until it has been handled.
-pub struct Heard {
+pub struct ReceivedWord {
     /// The word.
     pub word: Word,
     /// `None` for the words of a worker whose end has come.
@@ -22,26 +22,26 @@ pub struct Heard {
 }
 
 /// What a turn hears of its worker.
-pub enum News {
+pub enum WorkerSignal {
     /// It said this, in this order.
-    Words(Vec<Heard>),
+    Words(Vec<ReceivedWord>),
     /// It has been silent for too long.
     Silent,
 }
 
 /// What a turn hears next.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
-pub enum Next {
+pub enum SeatEvent {
     /// A word.
-    Word(Heard),
-    /// See [`News::Silent`].
+    Word(ReceivedWord),
+    /// See [`WorkerSignal::Silent`].
     Silent,
 }
 
 /// A turn's place at a worker. Dropped, whatever still comes about the turn is late.
 pub struct Seat {
-    news: mpsc::UnboundedReceiver<News>,
-    said: VecDeque<Heard>,
+    news: mpsc::UnboundedReceiver<WorkerSignal>,
+    said: VecDeque<ReceivedWord>,
     silent: bool,
     worker: Arc<Worker>,
     turn: TurnId,
@@ -49,18 +49,18 @@ pub struct Seat {
 
 impl Seat {
     /// The place of `turn` at `worker`, whose words about it come by `news`.
-    pub fn new(news: mpsc::UnboundedReceiver<News>, worker: Arc<Worker>, turn: TurnId) -> Self {
+    pub fn new(news: mpsc::UnboundedReceiver<WorkerSignal>, worker: Arc<Worker>, turn: TurnId) -> Self {
         Self { news, said: VecDeque::new(), silent: false, worker, turn }
     }
 
     /// What the worker says next about the turn; `None` when the worker is gone and has said nothing more.
-    pub async fn next(&mut self) -> Option<Next> {
+    pub async fn next(&mut self) -> Option<SeatEvent> {
         loop {
             if let Some(heard) = self.said.pop_front() {
-                return Some(Next::Word(heard));
+                return Some(SeatEvent::Word(heard));
             }
             if std::mem::take(&mut self.silent) {
-                return Some(Next::Silent);
+                return Some(SeatEvent::Silent);
             }
             let news = self.news.recv().await?;
             self.take_in(news);
@@ -68,7 +68,7 @@ impl Seat {
     }
 
     /// The next word if it was said already and `wanted` takes it.
-    pub fn said_already(&mut self, wanted: impl FnOnce(&Word) -> bool) -> Option<Heard> {
+    pub fn said_already(&mut self, wanted: impl FnOnce(&Word) -> bool) -> Option<ReceivedWord> {
         while self.said.is_empty() {
             let news = self.news.try_recv().ok()?;
             self.take_in(news);
@@ -77,10 +77,10 @@ impl Seat {
         if wanted(&next.word) { self.said.pop_front() } else { None }
     }
 
-    fn take_in(&mut self, news: News) {
+    fn take_in(&mut self, news: WorkerSignal) {
         match news {
-            News::Words(words) => self.said.extend(words),
-            News::Silent => self.silent = true,
+            WorkerSignal::Words(words) => self.said.extend(words),
+            WorkerSignal::Silent => self.silent = true,
         }
     }
 
@@ -102,9 +102,9 @@ impl Drop for Seat {
 }
 
 /// The worker's end of a seat.
-pub struct Sitter {
+pub struct SeatEntry {
     /// Where news of the worker go.
-    pub news: mpsc::UnboundedSender<News>,
+    pub news: mpsc::UnboundedSender<WorkerSignal>,
     /// Whose turn it is.
     pub session: SessionId,
     /// Whether the turn does something; else it waits for people or timers.
@@ -114,14 +114,14 @@ pub struct Sitter {
 /// All seats of a worker.
 #[derive(Default)]
 pub struct Seats {
-    taken: HashMap<TurnId, Sitter>,
+    taken: HashMap<TurnId, SeatEntry>,
     left: VecDeque<TurnId>,
     gone: bool,
 }
 
 impl Seats {
     /// Takes a seat for a turn; false when the worker is gone, or the turn has one here already.
-    pub fn take(&mut self, turn: TurnId, sitter: Sitter) -> bool {
+    pub fn take(&mut self, turn: TurnId, sitter: SeatEntry) -> bool {
         let free = !self.gone && !self.taken.contains_key(&turn);
         if free {
             self.taken.insert(turn, sitter);
@@ -156,7 +156,7 @@ impl Seats {
     }
 
     /// Tells a turn; one that has left does not want to know.
-    pub fn tell(&self, turn: TurnId, news: News) {
+    pub fn tell(&self, turn: TurnId, news: WorkerSignal) {
         if let Some(sitter) = self.taken.get(&turn) {
             let _ = sitter.news.send(news);
         }
@@ -165,11 +165,11 @@ impl Seats {
     /// Tells every turn that the worker is silent.
     pub fn tell_silent(&self) {
         for sitter in self.taken.values() {
-            let _ = sitter.news.send(News::Silent);
+            let _ = sitter.news.send(WorkerSignal::Silent);
         }
     }
 
-    /// See [`Sitter::at_work`].
+    /// See [`SeatEntry::at_work`].
     pub fn set_at_work(&mut self, turn: TurnId, at_work: bool) {
         if let Some(sitter) = self.taken.get_mut(&turn) {
             sitter.at_work = at_work;

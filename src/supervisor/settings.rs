@@ -98,7 +98,7 @@ pub const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why there are no workers.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum SupervisorStartError {
     /// The agent cannot be imported, or is none; the author's to mend (exit code 3).
     #[error("{message}")]
     AgentImport {
@@ -139,7 +139,7 @@ pub enum StartError {
     Protocol(String),
 }
 
-impl StartError {
+impl SupervisorStartError {
     /// Whether the agent's module is to blame, rather than hitl or the machine.
     pub fn is_agents(&self) -> bool {
         matches!(self, Self::AgentImport { .. } | Self::Ended { .. } | Self::TimedOut { .. })

@@ -16,7 +16,7 @@ use super::frames::Stream;
 use super::log;
 use super::process::{Exit, Output, Process, ended};
 use super::runtime::KnownRuntime;
-use super::settings::{StartError, SupervisorSettings};
+use super::settings::{SupervisorSettings, SupervisorStartError};
 use super::{KILL_GRACE, no_longer_than};
 
 /// A worker that has begun and has not said anything.
@@ -83,13 +83,13 @@ impl Spawner {
     /// more.
     ///
     /// # Errors
-    /// See [`StartError`].
+    /// See [`SupervisorStartError`].
     pub async fn start(
         settings: SupervisorSettings,
         runtime: tokio::runtime::Handle,
         known: Arc<KnownRuntime>,
         stop: &CancellationToken,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, SupervisorStartError> {
         let (zygote, unforkable) = (tokio::sync::Mutex::new(None), OnceLock::new());
         let spawner = Self { settings, runtime, zygote, unforkable, known, ending: stop.child_token() };
         if cfg!(target_os = "linux") {
@@ -105,7 +105,7 @@ impl Spawner {
     ///
     /// # Errors
     /// When it cannot be started, or the zygote had to be started again and could not.
-    pub async fn spawn(&self, number: u64, mode: Mode) -> Result<Spawned, StartError> {
+    pub async fn spawn(&self, number: u64, mode: Mode) -> Result<Spawned, SupervisorStartError> {
         let control = self.control().await?;
         let spawned = match control {
             Some(control) => fork(control, number, mode),
@@ -137,13 +137,13 @@ impl Spawner {
     }
 
     /// The living zygote's control, of a new one where the last has died; `None` when workers are not forked.
-    async fn control(&self) -> Result<Option<Arc<Control>>, StartError> {
+    async fn control(&self) -> Result<Option<Arc<Control>>, SupervisorStartError> {
         if !self.forks() {
             return Ok(None);
         }
         let mut zygote = self.zygote.lock().await;
         if self.ending.is_cancelled() {
-            return Err(StartError::Stopped);
+            return Err(SupervisorStartError::Stopped);
         }
         if zygote.as_ref().is_none_or(|zygote| zygote.control.is_gone()) {
             tracing::warn!("the zygote is gone; starting another");
@@ -152,7 +152,7 @@ impl Spawner {
         Ok(zygote.as_ref().map(|zygote| Arc::clone(&zygote.control)))
     }
 
-    async fn start_zygote(&self) -> Result<Option<Zygote>, StartError> {
+    async fn start_zygote(&self) -> Result<Option<Zygote>, SupervisorStartError> {
         let spawn_error = |source| self.spawn_error(source);
         let (ours, theirs) = Control::pair().map_err(spawn_error)?;
         let mut command = self.command("hitl.worker.zygote");
@@ -162,9 +162,9 @@ impl Spawner {
         let limit = self.settings.start_timeout;
         let imported = tokio::select! {
             imported = no_longer_than(limit, self.imported(&ours, &process)) => {
-                imported.unwrap_or_else(|| Err(StartError::TimedOut { agent: self.settings.agent.clone(), limit }))
+                imported.unwrap_or_else(|| Err(SupervisorStartError::TimedOut { agent: self.settings.agent.clone(), limit }))
             }
-            () = self.ending.cancelled() => Err(StartError::Stopped),
+            () = self.ending.cancelled() => Err(SupervisorStartError::Stopped),
         };
         match imported {
             Ok(None) => Ok(Some(Zygote { control: ours.serve(&self.runtime), process })),
@@ -182,18 +182,18 @@ impl Spawner {
     }
 
     /// Waits until the zygote has imported the agent: why it cannot fork, if it cannot.
-    async fn imported(&self, ours: &Ours, process: &Process) -> Result<Option<String>, StartError> {
-        match ours.next().await.map_err(|error| StartError::Protocol(error.to_string()))? {
+    async fn imported(&self, ours: &Ours, process: &Process) -> Result<Option<String>, SupervisorStartError> {
+        match ours.next().await.map_err(|error| SupervisorStartError::Protocol(error.to_string()))? {
             Some(FromZygote::Ready { fork, reason, python, name, code, replay }) => {
                 self.known.learn(&python, name, code, replay);
                 Ok((!fork).then(|| reason.unwrap_or_else(|| "no reason given".to_owned())))
             }
-            Some(FromZygote::Failed { message, hint }) => Err(StartError::AgentImport { message, hint }),
+            Some(FromZygote::Failed { message, hint }) => Err(SupervisorStartError::AgentImport { message, hint }),
             None => {
                 let how = ended(process.exit()).await.to_string();
-                Err(StartError::Ended { agent: self.settings.agent.clone(), how })
+                Err(SupervisorStartError::Ended { agent: self.settings.agent.clone(), how })
             }
-            Some(other) => Err(StartError::Protocol(format!("its first word was {other:?}"))),
+            Some(other) => Err(SupervisorStartError::Protocol(format!("its first word was {other:?}"))),
         }
     }
 
@@ -211,8 +211,8 @@ impl Spawner {
         })
     }
 
-    fn spawn_error(&self, source: io::Error) -> StartError {
-        StartError::Spawn { python: self.settings.python.clone(), source }
+    fn spawn_error(&self, source: io::Error) -> SupervisorStartError {
+        SupervisorStartError::Spawn { python: self.settings.python.clone(), source }
     }
 
     fn command(&self, module: &str) -> Command {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Supervisor;
 use super::frames::{self, ToWorker};
-use super::pool::{Lease, Refused};
+use super::pool::{Lease, LeaseError};
 use super::runtime;
 use super::seat::Seat;
 use crate::domain::session::Failure;
@@ -12,7 +12,7 @@ use crate::engine::dispatch::{Lost, TurnOrder};
 use crate::faults::{self, Point};
 
 /// Why no worker has the turn.
-pub enum Untaken {
+pub enum TakeError {
     /// None can run it.
     Failed(Failure),
     /// None can be had.
@@ -20,31 +20,31 @@ pub enum Untaken {
 }
 
 /// Waits for a worker and gives it the turn. Dropped before its end, the worker has heard nothing of the turn.
-pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Seat, Lease), Untaken> {
+pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Seat, Lease), TakeError> {
     let frame = frames::encode(&ToWorker::turn(&order, supervisor.limits.max_payload, Some(supervisor.limits.hold)))
         .map_err(|violation| {
             let message = format!("The session is too large for a worker: {violation}");
-            Untaken::Failed(Failure::new("turn_too_large", message))
+            TakeError::Failed(Failure::new("turn_too_large", message))
         })?;
     loop {
         let mut lease = supervisor.lease().await.map_err(|refused| {
-            Untaken::Lost(match refused {
-                Refused::NoWorker => Lost::Exited { message: Failure::worker_exited().message },
-                Refused::Stopping => Lost::Stopping,
+            TakeError::Lost(match refused {
+                LeaseError::NoWorker => Lost::Exited { message: Failure::worker_exited().message },
+                LeaseError::Stopping => Lost::Stopping,
             })
         })?;
         let code = lease.worker().map_or("", |worker| worker.code());
         if runtime::recorded(&order.journal).is_some_and(|recorded| recorded != code) {
             // Who reads the journal has to know whose code wrote it. Workers that each import the agent may differ.
             if supervisor.known.runs(code) {
-                return Err(Untaken::Lost(Lost::Outdated));
+                return Err(TakeError::Lost(Lost::Outdated));
             }
             supervisor.replace(lease);
             continue;
         }
         let refusal = lease.worker().and_then(|worker| runtime::refusal(&order.journal, worker.python()));
         if let Some(failure) = refusal {
-            return Err(Untaken::Failed(failure));
+            return Err(TakeError::Failed(failure));
         }
         let Some(seat) = lease.worker().and_then(|worker| worker.seat(order.turn, order.session)) else {
             supervisor.discard(lease);

@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Supervisor;
 use super::batch::Batch;
-use super::frames::{Outcome, ToWorker, Word};
-use super::seat::{Heard, Next, Seat};
-use super::take::{Untaken, take};
+use super::frames::{EndOutcome, ToWorker, Word};
+use super::seat::{ReceivedWord, Seat, SeatEvent};
+use super::take::{TakeError, take};
 use super::worker::Worker;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, TurnId};
@@ -31,7 +31,7 @@ const SILENCE: Duration = Duration::from_secs(8);
 const EXIT_NEWS: Duration = Duration::from_secs(2);
 
 /// What the engine wants of a turn.
-pub enum Order {
+pub enum TurnCommand {
     /// Hand it over.
     Deliver(Delivery),
     /// It is to leave its worker.
@@ -41,14 +41,14 @@ pub enum Order {
 /// Why a turn is to leave its worker.
 #[derive(Debug, Clone)]
 pub enum Leave {
-    /// It is settled: the agent is cancelled.
-    Settled(String),
+    /// It is over: the agent is cancelled.
+    Over(String),
     /// It goes on later, or elsewhere already: it is dropped from memory.
     Parked,
 }
 
 /// See the module.
-pub struct Turn {
+pub struct TurnTask {
     supervisor: Arc<Supervisor>,
     inbox: Arc<dyn TurnInbox>,
     turn: TurnId,
@@ -56,7 +56,7 @@ pub struct Turn {
     session: SessionId,
     /// Entries that came with the order; deliveries of those are not repeated.
     known: u64,
-    orders: mpsc::UnboundedReceiver<Order>,
+    orders: mpsc::UnboundedReceiver<TurnCommand>,
     /// Deliveries that wait for the indexes of words on their way.
     held: Vec<Delivery>,
     leave: Option<Leave>,
@@ -76,13 +76,13 @@ enum After {
     Unstored(String),
 }
 
-impl Turn {
+impl TurnTask {
     /// A turn that has not begun. `freed` is told when it is in no worker any more.
     pub fn new(
         supervisor: Arc<Supervisor>,
         inbox: Arc<dyn TurnInbox>,
         order: &TurnOrder,
-        orders: mpsc::UnboundedReceiver<Order>,
+        orders: mpsc::UnboundedReceiver<TurnCommand>,
         freed: CancellationToken,
     ) -> Self {
         Self {
@@ -126,8 +126,8 @@ impl Turn {
                     self.lose(lost).await;
                 }
             }
-            Some(Err(Untaken::Failed(failure))) => self.fail(failure).await,
-            Some(Err(Untaken::Lost(lost))) => self.lose(lost).await,
+            Some(Err(TakeError::Failed(failure))) => self.fail(failure).await,
+            Some(Err(TakeError::Lost(lost))) => self.lose(lost).await,
             None => alone.cancelled().await,
         }
         self.freed.cancel();
@@ -145,8 +145,8 @@ impl Turn {
                     After::GoOn
                 }
                 next = seat.next() => match next {
-                    Some(Next::Word(heard)) => self.handle(seat, heard).await,
-                    Some(Next::Silent) => self.give_up().await,
+                    Some(SeatEvent::Word(heard)) => self.handle(seat, heard).await,
+                    Some(SeatEvent::Silent) => self.give_up().await,
                     None => return self.worker_lost(seat.worker()).await,
                 },
             };
@@ -165,7 +165,7 @@ impl Turn {
         }
     }
 
-    async fn handle(&mut self, seat: &mut Seat, Heard { word, room }: Heard) -> After {
+    async fn handle(&mut self, seat: &mut Seat, ReceivedWord { word, room }: ReceivedWord) -> After {
         let (turn, epoch) = (self.turn, self.epoch);
         let inbox = Arc::clone(&self.inbox);
         match word {
@@ -237,7 +237,7 @@ impl Turn {
             }
             Err(error) => {
                 let after = self.refused(error.clone());
-                if matches!(after, None | Some(After::Leave(Leave::Settled(_)))) {
+                if matches!(after, None | Some(After::Leave(Leave::Over(_)))) {
                     for call in calls.into_iter().flatten() {
                         self.refuse(seat, call, &error);
                     }
@@ -257,7 +257,7 @@ impl Turn {
     /// What an error means for the turn as a whole; `None` where it only means that nothing was stored.
     fn refused(&self, error: Error) -> Option<After> {
         match error {
-            Error::TurnNotOpen(_) if !self.given_up => Some(After::Leave(Leave::Settled(error.to_string()))),
+            Error::TurnNotOpen(_) if !self.given_up => Some(After::Leave(Leave::Over(error.to_string()))),
             Error::TurnNotOpen(_) | Error::StaleEpoch => {
                 tracing::info!(session = %self.session, "a worker was late with what it said: its turn is elsewhere");
                 Some(After::Leave(Leave::Parked))
@@ -270,17 +270,17 @@ impl Turn {
         }
     }
 
-    async fn end(&mut self, seat: &Seat, call: u64, outcome: Outcome) -> After {
+    async fn end(&mut self, seat: &Seat, call: u64, outcome: EndOutcome) -> After {
         let (turn, epoch) = (self.turn, self.epoch);
         let inbox = Arc::clone(&self.inbox);
         faults::at(Point::SupervisorEnd);
         let ended = match outcome {
-            Outcome::Done { response, state } => inbox.turn_ended(turn, epoch, *response, state).await,
-            Outcome::Failed(failure) => inbox.turn_failed(turn, epoch, failure).await,
+            EndOutcome::Done { response, state } => inbox.turn_ended(turn, epoch, *response, state).await,
+            EndOutcome::Failed(failure) => inbox.turn_failed(turn, epoch, failure).await,
         };
         match ended {
             Err(Error::StoreUnavailable(message)) => return After::Unstored(message),
-            Err(error) if !is_settled(&error) => {
+            Err(error) if !is_not_ours(&error) => {
                 tracing::error!(session = %self.session, %error, "the end of a turn could not be stored");
                 // The worker ends the turn once more, with this error.
                 self.refuse(seat, call, &error);
@@ -294,12 +294,12 @@ impl Turn {
         After::Ended
     }
 
-    fn hold(&mut self, order: Order) {
+    fn hold(&mut self, order: TurnCommand) {
         match order {
-            Order::Deliver(delivery) if delivery.index() < self.known => {}
-            Order::Deliver(delivery) => self.held.push(delivery),
+            TurnCommand::Deliver(delivery) if delivery.index() < self.known => {}
+            TurnCommand::Deliver(delivery) => self.held.push(delivery),
             // The first one counts: after it the turn is not with this worker any more.
-            Order::Leave(leave) => drop(self.leave.get_or_insert(leave)),
+            TurnCommand::Leave(leave) => drop(self.leave.get_or_insert(leave)),
         }
     }
 
@@ -337,7 +337,7 @@ impl Turn {
         match leave {
             Leave::Parked if !worker.shared => return worker.kill(),
             Leave::Parked => worker.send(&ToWorker::Park { turn }),
-            Leave::Settled(message) => worker.send(&ToWorker::Cancel { turn, message }),
+            Leave::Over(message) => worker.send(&ToWorker::Cancel { turn, message }),
         }
         seat.set_at_work(false);
         let patience = if worker.shared { SILENCE } else { self.supervisor.limits.stop_grace };
@@ -400,7 +400,7 @@ impl Turn {
 
     fn report(&self, told: Result<(), Error>) {
         match told {
-            Err(error) if !is_settled(&error) => {
+            Err(error) if !is_not_ours(&error) => {
                 tracing::error!(turn = %self.turn, %error, "what became of a turn could not be stored");
             }
             Ok(()) | Err(_) => {}
@@ -411,7 +411,7 @@ impl Turn {
     async fn told_to_leave(&mut self) {
         loop {
             match self.orders.recv().await {
-                Some(Order::Leave(_)) => return,
+                Some(TurnCommand::Leave(_)) => return,
                 Some(order) => self.hold(order),
                 None => std::future::pending().await,
             }
@@ -422,7 +422,7 @@ impl Turn {
 /// How many tasks go on, once the worker has dropped a turn or is gone.
 async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
     while let Some(next) = seat.next().await {
-        let Next::Word(heard) = next else { continue };
+        let SeatEvent::Word(heard) = next else { continue };
         match heard.word {
             Word::Dropped { left } => return left,
             Word::Record { call: Some(call), .. } | Word::TooDeep { call } => {
@@ -441,6 +441,6 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
 }
 
 /// Somebody else has ended the turn, or has it now.
-fn is_settled(error: &Error) -> bool {
+fn is_not_ours(error: &Error) -> bool {
     matches!(error, Error::TurnNotOpen(_) | Error::StaleEpoch)
 }

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation};
 use super::process::{Exit, ended};
-use super::seat::{Heard, News, Seat, Seats, Sitter};
-use super::settings::StartError;
+use super::seat::{ReceivedWord, Seat, SeatEntry, Seats, WorkerSignal};
+use super::settings::SupervisorStartError;
 use super::spawner::{Body, Spawned};
 use super::{log, no_longer_than};
 use crate::domain::session::Failure;
@@ -113,7 +113,7 @@ impl Worker {
     /// Gives a turn a seat; `None` when the worker has gone meanwhile, or has not got rid of the turn yet.
     pub fn seat(self: &Arc<Self>, turn: TurnId, session: SessionId) -> Option<Seat> {
         let (sender, news) = mpsc::unbounded_channel();
-        let sitter = Sitter { news: sender, session, at_work: true };
+        let sitter = SeatEntry { news: sender, session, at_work: true };
         self.seats().take(turn, sitter).then(|| Seat::new(news, Arc::clone(self), turn))
     }
 
@@ -226,22 +226,29 @@ impl Worker {
     ///
     /// # Errors
     /// When something else comes, or nothing. The process is killed then.
-    pub async fn greet(&self, reader: &mut FrameReader, agent: &str, limit: Duration) -> Result<Hello, StartError> {
+    pub async fn greet(
+        &self,
+        reader: &mut FrameReader,
+        agent: &str,
+        limit: Duration,
+    ) -> Result<Hello, SupervisorStartError> {
         let greeted = match no_longer_than(limit, reader.next()).await {
-            None => Err(StartError::TimedOut { agent: agent.to_owned(), limit }),
-            Some(Err(violation)) => Err(StartError::Protocol(violation.to_string())),
-            Some(Ok(None)) => Err(StartError::Protocol(format!("it ended before hello: {}", self.ended().await))),
+            None => Err(SupervisorStartError::TimedOut { agent: agent.to_owned(), limit }),
+            Some(Err(violation)) => Err(SupervisorStartError::Protocol(violation.to_string())),
+            Some(Ok(None)) => {
+                Err(SupervisorStartError::Protocol(format!("it ended before hello: {}", self.ended().await)))
+            }
             Some(Ok(Some(body))) => match frames::parse(&body) {
                 Ok(FromWorker::Hello(hello)) if hello.protocol == PROTOCOL => Ok(hello),
-                Ok(FromWorker::Hello(hello)) => Err(StartError::Protocol(format!(
+                Ok(FromWorker::Hello(hello)) => Err(SupervisorStartError::Protocol(format!(
                     "it speaks version {} (hitl {}), the server version {PROTOCOL}",
                     hello.protocol, hello.library
                 ))),
                 Ok(FromWorker::Failed(failed)) => {
-                    Err(StartError::AgentImport { message: failed.message, hint: failed.hint })
+                    Err(SupervisorStartError::AgentImport { message: failed.message, hint: failed.hint })
                 }
-                Ok(_) => Err(StartError::Protocol("its first frame was not hello".to_owned())),
-                Err(violation) => Err(StartError::Protocol(violation.to_string())),
+                Ok(_) => Err(SupervisorStartError::Protocol("its first frame was not hello".to_owned())),
+                Err(violation) => Err(SupervisorStartError::Protocol(violation.to_string())),
             },
         };
         match &greeted {
@@ -315,7 +322,7 @@ impl Worker {
                     return Err(Violation(format!("a frame is about turn {turn}, which this worker does not run")));
                 }
                 let room = self.room(body.len(), room, pieces).await;
-                pieces.add(turn, Heard { word, room });
+                pieces.add(turn, ReceivedWord { word, room });
             }
             FromWorker::Hello(_) | FromWorker::Failed(_) => return Err(Violation("a second hello".to_owned())),
         }
@@ -338,7 +345,7 @@ impl Worker {
     fn pass_on(&self, pieces: &mut Pieces) {
         let seats = self.seats();
         for (turn, words) in pieces.0.drain(..) {
-            seats.tell(turn, News::Words(words));
+            seats.tell(turn, WorkerSignal::Words(words));
         }
     }
 
@@ -357,10 +364,10 @@ impl Worker {
 
 /// Words by turn, in the order of their first ones.
 #[derive(Default)]
-struct Pieces(Vec<(TurnId, Vec<Heard>)>);
+struct Pieces(Vec<(TurnId, Vec<ReceivedWord>)>);
 
 impl Pieces {
-    fn add(&mut self, turn: TurnId, heard: Heard) {
+    fn add(&mut self, turn: TurnId, heard: ReceivedWord) {
         match self.0.iter_mut().rfind(|(other, _)| *other == turn) {
             Some((_, words)) => words.push(heard),
             None => self.0.push((turn, vec![heard])),

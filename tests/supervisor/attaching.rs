@@ -6,7 +6,7 @@ use std::path::Path;
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::{Phase, Session};
 use hitl::domain::{SessionId, Timestamp, TurnId};
-use hitl::serve::{Config, Running, StartError};
+use hitl::serve::{Config, Running, ServerStartError};
 use hitl::store::record::Turn;
 use hitl::store::sqlite::SqliteStore;
 use hitl::store::{Store, StoreExt};
@@ -46,7 +46,7 @@ fn starting(config: Config, channel: std::os::unix::net::UnixStream, stop: &Canc
     tokio::spawn(async move { Running::start(config, Some(channel), &stop).await.map(drop) })
 }
 
-type Starting = tokio::task::JoinHandle<Result<(), StartError>>;
+type Starting = tokio::task::JoinHandle<Result<(), ServerStartError>>;
 
 /// It had not started, and another one can at once.
 async fn was_given_up(starting: Starting, directory: &Path) {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use hitl::domain::journal::{Entry, PendingTimer, Recorded, StepResult, Wake};
+use hitl::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
 use hitl::domain::{Error, InterruptId, Timestamp, TurnId};
-use hitl::engine::dispatch::{Appended, Batch, Lost, Record, TurnInbox};
+use hitl::engine::dispatch::{AppendResults, Appended, Lost, Record, TurnInbox};
 use hitl::engine::held::Held;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
@@ -39,7 +39,7 @@ pub struct Inbox {
 
 struct Journal {
     epoch: u64,
-    entries: Vec<Recorded>,
+    entries: Vec<RecordedEntry>,
     over: bool,
     /// The store does not say whether it has stored anything.
     unsure: bool,
@@ -56,7 +56,7 @@ impl Default for Inbox {
 
 impl Inbox {
     /// Opens a turn with its journal; what is said about it comes from the receiver.
-    pub fn open(&self, turn: TurnId, entries: Vec<Recorded>) -> mpsc::UnboundedReceiver<Said> {
+    pub fn open(&self, turn: TurnId, entries: Vec<RecordedEntry>) -> mpsc::UnboundedReceiver<Said> {
         let (said, heard) = mpsc::unbounded_channel();
         let journal = Journal { epoch: 1, entries, over: false, unsure: false, batches: Vec::new(), said };
         self.turns.lock().unwrap().insert(turn, journal);
@@ -73,7 +73,7 @@ impl Inbox {
     }
 
     /// The journal so far.
-    pub fn journal(&self, turn: TurnId) -> Vec<Recorded> {
+    pub fn journal(&self, turn: TurnId) -> Vec<RecordedEntry> {
         self.with(turn, |journal| journal.entries.clone())
     }
 
@@ -160,7 +160,7 @@ impl TurnInbox for Inbox {
         turn: TurnId,
         epoch: u64,
         records: Vec<Record>,
-    ) -> BoxFuture<'static, Result<Batch, Error>> {
+    ) -> BoxFuture<'static, Result<AppendResults, Error>> {
         Box::pin(async move {
             drop(self.commits.acquire().await.unwrap());
             let batch = self.with(turn, |journal| {
@@ -215,11 +215,11 @@ impl TurnInbox for Inbox {
 }
 
 /// The first entry of a journal.
-pub fn started(code: &str, python: &str) -> Recorded {
+pub fn started(code: &str, python: &str) -> RecordedEntry {
     recorded(Entry::Start { code: code.to_owned(), python: python.to_owned(), policy: false, abandoned: None })
 }
 
 /// An entry of a journal.
-pub fn recorded(entry: Entry) -> Recorded {
-    Recorded { at: Timestamp::from_millis(1), entry }
+pub fn recorded(entry: Entry) -> RecordedEntry {
+    RecordedEntry { at: Timestamp::from_millis(1), entry }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use hitl::supervisor::Supervisor;
-use hitl::supervisor::settings::{Isolation, StartError, SupervisorSettings};
+use hitl::supervisor::settings::{Isolation, SupervisorSettings, SupervisorStartError};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{World, alone, captured_log, descendants, exists, settings, signal, until, within};
 
-async fn failure(settings: SupervisorSettings) -> StartError {
+async fn failure(settings: SupervisorSettings) -> SupervisorStartError {
     match within(Supervisor::start(settings)).await {
         Ok(_) => panic!("it started"),
         Err(error) => error,
@@ -17,7 +17,7 @@ async fn failure(settings: SupervisorSettings) -> StartError {
 
 #[tokio::test]
 async fn a_missing_module_is_named() {
-    let StartError::AgentImport { message, .. } = failure(settings("no_such_module:agent")).await else {
+    let SupervisorStartError::AgentImport { message, .. } = failure(settings("no_such_module:agent")).await else {
         panic!("another error")
     };
     assert!(message.contains("no_such_module"), "{message}");
@@ -25,7 +25,7 @@ async fn a_missing_module_is_named() {
 
 #[tokio::test]
 async fn a_missing_attribute_is_named_with_a_hint() {
-    let StartError::AgentImport { message, hint } = failure(settings("agents:agnet")).await else {
+    let SupervisorStartError::AgentImport { message, hint } = failure(settings("agents:agnet")).await else {
         panic!("another error")
     };
     assert!(message.contains("agnet"), "{message}");
@@ -140,7 +140,7 @@ fn a_start_that_is_given_up_leaves_no_process() {
         });
         until("an import", || !descendants(std::process::id()).is_empty()).await;
         stop.cancel();
-        assert!(matches!(within(starting).await.unwrap(), Err(StartError::Stopped)));
+        assert!(matches!(within(starting).await.unwrap(), Err(SupervisorStartError::Stopped)));
         assert_eq!(descendants(std::process::id()), [0; 0]);
     });
 }

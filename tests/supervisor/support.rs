@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
-use hitl::domain::journal::{Entry, Recorded, StepResult};
+use hitl::domain::journal::{Entry, RecordedEntry, StepResult};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
 use hitl::domain::{InterruptId, SessionId, Timestamp, TurnId};
@@ -115,12 +115,12 @@ impl World {
     }
 
     /// The beginning of a journal of the code that runs here.
-    pub fn started(&self, python: &str) -> Recorded {
+    pub fn started(&self, python: &str) -> RecordedEntry {
         started(&self.supervisor.runtime().code, python)
     }
 
     /// Starts a turn that has a journal already.
-    pub fn start_order(&self, content: &str, state: Vec<ChatMessage>, journal: Vec<Recorded>) -> Turn {
+    pub fn start_order(&self, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>) -> Turn {
         let (id, session) = (TurnId(Uuid::now_v7()), SessionId(Uuid::now_v7()));
         let heard = self.inbox.open(id, journal.clone());
         let turn = Turn { id, session, heard };
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journal: Vec<Recorded>) -> TurnOrder {
+fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>) -> TurnOrder {
     let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
     TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal }
 }

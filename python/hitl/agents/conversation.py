@@ -30,7 +30,7 @@ class MaxStepsExceeded(HitlError):
 
 
 @dataclass(frozen=True)
-class _Desk:
+class _ActiveAgent:
     """An agent that has, or had, the conversation: made when it first gets it."""
 
     agent: Participant
@@ -63,55 +63,55 @@ class Conversation:
         self._granted = most_requests
         """The same, with what retries of the turn have granted."""
         self._requests = 0
-        self._desks: dict[int, _Desk] = {}
+        self._active: dict[int, _ActiveAgent] = {}
 
     async def answer(self, agent: Participant) -> ChatMessage:
         """From `agent` on, until one answers: the final message. Raises `MaxStepsExceeded`."""
         async with AsyncExitStack() as connections:
             now: Participant | ChatMessage = agent
             while not isinstance(now, ChatMessage):
-                desk = self._desks.get(id(now))
-                is_new = desk is None
-                if desk is None:
-                    desk = self._desks[id(now)] = await self._make_desk(now, connections)
-                with desk.at_work():
+                active = self._active.get(id(now))
+                is_new = active is None
+                if active is None:
+                    active = self._active[id(now)] = await self._activate(now, connections)
+                with active.at_work():
                     if is_new:
                         with permit():
-                            await desk.middleware.before_agent(desk.run)
-                    now = await self._work(desk)
-            for desk in reversed(self._desks.values()):
-                with desk.at_work():
-                    await desk.middleware.after_agent(desk.run)
+                            await active.middleware.before_agent(active.run)
+                    now = await self._work(active)
+            for active in reversed(self._active.values()):
+                with active.at_work():
+                    await active.middleware.after_agent(active.run)
             return now
 
-    async def _work(self, desk: _Desk) -> ChatMessage | Participant:
+    async def _work(self, active: _ActiveAgent) -> ChatMessage | Participant:
         """Until this agent answers, or hands the conversation over: the answer, or who has it then."""
         while True:
             if self._requests >= self._granted:
-                label, most = desk.agent.label, self._granted
+                label, most = active.agent.label, self._granted
                 text = f"{label} asked its model {most} times without coming to an answer"
                 await self._turn.passes("max_steps", MaxStepsExceeded(text))
                 self._granted += self._most_requests
             self._requests += 1
             with permit() as gate:
-                await desk.middleware.before_model(desk.run)
-                reply, doomed = await self._ask_model(desk)
+                await active.middleware.before_model(active.run)
+                reply, doomed = await self._ask_model(active)
                 self._history.append(reply)
-                await desk.middleware.after_model(desk.run)
+                await active.middleware.after_model(active.run)
             if reply.tool_calls:
-                answered = await self._call_tools(desk, reply, doomed, gate)
+                answered = await self._call_tools(active, reply, doomed, gate)
                 self._history += [each.message for each in answered]
                 for each in answered:
                     if each.handoff is not None:
                         return each.handoff
-            elif (complaint := desk.agent.complaint(reply)) is not None:
+            elif (complaint := active.agent.complaint(reply)) is not None:
                 self._history.append(ChatMessage.user_message(content=complaint))
             else:
-                agent = desk.agent
+                agent = active.agent
                 self._history[-1] = await guard_message(self._turn, agent.label, agent.output_guardrails, reply)
                 return self._history[-1]
 
-    async def _make_desk(self, agent: Participant, connections: AsyncExitStack) -> _Desk:
+    async def _activate(self, agent: Participant, connections: AsyncExitStack) -> _ActiveAgent:
         """Everything the agent works with; connections to MCP servers end with the conversation."""
         turn = self._turn
         middleware: Middleware = agent.middleware
@@ -121,13 +121,13 @@ class Conversation:
             await connections.enter_async_context(source.connected(turn))
             tools += middleware.wrap_tools(await source.list_tools(turn))
         runtime = AgentRuntime(agent, turn.context, turn.session_id, turn.turn_id)
-        return _Desk(
+        return _ActiveAgent(
             agent, AgentRun(runtime, {"messages": self._history}), ToolBox(turn, tools, agent.hooks), middleware
         )
 
-    async def _ask_model(self, desk: _Desk) -> tuple[ChatMessage, dict[str, str]]:
+    async def _ask_model(self, active: _ActiveAgent) -> tuple[ChatMessage, dict[str, str]]:
         """What the model says, and `doomed`: see `own_ids`."""
-        turn, agent = self._turn, desk.agent
+        turn, agent = self._turn, active.agent
         client, doomed = agent.chat_client(), dict[str, str]()
 
         async def ask(request: ModelRequest) -> ModelReply:
@@ -144,41 +144,41 @@ class Conversation:
         request = ModelRequest(
             model=agent.model(),
             messages=system + self._history,
-            tools=desk.box.definitions,
+            tools=active.box.definitions,
             response_format=agent.response_format,
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
         )
-        reply = await desk.middleware.around(ask)(request)
+        reply = await active.middleware.around(ask)(request)
         message, shared = own_ids(reply.message)
         return message, doomed | shared
 
     async def _call_tools(
-        self, desk: _Desk, reply: ChatMessage, doomed: Mapping[str, str], gate: Permit
+        self, active: _ActiveAgent, reply: ChatMessage, doomed: Mapping[str, str], gate: Permit
     ) -> list[Answered]:
         """Run all calls of a reply at once; results in the order of the calls. `gate`: what stood before them all."""
         calls = reply.tool_calls or []
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._call_tool(desk, call, calls, doomed, gate)) for call in calls]
+                tasks = [group.create_task(self._call_tool(active, call, calls, doomed, gate)) for call in calls]
         except BaseExceptionGroup as several:
             # What gets here is no tool error but the end of the turn, and the first one says why.
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _call_tool(
-        self, desk: _Desk, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str], gate: Permit
+        self, active: _ActiveAgent, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str], gate: Permit
     ) -> Answered:
         """One call, with the middleware that stands around it. A call that cannot be read is answered at once."""
-        middleware = desk.middleware
-        asked = desk.box.request_of(call, doomed, desk.run) if middleware.wraps_tool_calls else None
+        middleware = active.middleware
+        asked = active.box.request_of(call, doomed, active.run) if middleware.wraps_tool_calls else None
         if asked is None:
-            return await desk.box.answer(call, calls, doomed, gate.asked)
+            return await active.box.answer(call, calls, doomed, gate.asked)
         answered: list[Answered] = []
 
         async def answer(request: ToolCallRequest) -> ChatMessage:
             was_let = gate.asked or around.asked
             with permitted():
-                answered.append(await desk.box.answer(changed_call(call, asked, request), calls, doomed, was_let))
+                answered.append(await active.box.answer(changed_call(call, asked, request), calls, doomed, was_let))
             return answered[-1].message
 
         with permit() as around:

@@ -41,7 +41,7 @@ _NOT_REPLAYABLE = "its agent says replay=False: the turn does not survive the en
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingTurn:
     """An open turn, or why no worker with this Python would take it (code and message)."""
 
     turn: OpenTurn
@@ -56,13 +56,13 @@ class Turns:
         self._sessions = sessions
         self._agent = agent
 
-    def pages(self) -> Iterator[list[Waiting]]:
+    def pages(self) -> Iterator[list[WaitingTurn]]:
         for status in _STATUSES:
             cursor: int | None = None
             while True:
                 found, others, cursor = self._sessions.open_turns(self._agent, _python(), status, AT_ONCE, cursor)
                 self.others.update(others)
-                yield [Waiting(_open_turn(json.loads(frame)), refusal) for frame, refusal in found]
+                yield [WaitingTurn(_open_turn(json.loads(frame)), refusal) for frame, refusal in found]
                 if cursor is None:
                     break
 
@@ -84,7 +84,7 @@ class Checker:
         self._patience = patience
         self._loop = new_loop()
 
-    def check(self, page: list[Waiting]) -> list[Verdict]:
+    def check(self, page: list[WaitingTurn]) -> list[Verdict]:
         """One verdict for each turn, in their order."""
         refused = {id(waiting.turn): self._refused(waiting) for waiting in page}
         replayed: list[Verdict] = []
@@ -99,7 +99,7 @@ class Checker:
         verdicts = iter(replayed)
         return [refused[id(waiting.turn)] or next(verdicts) for waiting in page]
 
-    def _refused(self, waiting: Waiting) -> Verdict | None:
+    def _refused(self, waiting: WaitingTurn) -> Verdict | None:
         turn = waiting.turn
         if not self._agent.options.replay:
             return Verdict(turn.session_id, turn.turn_id, _NOT_REPLAYABLE, "not_replayable")

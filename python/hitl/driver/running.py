@@ -83,7 +83,7 @@ class RunningTurn:
         self._agent_task = self.turn.start(self._outcome)
         self._agent_task.add_done_callback(self._is_over, context=OUTSIDE.copy())
         self.turn.failure.add_done_callback(self._is_over, context=OUTSIDE.copy())
-        self.turn.order.settle()
+        self.turn.order.deliver_next()
 
     @property
     def left(self) -> int:
@@ -158,11 +158,11 @@ class RunningTurn:
 
     def _say_end(self, result: dict[str, Any]) -> None:
         try:
-            self.port.end(result, self._end_settled)
+            self.port.end(result, self._end_answered)
         except (TypeError, ValueError) as unsendable:  # too large, or no JSON
-            self._end_settled(unsendable)
+            self._end_answered(unsendable)
 
-    def _end_settled(self, refusal: Exception | None) -> None:
+    def _end_answered(self, refusal: Exception | None) -> None:
         """The end is committed, or cannot be: then the turn fails with that."""
         if refusal is None:
             self._finish()

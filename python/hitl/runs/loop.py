@@ -1,4 +1,4 @@
-"""What one event loop needs to run turns: the core's desk, which the loop drives itself.
+"""What one event loop needs to run turns: the core's bridge, which the loop drives itself.
 
 Made at the first run on a loop, kept on the loop object, closed with it. What is said to the core is passed on, and
 what came of it fetched, once in a round of the loop: all that a turn says in one round is one commit. Where something
@@ -39,7 +39,7 @@ class LoopRuns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         require_tested()
-        self.core = _core.RunDesk()  # first: in a forked process this is where it ends
+        self.core = _core.RunBridge()  # first: in a forked process this is where it ends
         rebind()
         install(loop)
         self._loop = loop
@@ -125,7 +125,7 @@ class LoopRuns:
             try:
                 self._pass_on(token, what, value)
             except Exception as error:  # noqa: BLE001 - it is that run's, and no reason to keep their news from the others
-                self._settle(token, "error", error)
+                self._complete(token, "error", error)
 
     def _pass_on(self, token: int, what: str, value: Any) -> None:
         if what == "told":
@@ -135,9 +135,9 @@ class LoopRuns:
             if (listener := self._listeners.get(token)) is not None:
                 listener(*value)
         else:
-            self._settle(token, what, value)
+            self._complete(token, what, value)
 
-    def _settle(self, token: int, what: str, value: Any) -> None:
+    def _complete(self, token: int, what: str, value: Any) -> None:
         done = self._waiting.pop(token, None)
         if done is None or done.done():
             return

@@ -97,7 +97,7 @@ class Hold:
 
     def _due(self) -> None:
         self._handle = None
-        self._order.settle()
+        self._order.deliver_next()
 
     def _say(self, waits: Waits | None, *, is_replay: bool) -> None:
         holders = self._holders(waits)

@@ -92,7 +92,7 @@ class Order:
         self._arriving = 0
         """Calls of threads that have not been taken up."""
         self._is_left_at_work = False
-        self._is_settling = False
+        self._is_delivering = False
         self._reported = False
         self._hold = Hold(self, port, hold, replay_timeout)
         self._grace: asyncio.TimerHandle | None = None
@@ -119,7 +119,7 @@ class Order:
         self.count -= 1
         if not self.count:
             self._runs = 0
-            self.settle()
+            self.deliver_next()
         elif self._runs == _MOST_CALLBACKS:
             self.turn.fail(
                 HitlError(
@@ -157,7 +157,7 @@ class Order:
     def wake(self, counted: Counted) -> None:
         """Something outside the journal wants to run a callback of the turn."""
         self._wakes.append(counted)
-        self.settle()
+        self.deliver_next()
 
     def arrive(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
         """A thread that works for the turn has something to say; it leaves no mark, there is one thread at a time."""
@@ -168,11 +168,11 @@ class Order:
 
         self._arriving += 1
         self._internal.append(Counted(self, arrived, (), context))
-        self.settle()
+        self.deliver_next()
 
     def eased(self) -> None:
         """Something that may have kept the turn busy is over."""
-        self.settle()
+        self.deliver_next()
 
     def body_ended(self, path: str) -> None:
         """The body of that step is over."""
@@ -180,28 +180,28 @@ class Order:
             self._replay.body_ended(path)
         self.eased()
 
-    def settle(self) -> None:
+    def deliver_next(self) -> None:
         """If nothing of the turn is left to run: tell it the next thing, or say that it waits.
 
         Never inside code of the turn, whose callbacks are counted; nor inside that of another turn.
         """
         if self.turn.is_over:
             self.release()
-        if self._is_settling or not self._is_quiet():
+        if self._is_delivering or not self._is_quiet():
             return
         if self.schedule.running is not None:
-            self.schedule.call_soon(self.settle, context=OUTSIDE.copy())
+            self.schedule.call_soon(self.deliver_next, context=OUTSIDE.copy())
             return
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
-        self._is_settling = True
+        self._is_delivering = True
         try:
             while self._is_quiet():
                 if not self._advance():
                     break
         finally:
-            self._is_settling = False
+            self._is_delivering = False
 
     def _is_quiet(self) -> bool:
         return not (self.count or self.turn.closed or self.turn.is_over)
@@ -381,7 +381,7 @@ class Order:
         if not self.count and not self.turn.closed and self._replay is not None:
             self._is_impatient = True
             if self._stuck():
-                self.settle()
+                self.deliver_next()
 
     def _stuck(self) -> bool:
         """Whether what was in the way could be dropped."""
@@ -437,13 +437,13 @@ class Order:
         self._saw(index)
         if not self.turn.closed:
             self.records.acknowledged(call, index, at, interrupt_id)
-            self.settle()
+            self.deliver_next()
 
     def refused(self, call: int, error: HitlError) -> None:
         """A record was refused: nothing was stored."""
         if not self.turn.closed:
             self.records.refused(call, error)
-            self.settle()
+            self.deliver_next()
 
     def answered(self, interrupt_id: str, index: int, at: int, outcome: Outcome) -> None:
         """Entry ``index`` settles an interrupt."""
@@ -455,7 +455,7 @@ class Order:
         if path is not None:
             self.deliver(index, at, partial(self._give, path, outcome))
             self.turn.begin_stalled()
-            self.settle()
+            self.deliver_next()
 
     def deliver(self, index: int, at: int, tell: Callable[[], None]) -> None:
         """Tell the turn of entry ``index`` when its time comes."""

@@ -45,7 +45,7 @@ def job(
     holder = place.holder
     holder.threads += 1
 
-    def settle(value: T | None, error: BaseException | None) -> None:
+    def complete(value: T | None, error: BaseException | None) -> None:
         if done.done():
             return
         if error is None:
@@ -56,9 +56,9 @@ def job(
     def finished(value: T | None, error: BaseException | None) -> None:
         holder.threads -= 1
         if place.is_ordered and not turn.closed:
-            turn.order.arrive(settle, (value, error), OUTSIDE.copy())
+            turn.order.arrive(complete, (value, error), OUTSIDE.copy())
         else:
-            settle(value, error)
+            complete(value, error)
 
     def run() -> None:
         value: T | None = None

@@ -7,28 +7,28 @@ use serde_json::Value;
 
 use super::decision::{Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use super::journal::{
-    Abandoned, AbandonedCall, AbandonedReply, Entry, LONGEST, Outcome, Recorded, StepIdentity, StepResult,
+    Abandoned, AbandonedCall, AbandonedReply, CallOutcome, Entry, LONGEST, RecordedEntry, StepIdentity, StepResult,
 };
 use super::message::{ChatMessage, ToolCall};
 use super::{InterruptId, JsonObject};
 
 /// Where a step was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Place<'j> {
+struct CallSite<'j> {
     /// The path of the step that it is inside of; empty for none.
     scope: &'j str,
     /// The task in that scope.
     task: &'j str,
 }
 
-impl<'j> Place<'j> {
+impl<'j> CallSite<'j> {
     fn of(path: &'j str) -> Self {
         let (scope, inner) = path.rsplit_once('/').unwrap_or(("", path));
         Self { scope, task: inner.split(['#', '~']).next().unwrap_or(inner) }
     }
 
     /// Whether a task of `other` made this one, at whatever distance.
-    fn is_below(&self, other: Place<'_>) -> bool {
+    fn is_below(&self, other: CallSite<'_>) -> bool {
         self.scope == other.scope && self.task.strip_prefix(other.task).is_some_and(|rest| rest.starts_with('.'))
     }
 
@@ -40,7 +40,7 @@ impl<'j> Place<'j> {
 
 /// A model's message with tool calls.
 struct Reply<'j> {
-    place: Place<'j>,
+    place: CallSite<'j>,
     index: usize,
     content: Option<String>,
     calls: Vec<ToolCall>,
@@ -48,7 +48,7 @@ struct Reply<'j> {
 
 /// What a journal tells of one call, or of one step inside of a call.
 struct Trace<'j> {
-    place: Place<'j>,
+    place: CallSite<'j>,
     index: usize,
     name: &'j str,
     /// The call's id; none in older journals, and for a step.
@@ -58,7 +58,7 @@ struct Trace<'j> {
     path: Option<&'j str>,
     has_begun: bool,
     asked: Option<InterruptId>,
-    outcome: Option<Outcome>,
+    outcome: Option<CallOutcome>,
     guardrails: usize,
 }
 
@@ -70,12 +70,12 @@ enum Settled<'j> {
 
 /// What is known after a turn about `message` with this journal was given up; `before` is what was known before it.
 /// `None` where nothing was done.
-pub fn known(before: Option<&Abandoned>, message: &ChatMessage, journal: &[Recorded]) -> Option<Abandoned> {
+pub fn known(before: Option<&Abandoned>, message: &ChatMessage, journal: &[RecordedEntry]) -> Option<Abandoned> {
     Abandoned::with(before, message, replies(journal))
 }
 
 /// What the models of a turn said and had done.
-fn replies(journal: &[Recorded]) -> Vec<AbandonedReply> {
+fn replies(journal: &[RecordedEntry]) -> Vec<AbandonedReply> {
     let read = Read::of(journal);
     let outermost: Vec<&Reply<'_>> = read.replies.iter().filter(|reply| reply.place.scope.is_empty()).collect();
     outermost.iter().map(|reply| read.told(reply)).collect()
@@ -92,7 +92,7 @@ struct Read<'j> {
 }
 
 impl<'j> Read<'j> {
-    fn of(journal: &'j [Recorded]) -> Self {
+    fn of(journal: &'j [RecordedEntry]) -> Self {
         let mut read = Self {
             replies: Vec::new(),
             traces: Vec::new(),
@@ -152,15 +152,15 @@ impl<'j> Read<'j> {
                 if !calls.is_empty() {
                     let content = message.and_then(|message| message.get("content")).and_then(Value::as_str);
                     let content = content.map(str::to_owned);
-                    self.replies.push(Reply { place: Place::of(&step.path), index, content, calls });
+                    self.replies.push(Reply { place: CallSite::of(&step.path), index, content, calls });
                 }
             }
             // A hook that answers in the tool's place.
             ("hook", StepResult::Value(text @ Value::String(_))) if step.tool_call_id.is_some() => {
-                self.trace_of_call(step, "", index).outcome = Some(Outcome::Value(text.clone()));
+                self.trace_of_call(step, "", index).outcome = Some(CallOutcome::Value(text.clone()));
             }
             ("guardrail", result) => {
-                let place = Place::of(&step.path);
+                let place = CallSite::of(&step.path);
                 let of = |trace: &&mut Trace<'_>| {
                     trace.place == place
                         && trace.outcome.is_some()
@@ -177,9 +177,9 @@ impl<'j> Read<'j> {
                 if let Some(trace) = self.trace(step, index) {
                     trace.path = Some(&step.path);
                     trace.guardrails = 0;
-                    trace.outcome = Some(if trace.is_step { Outcome::Finished } else { outcome_of(result) });
+                    trace.outcome = Some(if trace.is_step { CallOutcome::Finished } else { outcome_of(result) });
                     if let (true, StepResult::Error(_)) = (trace.is_step, result) {
-                        trace.outcome = Some(Outcome::Failed("the step failed".to_owned()));
+                        trace.outcome = Some(CallOutcome::Failed("the step failed".to_owned()));
                     }
                 }
             }
@@ -192,7 +192,7 @@ impl<'j> Read<'j> {
         match step.kind.as_str() {
             "tool" => Some(self.trace_of_call(step, &step.name, index)),
             "step" if step.path.contains('/') => {
-                let trace = self.find(index, Place::of(&step.path), &step.name, None, &step.path);
+                let trace = self.find(index, CallSite::of(&step.path), &step.name, None, &step.path);
                 trace.is_step = true;
                 Some(trace)
             }
@@ -202,7 +202,7 @@ impl<'j> Read<'j> {
 
     /// `name`: empty where the step is not the tool's own.
     fn trace_of_call(&mut self, step: &'j StepIdentity, name: &'j str, index: usize) -> &mut Trace<'j> {
-        let trace = self.find(index, Place::of(&step.path), name, step.tool_call_id.as_deref(), &step.path);
+        let trace = self.find(index, CallSite::of(&step.path), name, step.tool_call_id.as_deref(), &step.path);
         if trace.name.is_empty() {
             trace.name = name;
         }
@@ -212,7 +212,7 @@ impl<'j> Read<'j> {
     fn find(
         &mut self,
         index: usize,
-        place: Place<'j>,
+        place: CallSite<'j>,
         name: &'j str,
         id: Option<&'j str>,
         path: &'j str,
@@ -270,15 +270,15 @@ impl<'j> Read<'j> {
         };
         let (outcome, edited, guardrails) = match found {
             Ok(Some(trace)) => self.came_of(trace),
-            Ok(None) => (Outcome::Unfinished, None, 0),
-            Err(()) => (Outcome::Unknown, None, 0),
+            Ok(None) => (CallOutcome::Unfinished, None, 0),
+            Err(()) => (CallOutcome::Unknown, None, 0),
         };
         let (id, arguments) = (Some(call.id.clone()), Some(call.function.arguments.clone()));
         AbandonedCall { id, name: name.to_owned(), arguments, edited, outcome, guardrails }
     }
 
     /// What came of the call or step of a trace, what was made of its arguments, and how many guardrails saw the result.
-    fn came_of(&self, trace: &Trace<'_>) -> (Outcome, Option<JsonObject>, usize) {
+    fn came_of(&self, trace: &Trace<'_>) -> (CallOutcome, Option<JsonObject>, usize) {
         let settled = trace.asked.map(|asked| self.settled.get(&asked));
         let decided = match settled {
             Some(Some(Settled::Answered(value))) => {
@@ -296,12 +296,12 @@ impl<'j> Read<'j> {
         }
         let is_in_flight = trace.has_begun && !trace.path.is_some_and(|path| self.outer.contains(&path));
         let outcome = match (is_in_flight, decided, settled) {
-            (true, ..) => Outcome::Unknown,
-            (_, Some(Decision::Reject { reason, message, by, .. }), _) => Outcome::Rejected { reason, message, by },
-            (_, Some(Decision::Respond { message }), _) => Outcome::Responded(message),
-            (_, _, Some(Some(Settled::Expired))) => Outcome::Expired,
-            (_, _, Some(None)) => Outcome::Undecided,
-            _ => Outcome::Unfinished,
+            (true, ..) => CallOutcome::Unknown,
+            (_, Some(Decision::Reject { reason, message, by, .. }), _) => CallOutcome::Rejected { reason, message, by },
+            (_, Some(Decision::Respond { message }), _) => CallOutcome::Responded(message),
+            (_, _, Some(Some(Settled::Expired))) => CallOutcome::Expired,
+            (_, _, Some(None)) => CallOutcome::Undecided,
+            _ => CallOutcome::Unfinished,
         };
         (outcome, edited, 0)
     }
@@ -322,7 +322,7 @@ impl<'j> Read<'j> {
             let root = trace.place.scope.split('/').next().unwrap_or_default();
             (reply.index..end).contains(&trace.index)
                 && !trace.place.scope.is_empty()
-                && Place::of(root).is_below(reply.place)
+                && CallSite::of(root).is_below(reply.place)
                 && is_open(trace.place.scope)
         };
         let told = |trace: &Trace<'_>| {
@@ -334,7 +334,7 @@ impl<'j> Read<'j> {
             AbandonedCall { id, name, arguments, edited, outcome, guardrails }
         };
         let known = self.traces.iter().filter(is_within).map(told);
-        known.filter(|call| call.outcome != Outcome::Unfinished && !call.name.is_empty()).collect()
+        known.filter(|call| call.outcome != CallOutcome::Unfinished && !call.name.is_empty()).collect()
     }
 
     /// The call that a model inside of a call made, by its id.
@@ -367,10 +367,10 @@ fn by_name<'t, 'j>(call: &ToolCall, calls: &[ToolCall], traces: &[&'t Trace<'j>]
     unnamed.get(position).copied().map(Some).ok_or(())
 }
 
-fn outcome_of(result: &StepResult) -> Outcome {
+fn outcome_of(result: &StepResult) -> CallOutcome {
     match result {
-        StepResult::Value(value) => Outcome::Value(value.clone()),
-        StepResult::Error(error) => Outcome::Failed(raised(error)),
+        StepResult::Value(value) => CallOutcome::Value(value.clone()),
+        StepResult::Error(error) => CallOutcome::Failed(raised(error)),
     }
 }
 

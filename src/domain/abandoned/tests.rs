@@ -6,12 +6,12 @@ use uuid::Uuid;
 use super::*;
 use crate::domain::InterruptId;
 use crate::domain::decision::Decider;
-use crate::domain::journal::{Ending, Entry, MOST, Recorded, StepIdentity, StepResult};
+use crate::domain::journal::{Ending, Entry, MOST, RecordedEntry, StepIdentity, StepResult};
 use crate::domain::time::Timestamp;
 
 /// A journal that is written entry by entry.
 #[derive(Default)]
-struct Journal(Vec<Recorded>);
+struct Journal(Vec<RecordedEntry>);
 
 impl Journal {
     fn new() -> Self {
@@ -20,7 +20,7 @@ impl Journal {
     }
 
     fn and(mut self, entry: Entry) -> Self {
-        self.0.push(Recorded { at: Timestamp::from_millis(0), entry });
+        self.0.push(RecordedEntry { at: Timestamp::from_millis(0), entry });
         self
     }
 
@@ -63,7 +63,7 @@ impl Journal {
         self.told().unwrap().turns.remove(0).replies.remove(0).calls
     }
 
-    fn outcomes(&self) -> Vec<Outcome> {
+    fn outcomes(&self) -> Vec<CallOutcome> {
         self.calls().into_iter().map(|call| call.outcome).collect()
     }
 }
@@ -114,26 +114,26 @@ fn a_call_that_ran_is_told_with_its_arguments_and_its_result() {
 #[test]
 fn a_once_call_that_had_begun_is_of_unknown_outcome() {
     let journal = Journal::new().said("0#1", &[PAY]).began("0.0#1", "pay", "c1");
-    assert_eq!(journal.outcomes(), [Outcome::Unknown]);
+    assert_eq!(journal.outcomes(), [CallOutcome::Unknown]);
     let asks_for_it = identity("0.0#1/?1", "interrupt", "unknown_outcome", None);
     let asked = journal.and(Entry::Ask { step: asks_for_it, interrupt_id: InterruptId(Uuid::from_u128(1)) });
-    assert_eq!(asked.outcomes(), [Outcome::Unknown]);
+    assert_eq!(asked.outcomes(), [CallOutcome::Unknown]);
 }
 
 #[test]
 fn what_was_decided_is_told_where_the_tool_did_not_run() {
     let asked = || Journal::new().said("0#1", &[PAY]).asked("0.0#1", "c1", 1);
-    assert_eq!(asked().outcomes(), [Outcome::Undecided]);
-    let rejected = Outcome::Rejected { reason: Some("too much".to_owned()), message: None, by: Decider::Person };
+    assert_eq!(asked().outcomes(), [CallOutcome::Undecided]);
+    let rejected = CallOutcome::Rejected { reason: Some("too much".to_owned()), message: None, by: Decider::Person };
     assert_eq!(asked().answered(1, json!({"approved": false, "reason": "too much"})).outcomes(), [rejected]);
     let denied = json!({"type": "reject", "message": "no", "by": "policy"});
-    let by_rule = Outcome::Rejected { reason: None, message: Some("no".to_owned()), by: Decider::Policy };
+    let by_rule = CallOutcome::Rejected { reason: None, message: Some("no".to_owned()), by: Decider::Policy };
     assert_eq!(asked().answered(1, denied).outcomes(), [by_rule]);
     let responded = asked().answered(1, json!({"type": "respond", "message": {"$hitl": "as it is"}}));
-    assert_eq!(responded.outcomes(), [Outcome::Responded(json!({"$hitl": "as it is"}))]);
+    assert_eq!(responded.outcomes(), [CallOutcome::Responded(json!({"$hitl": "as it is"}))]);
     let expired = asked().and(Entry::Expire { interrupt_id: InterruptId(Uuid::from_u128(1)) });
-    assert_eq!(expired.outcomes(), [Outcome::Expired]);
-    assert_eq!(asked().answered(1, json!({"approved": true})).outcomes(), [Outcome::Unfinished]);
+    assert_eq!(expired.outcomes(), [CallOutcome::Expired]);
+    assert_eq!(asked().answered(1, json!({"approved": true})).outcomes(), [CallOutcome::Unfinished]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn an_edit_is_told_beside_the_arguments_of_the_model() {
         .ran("0.0#2", "pay", "c1", json!("paid 3"));
     let call = journal.calls().remove(0);
     assert_eq!((call.arguments.as_deref(), json!(call.edited)), (Some(r#"{"cents": 5}"#), json!({"cents": 3})));
-    assert_eq!(call.outcome, Outcome::Value(json!("paid 3")));
+    assert_eq!(call.outcome, CallOutcome::Value(json!("paid 3")));
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn an_error_is_told_as_the_model_would_have_heard_it() {
         Journal::new().said("0#1", &[PAY]).step(step, StepResult::Error(error)).outcomes().remove(0)
     };
     let theirs = json!({"type": "KeyError", "module": "builtins", "message": "'x'"});
-    assert_eq!(failed(theirs), Outcome::Failed("KeyError: 'x'".to_owned()));
+    assert_eq!(failed(theirs), CallOutcome::Failed("KeyError: 'x'".to_owned()));
     let ours = json!({"type": "ResultNotStored", "module": "hitl.errors", "message": "it ran"});
-    assert_eq!(failed(ours), Outcome::Failed("it ran".to_owned()));
+    assert_eq!(failed(ours), CallOutcome::Failed("it ran".to_owned()));
 }
 
 #[test]
@@ -167,18 +167,18 @@ fn an_output_guardrail_has_the_last_word_over_a_result() {
         Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", json!("secret")).step(hides, result)
     };
     let kept = journal(StepResult::Value(Value::Null)).calls().remove(0);
-    assert_eq!((kept.outcome, kept.guardrails), (Outcome::Value(json!("secret")), 1));
+    assert_eq!((kept.outcome, kept.guardrails), (CallOutcome::Value(json!("secret")), 1));
     let hidden = journal(StepResult::Value(json!("***"))).calls().remove(0);
-    assert_eq!((hidden.outcome, hidden.guardrails), (Outcome::Value(json!("***")), 1));
+    assert_eq!((hidden.outcome, hidden.guardrails), (CallOutcome::Value(json!("***")), 1));
     let refused = journal(StepResult::Error(json!({"type": "ValueError", "message": "no"})));
-    assert_eq!(refused.outcomes(), [Outcome::Failed("ValueError: no".to_owned())]);
+    assert_eq!(refused.outcomes(), [CallOutcome::Failed("ValueError: no".to_owned())]);
 }
 
 #[test]
 fn a_hook_that_answers_in_the_tool_s_place_is_told() {
     let hook = identity("0.0#1", "hook", "pay.look", Some("c1"));
     let journal = Journal::new().said("0#1", &[PAY]).step(hook, StepResult::Value(json!("not today")));
-    assert_eq!(journal.outcomes(), [Outcome::Value(json!("not today"))]);
+    assert_eq!(journal.outcomes(), [CallOutcome::Value(json!("not today"))]);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn calls_are_told_apart_by_their_ids_over_all_messages() {
         .ran("0.2#1", "pay", "c1", json!("paid 3"));
     let told = journal.told().unwrap().turns.remove(0).replies;
     let outcomes = told.iter().map(|reply| reply.calls.iter().map(|call| call.outcome.clone()).collect::<Vec<_>>());
-    let value = |text| Outcome::Value(json!(text));
+    let value = |text| CallOutcome::Value(json!(text));
     assert_eq!(outcomes.collect::<Vec<_>>(), [vec![value("paid 1"), value("paid 2")], vec![value("paid 3")]]);
 }
 
@@ -205,10 +205,10 @@ fn without_ids_a_call_is_told_where_its_name_leaves_no_doubt() {
         paths.iter().fold(Journal::new().said("0#1", calls), ran).outcomes()
     };
     let two = [PAY, ("c2", "pay", "{}")];
-    let value = |path| Outcome::Value(json!(path));
-    assert_eq!(older(&[PAY, ("c2", "look", "{}")], &["0.0#1"]), [value("0.0#1"), Outcome::Unfinished]);
+    let value = |path| CallOutcome::Value(json!(path));
+    assert_eq!(older(&[PAY, ("c2", "look", "{}")], &["0.0#1"]), [value("0.0#1"), CallOutcome::Unfinished]);
     assert_eq!(older(&two, &["0.10#1", "0.9#1"]), [value("0.9#1"), value("0.10#1")]);
-    assert_eq!(older(&two, &["0.0#1"]), [Outcome::Unknown, Outcome::Unknown]);
+    assert_eq!(older(&two, &["0.0#1"]), [CallOutcome::Unknown, CallOutcome::Unknown]);
 }
 
 #[test]
@@ -221,20 +221,20 @@ fn what_finished_inside_of_a_call_without_an_end_is_told_with_its_message() {
         .ran("0.0#1/0.0#1", "pay", "c1", json!("paid 5"))
         .step(identity("0.0#1/0.2~note", "step", "note", None), StepResult::Value(json!("a password")));
     let reply = journal.told().unwrap().turns.remove(0).replies.remove(0);
-    assert_eq!(reply.calls.iter().map(|call| call.outcome.clone()).collect::<Vec<_>>(), [Outcome::Unfinished]);
-    let no = Outcome::Rejected { reason: None, message: None, by: Decider::Person };
+    assert_eq!(reply.calls.iter().map(|call| call.outcome.clone()).collect::<Vec<_>>(), [CallOutcome::Unfinished]);
+    let no = CallOutcome::Rejected { reason: None, message: None, by: Decider::Person };
     let within: Vec<_> =
         reply.within.iter().map(|call| (call.name.as_str(), call.arguments.as_deref(), call.outcome.clone())).collect();
     let expected = [
         ("refund", Some("{}"), no),
-        ("pay", Some(r#"{"cents": 5}"#), Outcome::Value(json!("paid 5"))),
-        ("note", None, Outcome::Finished),
+        ("pay", Some(r#"{"cents": 5}"#), CallOutcome::Value(json!("paid 5"))),
+        ("note", None, CallOutcome::Finished),
     ];
     assert_eq!(within, expected);
     // With a result of its own, nothing of its inside is anybody's business.
     let ended = journal.ran("0.0#1", "clerk", "c1", json!("all paid")).told().unwrap().turns.remove(0).replies;
     assert_eq!((ended.len(), ended[0].within.len()), (1, 0));
-    assert_eq!(ended[0].calls[0].outcome, Outcome::Value(json!("all paid")));
+    assert_eq!(ended[0].calls[0].outcome, CallOutcome::Value(json!("all paid")));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_once_call_with_steps_of_its_own_is_not_in_flight() {
     let journal =
         Journal::new().said("0#1", &[PAY]).began("0.0#1", "pay", "c1").step(inner, StepResult::Value(Value::Null));
     let reply = journal.told().unwrap().turns.remove(0).replies.remove(0);
-    assert_eq!((&reply.calls[0].outcome, &reply.within[0].outcome), (&Outcome::Unfinished, &Outcome::Finished));
+    assert_eq!((&reply.calls[0].outcome, &reply.within[0].outcome), (&CallOutcome::Unfinished, &CallOutcome::Finished));
 }
 
 #[test]
@@ -267,7 +267,9 @@ fn long_texts_are_shortened_and_arguments_stay_json() {
     let call = &told.replies[0].calls[0];
     let shown: Value = serde_json::from_str(call.arguments.as_deref().unwrap()).unwrap();
     assert!(shown["shortened"].as_str().is_some_and(|start| start.starts_with("{\"text\":\"ää")));
-    assert!(matches!(&call.outcome, Outcome::Beginning(start) if start.starts_with("ää") && start.len() <= LONGEST));
+    assert!(
+        matches!(&call.outcome, CallOutcome::Beginning(start) if start.starts_with("ää") && start.len() <= LONGEST)
+    );
 }
 
 #[test]
@@ -294,7 +296,7 @@ fn of_a_single_message_with_too_many_calls_every_call_is_told_shortly() {
     let told = journal.told().unwrap();
     assert!(json!(told).to_string().len() <= MOST);
     assert_eq!((journal.calls().len(), told.left_out), (20, 0));
-    assert!(journal.outcomes().iter().all(|outcome| matches!(outcome, Outcome::Beginning(_))));
+    assert!(journal.outcomes().iter().all(|outcome| matches!(outcome, CallOutcome::Beginning(_))));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
 use super::Scopes;
-use crate::domain::error::Place;
+use crate::domain::error::LocSegment;
 use crate::domain::id::KeyId;
 use crate::domain::{FieldError, Timestamp};
 
@@ -164,7 +164,7 @@ impl NewKey {
         }
         let mut named = HashSet::new();
         for (index, group) in self.groups.iter().enumerate() {
-            let at: [Place; 2] = ["groups".into(), index.into()];
+            let at: [LocSegment; 2] = ["groups".into(), index.into()];
             if !is_name(group) {
                 errors.push(FieldError::new(at, "invalid_name", NAME));
             } else if !named.insert(group) {

@@ -52,7 +52,7 @@ pub fn read(line: &[u8]) -> Result<AuditRow, String> {
 pub fn read_loosely(text: &[u8]) -> Result<AuditRow, String> {
     let no_row = |why: &str| format!("is no row of an audit: {why}");
     let value = json::read_within(text, MAX_DEPTH).map_err(|refused| match refused {
-        json::Refused::Doubled(_) => format!("says two things: {refused}"),
+        json::JsonRefusal::Doubled(_) => format!("says two things: {refused}"),
         refused => no_row(&refused.to_string()),
     })?;
     let members = value.as_object().ok_or_else(|| no_row("it is no object"))?;

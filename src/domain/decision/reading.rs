@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Decider, Decision, DecisionKind, Terms};
-use crate::domain::error::{FieldError, NOWHERE, Place};
+use crate::domain::error::{FieldError, LocSegment, NOWHERE};
 use crate::domain::schema::{self, Validators};
 use crate::domain::{FieldErrors, JsonObject};
 
@@ -66,7 +66,7 @@ fn allow(decision: &Decision, members: &JsonObject, terms: Terms<'_>) -> Result<
 
 /// What is wrong with an edit's arguments.
 fn check_args(args: &JsonObject, schema: &Value, validators: &dyn Validators) -> Vec<FieldError> {
-    let place = [Place::from("args")];
+    let place = [LocSegment::from("args")];
     schema::validate(schema, &Value::Object(args.clone()), validators)
         .into_iter()
         .map(|error| error.under(&place))

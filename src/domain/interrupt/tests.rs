@@ -162,7 +162,7 @@ fn a_custom_answer_has_to_fit_the_authors_schema() {
     let Err(Error::InvalidAnswer(errors)) = interrupt.answer(json!({"hex": 7}), None, at(1)) else {
         panic!("a number is no string");
     };
-    assert_eq!(errors[0].loc, [crate::domain::error::Place::from("hex")]);
+    assert_eq!(errors[0].loc, [crate::domain::error::LocSegment::from("hex")]);
     assert_eq!(answered(&interrupt, json!({"hex": "#fff"})).status, InterruptStatus::Resolved);
 }
 

@@ -65,7 +65,7 @@ pub struct AbandonedCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<JsonObject>,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// How many output guardrails have seen the result.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub guardrails: usize,
@@ -74,7 +74,7 @@ pub struct AbandonedCall {
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It returned this, encoded by the worker's codec.
     Value(Value),
     /// It returned what begins so, and is too long to be kept.
@@ -155,18 +155,18 @@ impl AbandonedCall {
             let text = self.edited.take().map(|edited| json!(edited).to_string()).unwrap_or_default();
             self.edited = Some(JsonObject::from_iter([("shortened".to_owned(), shortened(text, longest).into())]));
         }
-        self.outcome = match std::mem::replace(&mut self.outcome, Outcome::Unfinished) {
-            Outcome::Value(value) => match beginning_of(&value, longest) {
-                Some(start) => Outcome::Beginning(start),
-                None => Outcome::Value(value),
+        self.outcome = match std::mem::replace(&mut self.outcome, CallOutcome::Unfinished) {
+            CallOutcome::Value(value) => match beginning_of(&value, longest) {
+                Some(start) => CallOutcome::Beginning(start),
+                None => CallOutcome::Value(value),
             },
-            Outcome::Responded(value) => match beginning_of(&value, longest) {
-                Some(start) => Outcome::Beginning(start),
-                None => Outcome::Responded(value),
+            CallOutcome::Responded(value) => match beginning_of(&value, longest) {
+                Some(start) => CallOutcome::Beginning(start),
+                None => CallOutcome::Responded(value),
             },
-            Outcome::Beginning(text) => Outcome::Beginning(shortened(text, longest)),
-            Outcome::Failed(text) => Outcome::Failed(shortened(text, longest)),
-            Outcome::Rejected { reason, message, by } => Outcome::Rejected {
+            CallOutcome::Beginning(text) => CallOutcome::Beginning(shortened(text, longest)),
+            CallOutcome::Failed(text) => CallOutcome::Failed(shortened(text, longest)),
+            CallOutcome::Rejected { reason, message, by } => CallOutcome::Rejected {
                 reason: reason.map(|reason| shortened(reason, longest)),
                 message: message.map(|message| shortened(message, longest)),
                 by,

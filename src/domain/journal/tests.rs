@@ -83,10 +83,10 @@ fn entries_are_written_in_one_way_and_read_back() {
 #[test]
 fn a_recorded_entry_is_the_entry_with_its_time() {
     for (entry, mut written) in entries() {
-        let recorded = Recorded { at: Timestamp::from_millis(1_700_000_000_000), entry };
+        let recorded = RecordedEntry { at: Timestamp::from_millis(1_700_000_000_000), entry };
         written["at"] = json!(1_700_000_000_000_i64);
         assert_eq!(serde_json::to_value(&recorded).unwrap(), written);
         let text = serde_json::to_string(&recorded).unwrap();
-        assert_eq!(serde_json::from_str::<Recorded>(&text).unwrap(), recorded);
+        assert_eq!(serde_json::from_str::<RecordedEntry>(&text).unwrap(), recorded);
     }
 }

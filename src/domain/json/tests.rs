@@ -5,14 +5,14 @@ use serde_json::json;
 
 use super::*;
 
-fn refused(text: &str) -> Refused {
+fn refused(text: &str) -> JsonRefusal {
     let refused = read(text.as_bytes()).unwrap_err();
     assert_eq!(check(text), Err(refused.clone()), "{text}");
     refused
 }
 
-fn at(loc: &[&str]) -> Vec<Place> {
-    loc.iter().map(|name| name.parse().map_or_else(|_| Place::from(*name), Place::Index)).collect()
+fn at(loc: &[&str]) -> Vec<LocSegment> {
+    loc.iter().map(|name| name.parse().map_or_else(|_| LocSegment::from(*name), LocSegment::Index)).collect()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn what_everybody_reads_alike_is_read_as_it_is() {
 #[test]
 fn what_is_no_json_says_why() {
     for text in ["{", "{\"a\":NaN}", "\"\\ud800\"", "nul", "{} {}", "\u{feff}{}", "", "01", "[1,]"] {
-        assert!(matches!(refused(text), Refused::Syntax(_)), "{text}");
+        assert!(matches!(refused(text), JsonRefusal::Syntax(_)), "{text}");
     }
 }
 
@@ -45,7 +45,7 @@ fn a_member_that_is_there_twice_is_refused_wherever_it_is() {
         (r#"{"a": [{}, {"b": 1, "c": 2, "b": 1}]}"#, vec!["a", "1", "b"]),
         (r#"{"approved": false, "\u0061pproved": true}"#, vec!["approved"]),
     ] {
-        assert_eq!(refused(text), Refused::Doubled(at(&loc)), "{text}");
+        assert_eq!(refused(text), JsonRefusal::Doubled(at(&loc)), "{text}");
     }
 }
 
@@ -65,11 +65,11 @@ fn a_number_that_would_be_read_as_another_is_refused() {
         "1e-99999999999999999999",
         "1.7976931348623159e309",
     ] {
-        let Refused::OutOfRange(_, told) = refused(number) else { panic!("{number}") };
+        let JsonRefusal::OutOfRange(_, told) = refused(number) else { panic!("{number}") };
         assert_eq!(told, number);
     }
     let text = format!(r#"{{"a": [1, "2", {{"b": {}}}], "c": 0.1}}"#, "0.1234567890123456789012345");
-    let Refused::OutOfRange(loc, _) = refused(&text) else { panic!("{text}") };
+    let JsonRefusal::OutOfRange(loc, _) = refused(&text) else { panic!("{text}") };
     assert_eq!(loc, at(&["a", "2", "b"]));
 }
 
@@ -100,13 +100,13 @@ fn nesting_is_bounded() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(read(nested(MAX_READ_DEPTH).as_bytes()).is_ok());
     for depth in [MAX_READ_DEPTH + 1, 127, 100_000] {
-        assert!(matches!(refused(&nested(depth)), Refused::TooDeep(..)), "{depth}");
+        assert!(matches!(refused(&nested(depth)), JsonRefusal::TooDeep(..)), "{depth}");
     }
 }
 
 #[test]
 fn each_is_an_error_of_its_own_that_names_the_place() {
-    let body = [Place::from("body")];
+    let body = [LocSegment::from("body")];
     let code = |text: &str| refused(text).within(&body).code();
     assert_eq!(code(r#"{"a": 1, "a": 1}"#), "duplicate_member");
     assert_eq!(code("1e400"), "number_out_of_range");
@@ -128,7 +128,7 @@ proptest! {
     fn any_text_is_read_as_serde_json_reads_it_or_not_at_all(text in r#"[\[\]{}",:0-9eE.\\+ a-]{0,24}"#) {
         match (read(text.as_bytes()), serde_json::from_str::<Value>(&text)) {
             (Ok(ours), theirs) => prop_assert_eq!(Some(ours), theirs.ok()),
-            (Err(Refused::Syntax(_)), theirs) => prop_assert!(theirs.is_err()),
+            (Err(JsonRefusal::Syntax(_)), theirs) => prop_assert!(theirs.is_err()),
             (Err(_), _) => {}
         }
     }

@@ -6,7 +6,7 @@ use toml::Spanned;
 
 use super::rule::Rule;
 use super::rules::Rules;
-use crate::domain::error::Place;
+use crate::domain::error::LocSegment;
 
 /// What a file without rules says of them.
 const NONE: &str = "none";
@@ -47,12 +47,12 @@ pub fn read(text: &str) -> Result<Rules, FileError> {
         let Some(error) = errors.into_iter().next() else {
             return FileError { line: 1, message: "cannot be read".to_owned() };
         };
-        let Some(Place::Index(index)) = error.loc.first() else {
+        let Some(LocSegment::Index(index)) = error.loc.first() else {
             return FileError { line: 1, message: error.msg };
         };
         let start = starts.get(*index).copied().unwrap_or_default();
         let (member, line) = match error.loc.get(1) {
-            Some(Place::Member(member)) => (format!(": {member}"), line_of_member(text, start, member)),
+            Some(LocSegment::Member(member)) => (format!(": {member}"), line_of_member(text, start, member)),
             _ => (String::new(), line_of(text, start)),
         };
         let rule = names.get(*index).map(|name| format!("rule {name:?}")).unwrap_or_default();

@@ -14,9 +14,9 @@ mod why;
 
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use rule::{Effect, Rule};
-pub use rules::{Call, Look, Matched, Rules};
-pub use ruling::{Ruling, Standing};
-pub use verdict::{Asked, DEFAULT, Decided, ON_APPROVAL, Verdict, decide, lets_sweep, objection};
+pub use rules::{Call, Matched, RuleOutcome, Rules};
+pub use ruling::{RuleSets, Ruling};
+pub use verdict::{DEFAULT, Decided, Evaluation, ON_APPROVAL, Verdict, decide, lets_sweep, objection};
 
 #[cfg(test)]
 mod tests;

@@ -39,7 +39,7 @@ pub struct Predicate {
 }
 
 /// The variables of expressions, for one call.
-pub struct Scope {
+pub struct ExpressionVariables {
     size: usize,
     tool: cel::Value,
     agent: cel::Value,
@@ -65,7 +65,7 @@ impl Predicate {
     ///
     /// # Errors
     /// Why it cannot tell: an argument is missing or of another type, the arguments are too large, or it is no yes or no.
-    pub fn holds(&self, scope: &Scope) -> Result<bool, String> {
+    pub fn holds(&self, scope: &ExpressionVariables) -> Result<bool, String> {
         apart::takes_its_time();
         let most = MAX_ARGS / self.times;
         if scope.size > most {
@@ -95,7 +95,7 @@ impl Predicate {
     }
 }
 
-impl Scope {
+impl ExpressionVariables {
     /// Those of `call`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::glob;
-use super::predicate::{Predicate, Scope};
+use super::predicate::{ExpressionVariables, Predicate};
 use super::rule::{Effect, Rule};
 use crate::domain::FieldError;
 use crate::domain::approver::check_approvers;
@@ -61,7 +61,7 @@ impl Matched {
 
 /// What one rule makes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum RuleOutcome {
     /// The tool is another one.
     OtherTool,
     /// The agent is another one.
@@ -87,7 +87,11 @@ impl Rules {
         let mut ready = Vec::new();
         for (index, rule) in rules.into_iter().enumerate() {
             let mut wrong = |member: &str, kind: &str, msg: String| {
-                errors.push(FieldError::new::<crate::domain::error::Place>([index.into(), member.into()], kind, msg));
+                errors.push(FieldError::new::<crate::domain::error::LocSegment>(
+                    [index.into(), member.into()],
+                    kind,
+                    msg,
+                ));
             };
             for (member, text) in
                 [("name", Some(&rule.name)), ("tool", Some(&rule.tool)), ("agent", rule.agent.as_ref())]
@@ -141,8 +145,8 @@ impl Rules {
     /// The rules that have a say in this call: those that cannot tell, up to the first that clearly matches.
     pub fn says(&self, call: Call<'_>) -> Vec<Matched> {
         let mut says = Vec::new();
-        for (_, look) in self.look(call) {
-            let Look::Matched(matched) = look else { continue };
+        for (_, look) in self.evaluate(call) {
+            let RuleOutcome::Matched(matched) = look else { continue };
             let is_clear = matched.failed.is_none();
             says.push(matched);
             if is_clear {
@@ -153,37 +157,37 @@ impl Rules {
     }
 
     /// What each rule makes of a call, one after the other.
-    pub fn look<'a>(&'a self, call: Call<'a>) -> impl Iterator<Item = (&'a Rule, Look)> {
+    pub fn evaluate<'a>(&'a self, call: Call<'a>) -> impl Iterator<Item = (&'a Rule, RuleOutcome)> {
         // Made for the first expression, and shared by the rest.
         let scope = OnceCell::new();
-        self.0.iter().map(move |ready| (&ready.rule, ready.look(call, &scope)))
+        self.0.iter().map(move |ready| (&ready.rule, ready.evaluate(call, &scope)))
     }
 }
 
 impl Ready {
-    fn look(&self, call: Call<'_>, scope: &OnceCell<Result<Scope, String>>) -> Look {
+    fn evaluate(&self, call: Call<'_>, scope: &OnceCell<Result<ExpressionVariables, String>>) -> RuleOutcome {
         let rule = &self.rule;
         if !glob::fits(&rule.tool, call.tool) {
-            return Look::OtherTool;
+            return RuleOutcome::OtherTool;
         }
         let is_its_agent = |pattern: &String| call.agent.is_some_and(|agent| glob::fits(pattern, agent));
         if !rule.agent.as_ref().is_none_or(is_its_agent) {
-            return Look::OtherAgent;
+            return RuleOutcome::OtherAgent;
         }
         let holds = match &self.when {
             None => Ok(true),
             Some(when) => when.as_ref().map_err(String::clone).and_then(|when| {
-                let scope = scope.get_or_init(|| Scope::of(call)).as_ref().map_err(String::clone)?;
+                let scope = scope.get_or_init(|| ExpressionVariables::of(call)).as_ref().map_err(String::clone)?;
                 when.holds(scope)
             }),
         };
         let (effect, failed) = match holds {
-            Ok(false) => return Look::Untrue,
+            Ok(false) => return RuleOutcome::Untrue,
             Ok(true) => (rule.effect, None),
             Err(why) if rule.effect == Effect::Allow => (Effect::Ask, Some(why)),
             Err(why) => (rule.effect, Some(why)),
         };
         let (name, reason, approvers) = (rule.name.clone(), rule.reason.clone(), rule.approvers.clone());
-        Look::Matched(Matched { name, effect, reason, approvers, failed })
+        RuleOutcome::Matched(Matched { name, effect, reason, approvers, failed })
     }
 }

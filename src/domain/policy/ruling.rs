@@ -11,7 +11,7 @@ const MAX_FAILURES: usize = 1000;
 
 /// The rules that are asked about a call.
 #[derive(Debug, Clone, Copy)]
-pub struct Standing<'a> {
+pub struct RuleSets<'a> {
     /// The rules of the session, which come first.
     pub session: &'a Rules,
     /// The rules of the server.
@@ -22,7 +22,7 @@ pub struct Standing<'a> {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ruling(Vec<Matched>);
 
-impl Standing<'_> {
+impl RuleSets<'_> {
     /// What the rules say about a call.
     pub fn ruling(&self, call: Call<'_>) -> Ruling {
         let mut says = self.session.says(call);

@@ -81,7 +81,7 @@ fn grant(number: u128, tool: &str, decision: GrantedDecision) -> Grant {
 }
 
 fn decide_by(ask: &Ask, session: &Rules, server: &Rules, grants: &[Grant]) -> Verdict {
-    decide(ask, &Standing { session, server }.rule_on(ask, &Anew), grants)
+    decide(ask, &RuleSets { session, server }.rule_on(ask, &Anew), grants)
 }
 
 /// How it was decided, and by what; `person` where it was not.

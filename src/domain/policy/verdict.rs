@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::rule::Effect;
 use super::rules::{Call, Matched};
-use super::ruling::{Ruling, Standing};
+use super::ruling::{RuleSets, Ruling};
 use crate::domain::access::Actor;
 use crate::domain::answer::{self, terms};
 use crate::domain::approver::is_approver;
 use crate::domain::decision::{Decider, Decision, DecisionKind, TOOL_APPROVAL, Terms};
-use crate::domain::grant::{Grant, Scope};
+use crate::domain::grant::{Grant, GrantScope};
 use crate::domain::interrupt::{Ask, Interrupt, UNKNOWN_OUTCOME};
 use crate::domain::schema::Validators;
 use crate::domain::{Error, FieldError};
@@ -18,7 +18,7 @@ use crate::domain::{Error, FieldError};
 /// What the rules, and the tool's own code, say about what asks. Made apart from [`decide`], since expressions and schemas
 /// may take their time.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Asked {
+pub struct Evaluation {
     /// About the call as it is.
     call: Ruling,
     /// About the call as the tool's own code would have it.
@@ -67,13 +67,13 @@ const POLICY: &str = "policy";
 /// What somebody says of a step that is to run again, since nothing came of it.
 const NOT_DONE: &str = "not_done";
 
-impl Standing<'_> {
+impl RuleSets<'_> {
     /// What the rules say about what asks; nothing about what is no tool approval. May take its time.
-    pub fn rule_on(&self, ask: &Ask, validators: &dyn Validators) -> Asked {
-        let Some(scope) = ask.scope() else { return Asked::default() };
+    pub fn rule_on(&self, ask: &Ask, validators: &dyn Validators) -> Evaluation {
+        let Some(scope) = ask.scope() else { return Evaluation::default() };
         let proposed = ask.proposed.as_ref().map(|proposed| proposed_decision(ask, proposed, validators));
         if self.is_empty() {
-            return Asked { proposed, ..Asked::default() };
+            return Evaluation { proposed, ..Evaluation::default() };
         }
         let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
         let call = Call { tool: scope.tool, args, agent: scope.agent };
@@ -81,7 +81,7 @@ impl Standing<'_> {
             Some(Ok(Decision::Edit { args })) => self.ruling(Call { args: &Value::Object(args.clone()), ..call }),
             _ => Ruling::default(),
         };
-        Asked { call: self.ruling(call), edited, proposed }
+        Evaluation { call: self.ruling(call), edited, proposed }
     }
 }
 
@@ -108,7 +108,7 @@ impl Verdict {
 }
 
 /// Decides over what asks, or says that a person has to. What is no tool approval is always for a person.
-pub fn decide(ask: &Ask, asked: &Asked, grants: &[Grant]) -> Verdict {
+pub fn decide(ask: &Ask, asked: &Evaluation, grants: &[Grant]) -> Verdict {
     let Some(scope) = ask.scope() else { return Verdict::person(&Ruling::default()) };
     let allowed = terms(ask.into()).allowed;
     let ruling = &asked.call;
@@ -132,7 +132,7 @@ pub fn decide(ask: &Ask, asked: &Asked, grants: &[Grant]) -> Verdict {
 ///
 /// # Errors
 /// [`Error::InvalidAnswer`] for a call that they deny, [`Error::NotAnApprover`] for one that is for others to decide.
-pub fn objection(answered: &Interrupt, standing: Standing<'_>, by: Option<&Actor>, is_tool: bool) -> Result<(), Error> {
+pub fn objection(answered: &Interrupt, standing: RuleSets<'_>, by: Option<&Actor>, is_tool: bool) -> Result<(), Error> {
     let Some((args, place)) = would_run(answered) else { return Ok(()) };
     let tool = answered.payload.get("tool_name").and_then(Value::as_str).filter(|_| is_tool);
     let Some(tool) = tool else { return Ok(()) };
@@ -156,7 +156,7 @@ pub fn objection(answered: &Interrupt, standing: Standing<'_>, by: Option<&Actor
 
 /// Whether what somebody decided for always may settle `settled` too, of which they were not asked: the rules take it as
 /// a plain answer of theirs, and each of them could tell.
-pub fn lets_sweep(settled: &Interrupt, standing: Standing<'_>, by: &Actor) -> bool {
+pub fn lets_sweep(settled: &Interrupt, standing: RuleSets<'_>, by: &Actor) -> bool {
     let Some((args, _)) = would_run(settled) else { return true };
     let Some(scope) = settled.scope() else { return false };
     let ruling = standing.ruling(Call { tool: scope.tool, args: &args, agent: scope.agent });
@@ -199,7 +199,7 @@ fn is_for_people_alone(ruling: &Ruling) -> bool {
 }
 
 /// What a grant for these calls says, made by those who may decide over this one.
-fn granted(ask: &Ask, scope: Scope<'_>, grants: &[Grant]) -> Option<Verdict> {
+fn granted(ask: &Ask, scope: GrantScope<'_>, grants: &[Grant]) -> Option<Verdict> {
     let grant = grants.iter().find(|grant| grant.scope() == scope && grant.is_open_to(&ask.approvers))?;
     let decision = grant.decision();
     terms(ask.into())

@@ -31,8 +31,8 @@ fn places(errors: Vec<FieldError>) -> Vec<(String, String)> {
             .loc
             .iter()
             .map(|place| match place {
-                Place::Member(name) => name.clone(),
-                Place::Index(index) => index.to_string(),
+                LocSegment::Member(name) => name.clone(),
+                LocSegment::Index(index) => index.to_string(),
             })
             .collect();
         parts.join(".")

@@ -11,9 +11,9 @@ pub struct Mismatch {
     /// What does not fit.
     pub cause: Cause,
     /// What the journal holds.
-    pub recorded: Option<Shown>,
+    pub recorded: Option<StepDescription>,
     /// What the code asks for.
-    pub attempted: Option<Shown>,
+    pub attempted: Option<StepDescription>,
     /// Another path at which the journal holds what the code asks for.
     pub recorded_elsewhere: Option<String>,
     /// The index of the entry.
@@ -54,7 +54,7 @@ pub struct Argument {
 
 /// A step, interrupt or timer as people see it: kind, name, path or key, `file:line`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct StepDescription {
     what: String,
     at: Option<String>,
     location: Option<String>,
@@ -64,7 +64,7 @@ pub struct Shown {
 const LONGEST: usize = 120;
 const MOST_ARGUMENTS: usize = 12;
 
-impl Shown {
+impl StepDescription {
     /// A step or an interrupt.
     pub(super) fn step(step: &StepIdentity) -> Self {
         let last = step.path.rsplit('/').next().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Shown {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for StepDescription {
     /// `tool "delete" (0#2, agent.py:41)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;

@@ -13,11 +13,11 @@ mod mismatch;
 mod order;
 mod recorded;
 
-pub use mismatch::{Cause, Mismatch, Shown};
-pub use recorded::{Author, Entry, Recorded, Wake};
+pub use mismatch::{Cause, Mismatch, StepDescription};
+pub use recorded::{Author, ReplayEntry, ReplayRecord, ReplayWake};
 
 use super::journal::StepIdentity;
-use order::{Journal, Stand, TimerStand, What, around};
+use order::{Journal, Progress, SlotContent, TimerProgress, around};
 
 /// Why a journal, or a call, cannot be: a bug of ours, never the agent's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum AskError {
 
 /// What becomes of a step that the agent asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum StepLookup {
     /// The journal has nothing of it: to be done once the journal is at its end.
     Live,
     /// Its result will be delivered.
@@ -53,7 +53,7 @@ pub enum Asked {
 
 /// What a quiescent turn gets next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<'a> {
+pub enum ReplayAction<'a> {
     /// The entry `index` goes to who asked, or armed, `path`.
     Deliver {
         /// Its place in the journal.
@@ -84,7 +84,7 @@ impl Replay {
     ///
     /// # Errors
     /// Names the entry that no turn can have recorded.
-    pub fn new(entries: Vec<Recorded>, code: impl Into<String>) -> Result<Self, Invalid> {
+    pub fn new(entries: Vec<ReplayRecord>, code: impl Into<String>) -> Result<Self, Invalid> {
         let journal = Journal::read(entries).map_err(|(index, wrong)| Invalid(format!("journal[{index}]: {wrong}")))?;
         Ok(Self { journal, cursor: 0, asked: 0, code: code.into(), warnings: Vec::new() })
     }
@@ -94,23 +94,23 @@ impl Replay {
     /// # Errors
     /// [`AskError::Mismatch`] when the journal holds something else at its path; [`AskError::Invalid`] for a path that
     /// was asked before, or whose outer step has a result.
-    pub fn ask(&mut self, step: StepIdentity, once: bool) -> Result<Asked, AskError> {
+    pub fn ask(&mut self, step: StepIdentity, once: bool) -> Result<StepLookup, AskError> {
         let place = self.journal.place(&step.path);
         self.admit(place, step)?;
         let known = &self.journal.places[place];
         let asked = if known.finished {
-            Asked::Recorded
+            StepLookup::Recorded
         } else if known.has_inner {
-            Asked::Body
+            StepLookup::Body
         } else if let Some(began) = known.intents.first() {
-            Asked::Intent(*began)
+            StepLookup::Intent(*began)
         } else if let Some(interrupt) = &known.interrupt {
-            Asked::Interrupt(interrupt.clone())
+            StepLookup::Interrupt(interrupt.clone())
         } else {
-            Asked::Live
+            StepLookup::Live
         };
-        if !once && let (Asked::Intent(_), Some((_, step))) = (&asked, &known.asked) {
-            let shown = Shown::step(step);
+        if !once && let (StepLookup::Intent(_), Some((_, step))) = (&asked, &known.asked) {
+            let shown = StepDescription::step(step);
             self.warnings.push(format!("{shown}: it began as a once step, so its outcome counts as unknown"));
         }
         Ok(asked)
@@ -128,10 +128,10 @@ impl Replay {
     pub fn arm(&mut self, path: &str) -> Result<(), Invalid> {
         let timer = self.journal.timer(path);
         let known = &mut self.journal.timers[timer];
-        if known.stand != TimerStand::Unarmed {
+        if known.stand != TimerProgress::Unarmed {
             return Err(Invalid(format!("the timer {path} was armed before")));
         }
-        known.stand = TimerStand::Armed;
+        known.stand = TimerProgress::Armed;
         Ok(())
     }
 
@@ -139,8 +139,8 @@ impl Replay {
     pub fn disarm(&mut self, path: &str) {
         let timer = self.journal.timer(path);
         let known = &mut self.journal.timers[timer];
-        if known.stand == TimerStand::Armed {
-            known.stand = TimerStand::Over;
+        if known.stand == TimerProgress::Armed {
+            known.stand = TimerProgress::Over;
         }
     }
 
@@ -149,8 +149,8 @@ impl Replay {
     pub fn withdraw(&mut self, path: &str) {
         if let Some(place) = self.journal.find(path) {
             let known = &mut self.journal.places[place];
-            if known.stand == Stand::Asked {
-                known.stand = Stand::Withdrawn;
+            if known.stand == Progress::Asked {
+                known.stand = Progress::Withdrawn;
             }
         }
     }
@@ -166,32 +166,32 @@ impl Replay {
     /// What a turn in which nothing runs gets next; a delivery moves on, the rest answers the same until something
     /// changes.
     #[expect(clippy::should_implement_trait, reason = "the one word for it, in Python too; it borrows from the replay")]
-    pub fn next(&mut self) -> Next<'_> {
+    pub fn next(&mut self) -> ReplayAction<'_> {
         self.pass();
         let Some(slot) = self.journal.slots.get(self.cursor) else {
-            return Next::End;
+            return ReplayAction::End;
         };
         match &slot.what {
-            What::Result(place) | What::Settled(place) => {
+            SlotContent::Result(place) | SlotContent::Settled(place) => {
                 let known = &mut self.journal.places[*place];
-                if known.stand == Stand::Unasked {
-                    return Next::Wait;
+                if known.stand == Progress::Unasked {
+                    return ReplayAction::Wait;
                 }
-                known.stand = Stand::Delivered;
+                known.stand = Progress::Delivered;
                 self.cursor += 1;
-                Next::Deliver { index: slot.index, path: &known.path }
+                ReplayAction::Deliver { index: slot.index, path: &known.path }
             }
-            What::Timer(timer) => {
+            SlotContent::Timer(timer) => {
                 let known = &mut self.journal.timers[*timer];
-                if known.stand == TimerStand::Unarmed {
-                    return Next::Wait;
+                if known.stand == TimerProgress::Unarmed {
+                    return ReplayAction::Wait;
                 }
-                known.stand = TimerStand::Over;
+                known.stand = TimerProgress::Over;
                 self.cursor += 1;
-                Next::Deliver { index: slot.index, path: &known.path }
+                ReplayAction::Deliver { index: slot.index, path: &known.path }
             }
-            What::Mark(_) | What::Withdrawn(_) => Next::Wait,
-            What::Wake(task) => Next::Wake(task),
+            SlotContent::Mark(_) | SlotContent::Withdrawn(_) => ReplayAction::Wait,
+            SlotContent::Wake(task) => ReplayAction::Wake(task),
         }
     }
 
@@ -202,7 +202,7 @@ impl Replay {
     pub fn woken(&mut self) -> Result<(), Invalid> {
         self.pass();
         match self.journal.slots.get(self.cursor) {
-            Some(slot) if matches!(slot.what, What::Wake(_)) => {
+            Some(slot) if matches!(slot.what, SlotContent::Wake(_)) => {
                 self.cursor += 1;
                 Ok(())
             }
@@ -216,20 +216,20 @@ impl Replay {
         let left = self.journal.slots.get(self.cursor..).unwrap_or_default();
         for slot in left {
             let stand = match &slot.what {
-                What::Wake(_) => continue,
-                What::Mark(place) | What::Withdrawn(place) => {
-                    return self.journal.places[*place].stand != Stand::Unasked;
+                SlotContent::Wake(_) => continue,
+                SlotContent::Mark(place) | SlotContent::Withdrawn(place) => {
+                    return self.journal.places[*place].stand != Progress::Unasked;
                 }
-                What::Result(place) | What::Settled(place) => self.journal.places[*place].stand,
-                What::Timer(timer) => match self.journal.timers[*timer].stand {
-                    TimerStand::Unarmed => Stand::Unasked,
-                    TimerStand::Armed => Stand::Asked,
-                    TimerStand::Over => continue,
+                SlotContent::Result(place) | SlotContent::Settled(place) => self.journal.places[*place].stand,
+                SlotContent::Timer(timer) => match self.journal.timers[*timer].stand {
+                    TimerProgress::Unarmed => Progress::Unasked,
+                    TimerProgress::Armed => Progress::Asked,
+                    TimerProgress::Over => continue,
                 },
             };
             match stand {
-                Stand::Withdrawn | Stand::PassedOver => {}
-                stand => return stand == Stand::Asked,
+                Progress::Withdrawn | Progress::PassedOver => {}
+                stand => return stand == Progress::Asked,
             }
         }
         true
@@ -242,29 +242,29 @@ impl Replay {
         let slot = self.journal.slots.get(self.cursor)?;
         match &slot.what {
             // How often raw I/O wakes its task is not the journal's to say; what the task asks for is, and is compared.
-            What::Wake(_) => self.cursor += 1,
-            What::Mark(place) | What::Result(place) | What::Settled(place) => {
+            SlotContent::Wake(_) => self.cursor += 1,
+            SlotContent::Mark(place) | SlotContent::Result(place) | SlotContent::Settled(place) => {
                 let known = &self.journal.places[*place];
-                if known.stand != Stand::Unasked {
+                if known.stand != Progress::Unasked {
                     return None;
                 }
                 if !self.journal.may_stay_unasked(known) {
                     return self.unasked(self.attempted(held));
                 }
-                self.journal.places[*place].stand = Stand::PassedOver;
+                self.journal.places[*place].stand = Progress::PassedOver;
             }
-            What::Timer(timer) => {
+            SlotContent::Timer(timer) => {
                 let known = &self.journal.timers[*timer];
-                if known.stand != TimerStand::Unarmed {
+                if known.stand != TimerProgress::Unarmed {
                     return None;
                 }
                 if !self.journal.is_below_withdrawn(&known.path) {
                     return self.unasked(self.attempted(held));
                 }
-                self.journal.timers[*timer].stand = TimerStand::Over;
+                self.journal.timers[*timer].stand = TimerProgress::Over;
             }
-            What::Withdrawn(place) => {
-                let attempted = self.journal.places[*place].asked.as_ref().map(|(_, step)| Shown::step(step));
+            SlotContent::Withdrawn(place) => {
+                let attempted = self.journal.places[*place].asked.as_ref().map(|(_, step)| StepDescription::step(step));
                 return Some(self.mismatch(Cause::StillWaits, slot.index, self.recorded(*place), attempted));
             }
         }
@@ -280,26 +280,26 @@ impl Replay {
         let left = self.journal.slots.get(self.cursor..)?;
         let mut gone_on: Vec<&str> = Vec::new();
         let unasked = left.iter().position(|slot| match &slot.what {
-            What::Mark(place) | What::Result(place) => {
+            SlotContent::Mark(place) | SlotContent::Result(place) => {
                 let known = &self.journal.places[*place];
-                known.stand == Stand::Unasked
+                known.stand == Progress::Unasked
                     && !self.journal.may_stay_unasked(known)
                     && !around(&known.path).any(|outer| gone_on.contains(&outer))
             }
-            What::Timer(timer) => {
+            SlotContent::Timer(timer) => {
                 let known = &self.journal.timers[*timer];
-                known.stand == TimerStand::Unarmed
+                known.stand == TimerProgress::Unarmed
                     && !self.journal.is_below_withdrawn(&known.path)
                     && !around(&known.path).any(|outer| gone_on.contains(&outer))
             }
-            What::Wake(task) => {
+            SlotContent::Wake(task) => {
                 gone_on.extend(around(task).last());
                 false
             }
-            What::Settled(_) | What::Withdrawn(_) => false,
+            SlotContent::Settled(_) | SlotContent::Withdrawn(_) => false,
         })?;
         self.cursor += unasked;
-        self.unasked(Some(Shown::end()))
+        self.unasked(Some(StepDescription::end()))
     }
 
     /// Interrupts that the journal leaves open although nobody waits for them: their asks were withdrawn in this replay,
@@ -310,7 +310,7 @@ impl Replay {
             .places
             .iter()
             .filter(|place| !place.settled)
-            .filter(|place| place.skipped || matches!(place.stand, Stand::Withdrawn | Stand::PassedOver))
+            .filter(|place| place.skipped || matches!(place.stand, Progress::Withdrawn | Progress::PassedOver))
             .filter_map(|place| Some((place.recorded.as_ref()?.0, place.interrupt.as_deref()?)))
             .collect();
         open.sort_unstable_by_key(|(index, _)| *index);
@@ -338,7 +338,7 @@ impl Replay {
             return Err(Invalid(format!("the step {} belongs to one that has a result", known.path)).into());
         }
         if let Some((index, recorded)) = &known.recorded {
-            if known.stand == Stand::PassedOver {
+            if known.stand == Progress::PassedOver {
                 return Err(self.refused(Cause::TooLate, place, *index, &step));
             }
             let arguments = mismatch::differing_arguments(recorded, &step);
@@ -346,7 +346,7 @@ impl Replay {
             if same_work && !arguments.is_empty() && known.finished && step.kind == "model" {
                 self.warnings.push(format!(
                     "{}: other arguments than its recorded answer had: {}",
-                    Shown::step(&step),
+                    StepDescription::step(&step),
                     mismatch::names(&arguments)
                 ));
             } else if !same_work {
@@ -356,7 +356,7 @@ impl Replay {
             }
         }
         let known = &mut self.journal.places[place];
-        known.stand = Stand::Asked;
+        known.stand = Progress::Asked;
         known.asked = Some((self.asked, step));
         self.asked += 1;
         Ok(())
@@ -366,22 +366,22 @@ impl Replay {
     fn pass(&mut self) {
         while let Some(slot) = self.journal.slots.get(self.cursor) {
             if self.journal.is_out_of_reach(slot) {
-                if let What::Mark(place) | What::Result(place) | What::Settled(place) = slot.what {
-                    self.journal.places[place].stand = Stand::PassedOver;
+                if let SlotContent::Mark(place) | SlotContent::Result(place) | SlotContent::Settled(place) = slot.what {
+                    self.journal.places[place].stand = Progress::PassedOver;
                 }
                 self.cursor += 1;
                 continue;
             }
             let stand = |place: &usize| self.journal.places[*place].stand;
             let passes = match &slot.what {
-                What::Mark(place) => stand(place) != Stand::Unasked,
-                What::Result(place) | What::Settled(place) => {
-                    matches!(stand(place), Stand::Withdrawn | Stand::PassedOver)
+                SlotContent::Mark(place) => stand(place) != Progress::Unasked,
+                SlotContent::Result(place) | SlotContent::Settled(place) => {
+                    matches!(stand(place), Progress::Withdrawn | Progress::PassedOver)
                 }
                 // Else somebody waits for an interrupt that is settled already, and would for ever.
-                What::Withdrawn(place) => stand(place) != Stand::Asked,
-                What::Timer(timer) => self.journal.timers[*timer].stand == TimerStand::Over,
-                What::Wake(_) => false,
+                SlotContent::Withdrawn(place) => stand(place) != Progress::Asked,
+                SlotContent::Timer(timer) => self.journal.timers[*timer].stand == TimerProgress::Over,
+                SlotContent::Wake(_) => false,
             };
             if !passes {
                 return;
@@ -391,43 +391,50 @@ impl Replay {
     }
 
     /// What the agent does ask for: the first ask that is held, else the first that waits for a later entry.
-    fn attempted(&self, held: &[StepIdentity]) -> Option<Shown> {
-        held.first().map(Shown::step).or_else(|| {
-            let waiting = self.journal.places.iter().filter(|place| place.stand == Stand::Asked);
+    fn attempted(&self, held: &[StepIdentity]) -> Option<StepDescription> {
+        held.first().map(StepDescription::step).or_else(|| {
+            let waiting = self.journal.places.iter().filter(|place| place.stand == Progress::Asked);
             let later = waiting.filter(|place| place.recorded.is_some()).filter_map(|place| place.asked.as_ref());
-            later.min_by_key(|(order, _)| *order).map(|(_, step)| Shown::step(step))
+            later.min_by_key(|(order, _)| *order).map(|(_, step)| StepDescription::step(step))
         })
     }
 
     fn refused(&self, cause: Cause, place: usize, index: usize, step: &StepIdentity) -> AskError {
         let elsewhere = self.journal.places.iter().find(|place| {
-            place.stand == Stand::Unasked
+            place.stand == Progress::Unasked
                 && place.path != step.path
                 && place.recorded.as_ref().is_some_and(|(_, recorded)| mismatch::is_same_work(recorded, step))
         });
-        let mut mismatch = self.mismatch(cause, index, self.recorded(place), Some(Shown::step(step)));
+        let mut mismatch = self.mismatch(cause, index, self.recorded(place), Some(StepDescription::step(step)));
         mismatch.recorded_elsewhere = elsewhere.map(|place| place.path.clone());
         AskError::Mismatch(Box::new(mismatch))
     }
 
     /// The entry at the cursor, which nobody asks for.
-    fn unasked(&self, attempted: Option<Shown>) -> Option<Mismatch> {
+    fn unasked(&self, attempted: Option<StepDescription>) -> Option<Mismatch> {
         let slot = self.journal.slots.get(self.cursor)?;
         let recorded = match &slot.what {
-            What::Timer(timer) => Some(Shown::timer(&self.journal.timers[*timer].path)),
-            What::Mark(place) | What::Result(place) | What::Settled(place) | What::Withdrawn(place) => {
-                self.recorded(*place)
-            }
-            What::Wake(_) => None,
+            SlotContent::Timer(timer) => Some(StepDescription::timer(&self.journal.timers[*timer].path)),
+            SlotContent::Mark(place)
+            | SlotContent::Result(place)
+            | SlotContent::Settled(place)
+            | SlotContent::Withdrawn(place) => self.recorded(*place),
+            SlotContent::Wake(_) => None,
         };
         Some(self.mismatch(Cause::Unasked, slot.index, recorded, attempted))
     }
 
-    fn recorded(&self, place: usize) -> Option<Shown> {
-        self.journal.places[place].recorded.as_ref().map(|(_, step)| Shown::step(step))
+    fn recorded(&self, place: usize) -> Option<StepDescription> {
+        self.journal.places[place].recorded.as_ref().map(|(_, step)| StepDescription::step(step))
     }
 
-    fn mismatch(&self, cause: Cause, entry: usize, recorded: Option<Shown>, attempted: Option<Shown>) -> Mismatch {
+    fn mismatch(
+        &self,
+        cause: Cause,
+        entry: usize,
+        recorded: Option<StepDescription>,
+        attempted: Option<StepDescription>,
+    ) -> Mismatch {
         let author = self.journal.author(entry).cloned();
         Mismatch { cause, recorded, attempted, recorded_elsewhere: None, entry, author, code: self.code.clone() }
     }

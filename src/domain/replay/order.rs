@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::recorded::{Author, Entry, Recorded, Wake};
+use super::recorded::{Author, ReplayEntry, ReplayRecord, ReplayWake};
 use crate::domain::journal::StepIdentity;
 
 /// A journal ready for a replay.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub slots: Vec<Slot>,
-    pub places: Vec<Place>,
+    pub places: Vec<PathState>,
     pub timers: Vec<Timer>,
     place_of: HashMap<String, usize>,
     timer_of: HashMap<String, usize>,
@@ -21,12 +21,12 @@ pub(super) struct Journal {
 pub(super) struct Slot {
     /// The index of its entry in the journal; of a wake, that of the entry it follows.
     pub index: usize,
-    pub what: What,
+    pub what: SlotContent,
 }
 
 /// What stands in a slot; numbers are indexes into `places` or `timers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum SlotContent {
     /// An intent or an ask: passed once its step has been asked for.
     Mark(usize),
     /// The result of a step.
@@ -43,7 +43,7 @@ pub(super) enum What {
 
 /// What the journal holds at a path, and how far the replay has come with it.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct PathState {
     pub path: String,
     /// The last entry that says what was asked for here, by index.
     pub recorded: Option<(usize, StepIdentity)>,
@@ -60,14 +60,14 @@ pub(super) struct Place {
     pub skipped: bool,
     /// Its body ran in this replay and has come to its end.
     pub ended: bool,
-    pub stand: Stand,
+    pub stand: Progress,
     /// As it was asked for in this replay, and as the how manyth.
     pub asked: Option<(usize, StepIdentity)>,
 }
 
 /// How far a replay has come with a step or interrupt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum Progress {
     #[default]
     Unasked,
     Asked,
@@ -81,19 +81,19 @@ pub(super) enum Stand {
 #[derive(Debug)]
 pub(super) struct Timer {
     pub path: String,
-    pub stand: TimerStand,
+    pub stand: TimerProgress,
 }
 
 /// How far a replay has come with a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TimerStand {
+pub(super) enum TimerProgress {
     Unarmed,
     Armed,
     /// It fired, was cancelled, or was passed over like a step.
     Over,
 }
 
-impl Place {
+impl PathState {
     /// Whether it marks an edit of the code (`hitl.patched`): code that has taken the edit for granted asks no more.
     pub fn is_patch(&self) -> bool {
         let is_named = |step: &StepIdentity| step.kind == "step" && step.name == "patched";
@@ -112,7 +112,7 @@ impl Journal {
     ///
     /// # Errors
     /// The index of the entry that cannot be, and why.
-    pub fn read(entries: Vec<Recorded>) -> Result<Self, (usize, String)> {
+    pub fn read(entries: Vec<ReplayRecord>) -> Result<Self, (usize, String)> {
         let mut journal = Self {
             slots: Vec::with_capacity(entries.len()),
             places: Vec::new(),
@@ -125,7 +125,7 @@ impl Journal {
         let mut wakes = Vec::new();
         let length = entries.len();
         for (index, recorded) in entries.into_iter().enumerate() {
-            if let Entry::Wakes(marks) = recorded.entry {
+            if let ReplayEntry::Wakes(marks) = recorded.entry {
                 if let Some(wrong) = marks.iter().find(|wake| wake.after >= length) {
                     return Err((index, format!("a wake after entry {}, which does not exist", wrong.after)));
                 }
@@ -135,9 +135,9 @@ impl Journal {
                 journal.slots.extend(what.map(|what| Slot { index, what }));
             }
         }
-        for Wake { after, task, .. } in wakes {
+        for ReplayWake { after, task, .. } in wakes {
             journal.mark_inner(&task);
-            journal.slots.push(Slot { index: after, what: What::Wake(task) });
+            journal.slots.push(Slot { index: after, what: SlotContent::Wake(task) });
         }
         // Stable: wakes stay behind the entry they follow, and in the order of their marks.
         journal.slots.sort_by_key(|slot| slot.index);
@@ -151,7 +151,7 @@ impl Journal {
             return *place;
         }
         let place = self.places.len();
-        self.places.push(Place { path: path.to_owned(), ..Place::default() });
+        self.places.push(PathState { path: path.to_owned(), ..PathState::default() });
         self.place_of.insert(path.to_owned(), place);
         place
     }
@@ -167,7 +167,7 @@ impl Journal {
             return *timer;
         }
         let timer = self.timers.len();
-        self.timers.push(Timer { path: path.to_owned(), stand: TimerStand::Unarmed });
+        self.timers.push(Timer { path: path.to_owned(), stand: TimerProgress::Unarmed });
         self.timer_of.insert(path.to_owned(), timer);
         timer
     }
@@ -178,35 +178,35 @@ impl Journal {
     }
 
     /// Whether a turn in which nothing runs may go on although nobody asks for this place.
-    pub fn may_stay_unasked(&self, place: &Place) -> bool {
+    pub fn may_stay_unasked(&self, place: &PathState) -> bool {
         place.is_patch() || self.is_below_withdrawn(&place.path)
     }
 
     /// Whether `path` lies below a step that was withdrawn in this replay.
     pub fn is_below_withdrawn(&self, path: &str) -> bool {
-        around(path).any(|outer| self.find(outer).is_some_and(|place| self.places[place].stand == Stand::Withdrawn))
+        around(path).any(|outer| self.find(outer).is_some_and(|place| self.places[place].stand == Progress::Withdrawn))
     }
 
     /// Whether nobody has asked for what stands in a slot, and nobody can any more: it is inside a step that was
     /// withdrawn, and whose body is over.
     pub fn is_out_of_reach(&self, slot: &Slot) -> bool {
         let path = match &slot.what {
-            What::Mark(place) | What::Result(place) | What::Settled(place) => {
+            SlotContent::Mark(place) | SlotContent::Result(place) | SlotContent::Settled(place) => {
                 let place = &self.places[*place];
-                if place.stand != Stand::Unasked {
+                if place.stand != Progress::Unasked {
                     return false;
                 }
                 &place.path
             }
-            What::Timer(timer) => {
+            SlotContent::Timer(timer) => {
                 let timer = &self.timers[*timer];
-                if timer.stand != TimerStand::Unarmed {
+                if timer.stand != TimerProgress::Unarmed {
                     return false;
                 }
                 &timer.path
             }
-            What::Wake(task) => task,
-            What::Withdrawn(_) => return false,
+            SlotContent::Wake(task) => task,
+            SlotContent::Withdrawn(_) => return false,
         };
         if !path.contains('/') {
             return false;
@@ -214,9 +214,9 @@ impl Journal {
         let outer: Vec<&str> = around(path).collect();
         for step in outer.into_iter().rev().filter_map(|outer| self.find(outer)).map(|place| &self.places[place]) {
             match step.stand {
-                Stand::Withdrawn => return step.ended,
-                Stand::Asked | Stand::Delivered => return false,
-                Stand::Unasked | Stand::PassedOver => {}
+                Progress::Withdrawn => return step.ended,
+                Progress::Asked | Progress::Delivered => return false,
+                Progress::Unasked | Progress::PassedOver => {}
             }
         }
         false
@@ -225,29 +225,29 @@ impl Journal {
     fn record(
         &mut self,
         index: usize,
-        recorded: Recorded,
+        recorded: ReplayRecord,
         interrupts: &mut HashMap<String, usize>,
-    ) -> Result<Option<What>, String> {
+    ) -> Result<Option<SlotContent>, String> {
         Ok(Some(match recorded.entry {
-            Entry::Author(author) => {
+            ReplayEntry::Author(author) => {
                 self.authors.push((index, author));
                 return Ok(None);
             }
-            Entry::Intent(step) => {
+            ReplayEntry::Intent(step) => {
                 let place = self.record_step(index, step);
                 self.places[place].intents.push(recorded.at);
-                What::Mark(place)
+                SlotContent::Mark(place)
             }
-            Entry::Step(step) => {
+            ReplayEntry::Step(step) => {
                 let place = self.record_step(index, step);
                 let known = &mut self.places[place];
                 if known.finished {
                     return Err(format!("a second result of the step {}", known.path));
                 }
                 known.finished = true;
-                What::Result(place)
+                SlotContent::Result(place)
             }
-            Entry::Ask { step, interrupt } => {
+            ReplayEntry::Ask { step, interrupt } => {
                 let place = self.record_step(index, step);
                 let known = &mut self.places[place];
                 if known.interrupt.is_some() {
@@ -257,18 +257,18 @@ impl Journal {
                 if interrupts.insert(interrupt, place).is_some() {
                     return Err("its interrupt was asked before".to_owned());
                 }
-                What::Mark(place)
+                SlotContent::Mark(place)
             }
-            Entry::Settled(interrupt) => What::Settled(self.settle(&interrupt, interrupts)?),
-            Entry::Withdrawn(interrupt) => What::Withdrawn(self.settle(&interrupt, interrupts)?),
-            Entry::Timer(path) => {
+            ReplayEntry::Settled(interrupt) => SlotContent::Settled(self.settle(&interrupt, interrupts)?),
+            ReplayEntry::Withdrawn(interrupt) => SlotContent::Withdrawn(self.settle(&interrupt, interrupts)?),
+            ReplayEntry::Timer(path) => {
                 if self.timer_of.contains_key(&path) {
                     return Err(format!("the timer {path} fired before"));
                 }
                 self.mark_inner(&path);
-                What::Timer(self.timer(&path))
+                SlotContent::Timer(self.timer(&path))
             }
-            Entry::Wakes(_) | Entry::Passed => return Ok(None),
+            ReplayEntry::Wakes(_) | ReplayEntry::Passed => return Ok(None),
         }))
     }
 
@@ -303,11 +303,12 @@ impl Journal {
         self.slots = slots
             .into_iter()
             .filter(|slot| match &slot.what {
-                What::Mark(place) | What::Result(place) | What::Settled(place) | What::Withdrawn(place) => {
-                    !skipped[*place]
-                }
-                What::Timer(timer) => !self.is_below_finished(&self.timers[*timer].path),
-                What::Wake(task) => !self.is_below_finished(task),
+                SlotContent::Mark(place)
+                | SlotContent::Result(place)
+                | SlotContent::Settled(place)
+                | SlotContent::Withdrawn(place) => !skipped[*place],
+                SlotContent::Timer(timer) => !self.is_below_finished(&self.timers[*timer].path),
+                SlotContent::Wake(task) => !self.is_below_finished(task),
             })
             .collect();
         for (place, skipped) in self.places.iter_mut().zip(skipped) {

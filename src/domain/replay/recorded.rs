@@ -7,16 +7,16 @@ use crate::domain::journal::StepIdentity;
 /// One entry of a journal as a worker's `turn` frame carries it; its index is its place in the list.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Members")]
-pub struct Recorded {
+pub struct ReplayRecord {
     /// When it was appended, in milliseconds since 1970.
     pub at: i64,
     /// What happened.
-    pub entry: Entry,
+    pub entry: ReplayEntry,
 }
 
 /// The identities in an entry.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Entry {
+pub enum ReplayEntry {
     /// The turn began, or went over to a worker with other code or another Python.
     Author(Author),
     /// The body of a `once` step began.
@@ -37,7 +37,7 @@ pub enum Entry {
     /// A timer of the turn fired.
     Timer(String),
     /// Where wakes from outside the journal stood in its order.
-    Wakes(Vec<Wake>),
+    Wakes(Vec<ReplayWake>),
     /// What tells a replay nothing: `pause`, `cancel`, `end`.
     Passed,
 }
@@ -53,7 +53,7 @@ pub struct Author {
 
 /// A wake of a task that no entry caused: raw I/O, a thread, another turn.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Wake {
+pub struct ReplayWake {
     /// The index of the entry delivered last before it.
     pub after: usize,
     /// The path of the task that was woken.
@@ -71,12 +71,12 @@ struct Members {
     step: Option<StepIdentity>,
     interrupt_id: Option<String>,
     path: Option<String>,
-    wakes: Option<Vec<Wake>>,
+    wakes: Option<Vec<ReplayWake>>,
     code: Option<String>,
     python: Option<String>,
 }
 
-impl TryFrom<Members> for Recorded {
+impl TryFrom<Members> for ReplayRecord {
     type Error = String;
 
     fn try_from(members: Members) -> Result<Self, String> {
@@ -85,18 +85,18 @@ impl TryFrom<Members> for Recorded {
         let step = || step.ok_or_else(|| missing("step"));
         let interrupt = || interrupt_id.ok_or_else(|| missing("interrupt_id"));
         let entry = match name.as_str() {
-            "start" | "taken" => Entry::Author(Author {
+            "start" | "taken" => ReplayEntry::Author(Author {
                 code: code.ok_or_else(|| missing("code"))?,
                 python: python.ok_or_else(|| missing("python"))?,
             }),
-            "intent" => Entry::Intent(step()?),
-            "step" => Entry::Step(step()?),
-            "ask" => Entry::Ask { step: step()?, interrupt: interrupt()? },
-            "answer" | "expire" => Entry::Settled(interrupt()?),
-            "withdraw" => Entry::Withdrawn(interrupt()?),
-            "timer" => Entry::Timer(path.ok_or_else(|| missing("path"))?),
-            "wakes" => Entry::Wakes(wakes.ok_or_else(|| missing("wakes"))?),
-            "pause" | "cancel" | "end" => Entry::Passed,
+            "intent" => ReplayEntry::Intent(step()?),
+            "step" => ReplayEntry::Step(step()?),
+            "ask" => ReplayEntry::Ask { step: step()?, interrupt: interrupt()? },
+            "answer" | "expire" => ReplayEntry::Settled(interrupt()?),
+            "withdraw" => ReplayEntry::Withdrawn(interrupt()?),
+            "timer" => ReplayEntry::Timer(path.ok_or_else(|| missing("path"))?),
+            "wakes" => ReplayEntry::Wakes(wakes.ok_or_else(|| missing("wakes"))?),
+            "pause" | "cancel" | "end" => ReplayEntry::Passed,
             _ => return Err(format!("there is no entry `{name}`")),
         };
         Ok(Self { at, entry })

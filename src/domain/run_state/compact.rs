@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::settled;
 use crate::domain::decision::DecisionKind;
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::schema::Anew;
 use crate::domain::status::InterruptStatus;
 use crate::domain::time::Timestamp;
@@ -123,7 +123,7 @@ impl CompactInterrupt {
     ///
     /// # Errors
     /// [`Error::RunStateInvalid`] for one that the journal does not know.
-    pub fn expand(self, session: SessionId, turn: TurnId, journal: &[Recorded]) -> Result<Interrupt, Error> {
+    pub fn expand(self, session: SessionId, turn: TurnId, journal: &[RecordedEntry]) -> Result<Interrupt, Error> {
         let asked = journal.iter().find_map(|recorded| match &recorded.entry {
             Entry::Ask { interrupt_id, .. } if *interrupt_id == self.id => Some(recorded.at),
             _ => None,

@@ -4,8 +4,8 @@
 //! appended here, after the same checks, and travel with it. Whoever goes on with the run finds them in the journal.
 
 mod compact;
+mod position;
 mod signature;
-mod stand;
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::compact::CompactInterrupt;
-pub use self::stand::Stand;
+pub use self::position::JournalPosition;
 use super::decision::TOOL_APPROVAL;
 use super::grant::Grant;
 use super::id::GrantId;
 use super::interrupt::{Answered, Interrupt};
-use super::journal::{CodeVersion, Entry, Recorded};
+use super::journal::{CodeVersion, Entry, RecordedEntry};
 use super::message::ChatMessage;
-use super::policy::{self, Rule, Rules, Standing};
+use super::policy::{self, Rule, RuleSets, Rules};
 use super::status::InterruptStatus;
 use super::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId, answer, json};
 
@@ -49,7 +49,7 @@ pub struct RunState {
     /// What the session remembered when it began.
     pub messages: Vec<ChatMessage>,
     /// Its journal; answers given since are the last entries.
-    pub journal: Vec<Recorded>,
+    pub journal: Vec<RecordedEntry>,
     /// What was open when the journal was written, in order of arrival; those answered since are resolved.
     pub interrupts: Vec<Interrupt>,
     /// Decisions that hold for the rest of the run.
@@ -76,7 +76,7 @@ struct Document {
     message: ChatMessage,
     #[serde(default)]
     messages: Vec<ChatMessage>,
-    journal: Vec<Recorded>,
+    journal: Vec<RecordedEntry>,
     #[serde(default)]
     interrupts: Vec<CompactInterrupt>,
     #[serde(default)]
@@ -89,7 +89,7 @@ struct Document {
 
 /// The same as it is written.
 #[derive(Serialize)]
-struct Written<'a> {
+struct WrittenDocument<'a> {
     version: u64,
     library: &'a str,
     agent: &'a str,
@@ -103,7 +103,7 @@ struct Written<'a> {
     message: Value,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     messages: Vec<Value>,
-    journal: &'a [Recorded],
+    journal: &'a [RecordedEntry],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     interrupts: Vec<CompactInterrupt>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -129,7 +129,7 @@ impl RunState {
     }
 
     /// The journal as a store has it: with the context at the last pause.
-    pub fn whole_journal(&self) -> Vec<Recorded> {
+    pub fn whole_journal(&self) -> Vec<RecordedEntry> {
         let mut journal = self.journal.clone();
         let last = journal.iter_mut().rev().find_map(|recorded| match &mut recorded.entry {
             Entry::Pause { context, .. } => Some(context),
@@ -218,7 +218,7 @@ impl RunState {
     /// # Errors
     /// [`Error::Internal`] for what is no JSON, which nothing that was stored is.
     pub fn write(&self) -> Result<String, Error> {
-        let document = Written {
+        let document = WrittenDocument {
             version: VERSION,
             library: &self.library,
             agent: &self.agent,
@@ -272,7 +272,7 @@ impl RunState {
             }
             seen.push(interrupt.interrupt_id);
             if let Answered::Now(resolved) = interrupt.answer(value, by, now)? {
-                let standing = Standing { session: &rules, server: &Rules::default() };
+                let standing = RuleSets { session: &rules, server: &Rules::default() };
                 // Who answers nobody knows here: whoever has the document can write it.
                 policy::objection(&resolved, standing, None, resolved.kind == TOOL_APPROVAL)?;
                 answered.push((place, *resolved));
@@ -284,7 +284,7 @@ impl RunState {
                 interrupt_id: resolved.interrupt_id,
                 value: resolved.value.clone().unwrap_or_default(),
             };
-            self.journal.push(Recorded { at: now, entry });
+            self.journal.push(RecordedEntry { at: now, entry });
             let decision = resolved.value.as_ref().and_then(|value| answer::decision((&resolved).into(), value));
             let granted = decision.and_then(|decision| {
                 Grant::new(new_grant(), resolved.scope(), &decision, by, &resolved.approvers, now)
@@ -326,7 +326,7 @@ impl RunState {
             if let Some(expired) = interrupt.expire(now) {
                 let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
                 let state = state.to_mut();
-                state.journal.push(Recorded { at: now, entry });
+                state.journal.push(RecordedEntry { at: now, entry });
                 if let Some(interrupt) = state.interrupts.get_mut(place) {
                     *interrupt = expired;
                 }
@@ -337,7 +337,7 @@ impl RunState {
 }
 
 /// Whether the journal is that of an open turn.
-fn check(journal: &[Recorded]) -> Result<(), Error> {
+fn check(journal: &[RecordedEntry]) -> Result<(), Error> {
     let invalid = |why: &str| Err(Error::RunStateInvalid(why.to_owned()));
     match journal.first().map(|first| &first.entry) {
         Some(Entry::Start { .. }) => {}
@@ -357,7 +357,7 @@ fn compile(rules: &[Rule]) -> Result<Rules, Error> {
 }
 
 /// The entry that settled an interrupt, if one did.
-fn settled(journal: &[Recorded], id: InterruptId) -> Option<(InterruptStatus, Timestamp, Option<Value>)> {
+fn settled(journal: &[RecordedEntry], id: InterruptId) -> Option<(InterruptStatus, Timestamp, Option<Value>)> {
     journal.iter().rev().find_map(|recorded| match &recorded.entry {
         Entry::Answer { interrupt_id, value } if *interrupt_id == id => {
             Some((InterruptStatus::Resolved, recorded.at, Some(value.clone())))

@@ -13,7 +13,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
 
-fn asked(id: u128, expires_in: Option<f64>) -> (Recorded, Interrupt) {
+fn asked(id: u128, expires_in: Option<f64>) -> (RecordedEntry, Interrupt) {
     let mut ask: Ask = serde_json::from_value(json!({
         "type": "tool_approval",
         "payload": {"type": "tool_approval", "tool_name": "pay", "tool_args": {"amount": id as u64}},
@@ -39,18 +39,18 @@ fn asked(id: u128, expires_in: Option<f64>) -> (Recorded, Interrupt) {
         arguments: serde_json::Map::new(),
         tool_call_id: None,
     };
-    (Recorded { at: now(), entry: Entry::Ask { step, interrupt_id: interrupt.interrupt_id } }, interrupt)
+    (RecordedEntry { at: now(), entry: Entry::Ask { step, interrupt_id: interrupt.interrupt_id } }, interrupt)
 }
 
-fn state(asks: impl IntoIterator<Item = (Recorded, Interrupt)>) -> RunState {
+fn state(asks: impl IntoIterator<Item = (RecordedEntry, Interrupt)>) -> RunState {
     let start = Entry::Start { code: "code".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None };
-    let mut journal = vec![Recorded { at: now(), entry: start }];
+    let mut journal = vec![RecordedEntry { at: now(), entry: start }];
     let mut interrupts = Vec::new();
     for (entry, interrupt) in asks {
         journal.push(entry);
         interrupts.push(interrupt);
     }
-    journal.push(Recorded { at: now(), entry: Entry::Pause { timers: Vec::new(), context: None } });
+    journal.push(RecordedEntry { at: now(), entry: Entry::Pause { timers: Vec::new(), context: None } });
     RunState {
         library: "0.1.0".to_owned(),
         agent: "agent".to_owned(),
@@ -105,7 +105,7 @@ fn a_later_format_is_refused_whatever_else_is_in_it() {
 #[test]
 fn what_is_no_state_says_why() {
     let mut ended = two();
-    ended.journal.push(Recorded { at: now(), entry: Entry::Cancel {} });
+    ended.journal.push(RecordedEntry { at: now(), entry: Entry::Cancel {} });
     let mut headless = two();
     headless.journal.remove(0);
     let mut unasked = two();
@@ -198,7 +198,7 @@ fn a_context_stands_in_it_once() {
     let mut state = two();
     for (place, user) in [(1, 1), (4, 2)] {
         let entry = Entry::Pause { timers: Vec::new(), context: Some(json!({"owner": user})) };
-        state.journal.insert(place, Recorded { at: now(), entry });
+        state.journal.insert(place, RecordedEntry { at: now(), entry });
     }
     let apart = state.clone().with_context_apart();
     assert_eq!(apart.context, Some(json!({"owner": 2})));
@@ -243,18 +243,18 @@ fn a_state_is_of_the_agent_that_is_imported_from_there_or_calls_itself_so() {
 #[test]
 fn a_state_goes_on_from_where_its_turn_stood() {
     let mut later = two();
-    let stand = Stand::of(&later.journal).unwrap();
+    let stand = JournalPosition::of(&later.journal).unwrap();
     assert_eq!(later.goes_on_from(&stand), Ok(true));
     later.answer(vec![(id(10), json!({"type": "approve"}))], None, now(), grant).unwrap();
     assert_eq!(later.goes_on_from(&stand), Ok(true));
-    assert_eq!(two().goes_on_from(&Stand::of(&later.journal).unwrap()), Ok(false));
+    assert_eq!(two().goes_on_from(&JournalPosition::of(&later.journal).unwrap()), Ok(false));
     let mut other = two();
     other.answer(vec![(id(10), json!({"type": "reject"}))], None, now(), grant).unwrap();
-    assert_eq!(other.goes_on_from(&Stand::of(&later.journal).unwrap()), Ok(false));
+    assert_eq!(other.goes_on_from(&JournalPosition::of(&later.journal).unwrap()), Ok(false));
     // The context is held apart, and may be another one.
     let mut stored = later.clone();
     if let Entry::Pause { context, .. } = &mut stored.journal[3].entry {
         *context = Some(json!({"user": 1}));
     }
-    assert_eq!(later.goes_on_from(&Stand::of(&stored.journal).unwrap()), Ok(true));
+    assert_eq!(later.goes_on_from(&JournalPosition::of(&stored.journal).unwrap()), Ok(true));
 }

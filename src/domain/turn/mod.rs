@@ -3,8 +3,8 @@
 //! [`Life`] is what a store keeps of how a turn stands, and [`Life::transition`] the one place that says what may happen
 //! to it: an event gives the next life and what has to be written with it, or an error that names the state, and no
 //! change. Invariants, held by property tests: nobody writes to a turn but whoever was given its epoch last; the epoch
-//! never goes back; an ended turn stays as it is; out of a suspended one lead only [`Event::Reopened`] and
-//! [`Event::Abandoned`].
+//! never goes back; an ended turn stays as it is; out of a suspended one lead only [`TurnEvent::Reopened`] and
+//! [`TurnEvent::Abandoned`].
 //!
 //! A turn that is under way is *ready* (nobody has it: it waits for a place), *at work* or *paused*. That is known where
 //! it is and nowhere else, since it changes with every word of the turn: [`stage`] is the machine of its owner. A server
@@ -27,12 +27,12 @@ pub struct Life {
     /// How long it has worked, in milliseconds, up to its last parking: what `--timeout` is counted against.
     pub worked_ms: u64,
     /// Where it stands.
-    pub state: State,
+    pub state: TurnState,
 }
 
 /// Where a turn stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum State {
+pub enum TurnState {
     /// Ready, at work, or paused in its owner's memory. A server that starts takes it up again.
     #[default]
     UnderWay,
@@ -55,7 +55,7 @@ pub enum State {
     },
 }
 
-impl State {
+impl TurnState {
     /// The word for it.
     pub fn status(&self) -> TurnStatus {
         match self {
@@ -69,7 +69,7 @@ impl State {
 
 /// What can happen to a turn in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum TurnEvent {
     /// Somebody takes it over, from whoever had it: the next epoch is theirs.
     Claimed,
     /// Its owner drops it from memory while it waits.
@@ -114,7 +114,7 @@ pub enum Event {
 /// What is written together with a turn's next life, in the same transaction; `TurnWriter::change_turn` of the stores does
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum TurnEffect {
     /// What it asks does not expire from now on: nobody could be told.
     HoldInterrupts,
     /// What it asks can expire again.
@@ -127,52 +127,52 @@ impl Life {
     /// # Errors
     /// [`Error::TurnNotOpen`] where it is suspended or has ended, [`Error::StaleEpoch`] where it is another owner's or
     /// nobody's, and [`Error::Internal`] where only a suspended or a parked turn could take the event.
-    pub fn transition(&self, event: Event) -> Result<(Self, Vec<Effect>), Error> {
+    pub fn transition(&self, event: TurnEvent) -> Result<(Self, Vec<TurnEffect>), Error> {
         let mut next = self.clone();
         let mut effects = Vec::new();
         match event {
-            Event::Claimed => {
+            TurnEvent::Claimed => {
                 self.check_open()?;
                 next.epoch += 1;
-                next.state = State::UnderWay;
+                next.state = TurnState::UnderWay;
             }
-            Event::Parked { epoch, wake_at, worked_ms } => {
+            TurnEvent::Parked { epoch, wake_at, worked_ms } => {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
                 next.worked_ms = worked_ms;
-                next.state = State::Parked { wake_at };
+                next.state = TurnState::Parked { wake_at };
             }
-            Event::Woken => {
+            TurnEvent::Woken => {
                 self.check_open()?;
                 self.check_is(TurnStatus::Parked, "woken")?;
                 next.epoch += 1;
-                next.state = State::UnderWay;
+                next.state = TurnState::UnderWay;
             }
-            Event::WorkerLost { epoch, counts } => {
+            TurnEvent::WorkerLost { epoch, counts } => {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
                 next.recoveries += u32::from(counts);
             }
-            Event::Suspended { at, code } => {
+            TurnEvent::Suspended { at, code } => {
                 self.check_open()?;
                 next.epoch += 1;
-                next.state = State::Suspended { at, code };
-                effects.push(Effect::HoldInterrupts);
+                next.state = TurnState::Suspended { at, code };
+                effects.push(TurnEffect::HoldInterrupts);
             }
-            Event::Reopened => {
+            TurnEvent::Reopened => {
                 self.check_is(TurnStatus::Suspended, "reopened")?;
                 next.recoveries = 0;
-                next.state = State::UnderWay;
-                effects.push(Effect::ReleaseInterrupts);
+                next.state = TurnState::UnderWay;
+                effects.push(TurnEffect::ReleaseInterrupts);
             }
-            Event::Ended { at } => {
+            TurnEvent::Ended { at } => {
                 self.check_open()?;
-                next.state = State::Ended { at };
+                next.state = TurnState::Ended { at };
             }
-            Event::Abandoned { at } => {
+            TurnEvent::Abandoned { at } => {
                 self.check_is(TurnStatus::Suspended, "abandoned")?;
-                next.state = State::Ended { at };
-                effects.push(Effect::ReleaseInterrupts);
+                next.state = TurnState::Ended { at };
+                effects.push(TurnEffect::ReleaseInterrupts);
             }
         }
         Ok((next, effects))
@@ -184,8 +184,8 @@ impl Life {
     /// [`Error::TurnNotOpen`].
     pub fn check_open(&self) -> Result<(), Error> {
         match self.state {
-            State::UnderWay | State::Parked { .. } => Ok(()),
-            State::Suspended { .. } | State::Ended { .. } => Err(Error::TurnNotOpen(Some(self.state.status()))),
+            TurnState::UnderWay | TurnState::Parked { .. } => Ok(()),
+            TurnState::Suspended { .. } | TurnState::Ended { .. } => Err(Error::TurnNotOpen(Some(self.state.status()))),
         }
     }
 
@@ -196,18 +196,18 @@ impl Life {
     pub fn check_owner(&self, epoch: u64) -> Result<(), Error> {
         self.check_open()?;
         // Parked, it has no owner, whatever epoch that was given to nobody it has.
-        if self.epoch == epoch && self.state == State::UnderWay { Ok(()) } else { Err(Error::StaleEpoch) }
+        if self.epoch == epoch && self.state == TurnState::UnderWay { Ok(()) } else { Err(Error::StaleEpoch) }
     }
 
     /// Whether nobody has it in memory while it waits.
     pub fn is_parked(&self) -> bool {
-        matches!(self.state, State::Parked { .. })
+        matches!(self.state, TurnState::Parked { .. })
     }
 
     /// When its earliest timer is due, while it is parked.
     pub fn wake_at(&self) -> Option<Timestamp> {
         match self.state {
-            State::Parked { wake_at } => wake_at,
+            TurnState::Parked { wake_at } => wake_at,
             _ => None,
         }
     }
@@ -215,7 +215,7 @@ impl Life {
     /// Since when it is suspended, and the code under which it failed.
     pub fn suspended(&self) -> Option<(Timestamp, &CodeVersion)> {
         match &self.state {
-            State::Suspended { at, code } => Some((*at, code)),
+            TurnState::Suspended { at, code } => Some((*at, code)),
             _ => None,
         }
     }
@@ -223,7 +223,7 @@ impl Life {
     /// Since when it is over for good.
     pub fn ended_at(&self) -> Option<Timestamp> {
         match self.state {
-            State::Ended { at } => Some(at),
+            TurnState::Ended { at } => Some(at),
             _ => None,
         }
     }
@@ -232,7 +232,7 @@ impl Life {
         let status = self.state.status();
         match self.state {
             _ if status == wanted => Ok(()),
-            State::Ended { .. } => Err(Error::TurnNotOpen(Some(status))),
+            TurnState::Ended { .. } => Err(Error::TurnNotOpen(Some(status))),
             _ => Err(Error::Internal(format!("a turn that {status} cannot be {done}"))),
         }
     }

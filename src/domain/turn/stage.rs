@@ -11,7 +11,7 @@ pub enum Stage {
 
 /// What can happen to it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum StageEvent {
     /// It awaits nothing but people and timers.
     Paused,
     /// It was told something that it awaited, or says something of its own.
@@ -22,7 +22,7 @@ pub enum Event {
 
 /// What is owed to whoever waits for a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum StageEffect {
     /// It takes a place, past everybody and beyond `--workers` if need be.
     TakePlace,
     /// Its place is free.
@@ -32,13 +32,13 @@ pub enum Effect {
 impl Stage {
     /// The stage after `event`, `None` once it is at no worker; and what is owed for it. Every event fits both stages: a
     /// turn may be told something as it pauses, and hear of it afterwards.
-    pub fn transition(self, event: Event) -> (Option<Self>, Option<Effect>) {
+    pub fn transition(self, event: StageEvent) -> (Option<Self>, Option<StageEffect>) {
         match (self, event) {
-            (Self::AtWork, Event::Paused) => (Some(Self::Paused), Some(Effect::LeavePlace)),
-            (Self::Paused, Event::WentOn) => (Some(Self::AtWork), Some(Effect::TakePlace)),
-            (stage, Event::Paused | Event::WentOn) => (Some(stage), None),
-            (Self::AtWork, Event::Left) => (None, Some(Effect::LeavePlace)),
-            (Self::Paused, Event::Left) => (None, None),
+            (Self::AtWork, StageEvent::Paused) => (Some(Self::Paused), Some(StageEffect::LeavePlace)),
+            (Self::Paused, StageEvent::WentOn) => (Some(Self::AtWork), Some(StageEffect::TakePlace)),
+            (stage, StageEvent::Paused | StageEvent::WentOn) => (Some(stage), None),
+            (Self::AtWork, StageEvent::Left) => (None, Some(StageEffect::LeavePlace)),
+            (Self::Paused, StageEvent::Left) => (None, None),
         }
     }
 }

@@ -7,12 +7,12 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-fn suspended() -> State {
-    State::Suspended { at: at(5), code: "v1".to_owned() }
+fn suspended() -> TurnState {
+    TurnState::Suspended { at: at(5), code: "v1".to_owned() }
 }
 
 /// A turn at epoch 3 that lost its worker twice.
-fn life(state: State) -> Life {
+fn life(state: TurnState) -> Life {
     Life { epoch: 3, recoveries: 2, worked_ms: 40, state }
 }
 
@@ -25,69 +25,69 @@ fn cannot(status: TurnStatus, done: &str) -> Error {
 }
 
 /// Every event, as the owner at epoch 3 would say it.
-fn events() -> [Event; 8] {
+fn events() -> [TurnEvent; 8] {
     [
-        Event::Claimed,
-        Event::Parked { epoch: 3, wake_at: Some(at(9)), worked_ms: 70 },
-        Event::Woken,
-        Event::WorkerLost { epoch: 3, counts: true },
-        Event::Suspended { at: at(6), code: "v2".to_owned() },
-        Event::Reopened,
-        Event::Ended { at: at(7) },
-        Event::Abandoned { at: at(8) },
+        TurnEvent::Claimed,
+        TurnEvent::Parked { epoch: 3, wake_at: Some(at(9)), worked_ms: 70 },
+        TurnEvent::Woken,
+        TurnEvent::WorkerLost { epoch: 3, counts: true },
+        TurnEvent::Suspended { at: at(6), code: "v2".to_owned() },
+        TurnEvent::Reopened,
+        TurnEvent::Ended { at: at(7) },
+        TurnEvent::Abandoned { at: at(8) },
     ]
 }
 
 /// What each event makes of a turn in `state`.
-fn outcomes(state: State) -> [Result<(Life, Vec<Effect>), Error>; 8] {
+fn outcomes(state: TurnState) -> [Result<(Life, Vec<TurnEffect>), Error>; 8] {
     events().map(|event| life(state.clone()).transition(event))
 }
 
-fn next(epoch: u64, state: State) -> Result<(Life, Vec<Effect>), Error> {
+fn next(epoch: u64, state: TurnState) -> Result<(Life, Vec<TurnEffect>), Error> {
     Ok((Life { epoch, ..life(state) }, Vec::new()))
 }
 
-fn with(effect: Effect, outcome: Result<(Life, Vec<Effect>), Error>) -> Result<(Life, Vec<Effect>), Error> {
+fn with(effect: TurnEffect, outcome: Result<(Life, Vec<TurnEffect>), Error>) -> Result<(Life, Vec<TurnEffect>), Error> {
     outcome.map(|(life, _)| (life, vec![effect]))
 }
 
 #[test]
 fn a_turn_under_way_is_claimed_parked_lost_suspended_and_ended() {
-    let parked = Life { epoch: 4, worked_ms: 70, ..life(State::Parked { wake_at: Some(at(9)) }) };
-    let lost = Life { epoch: 4, recoveries: 3, ..life(State::UnderWay) };
-    let suspended = State::Suspended { at: at(6), code: "v2".to_owned() };
+    let parked = Life { epoch: 4, worked_ms: 70, ..life(TurnState::Parked { wake_at: Some(at(9)) }) };
+    let lost = Life { epoch: 4, recoveries: 3, ..life(TurnState::UnderWay) };
+    let suspended = TurnState::Suspended { at: at(6), code: "v2".to_owned() };
     let expected = [
-        next(4, State::UnderWay),
+        next(4, TurnState::UnderWay),
         Ok((parked, Vec::new())),
         Err(cannot(TurnStatus::UnderWay, "woken")),
         Ok((lost, Vec::new())),
-        with(Effect::HoldInterrupts, next(4, suspended)),
+        with(TurnEffect::HoldInterrupts, next(4, suspended)),
         Err(cannot(TurnStatus::UnderWay, "reopened")),
-        next(3, State::Ended { at: at(7) }),
+        next(3, TurnState::Ended { at: at(7) }),
         Err(cannot(TurnStatus::UnderWay, "abandoned")),
     ];
-    assert_eq!(outcomes(State::UnderWay), expected);
+    assert_eq!(outcomes(TurnState::UnderWay), expected);
 }
 
 #[test]
 fn a_parked_turn_is_claimed_woken_suspended_and_ended_and_has_no_owner() {
-    let suspended = State::Suspended { at: at(6), code: "v2".to_owned() };
+    let suspended = TurnState::Suspended { at: at(6), code: "v2".to_owned() };
     let expected = [
-        next(4, State::UnderWay),
+        next(4, TurnState::UnderWay),
         Err(Error::StaleEpoch),
-        next(4, State::UnderWay),
+        next(4, TurnState::UnderWay),
         Err(Error::StaleEpoch),
-        with(Effect::HoldInterrupts, next(4, suspended)),
+        with(TurnEffect::HoldInterrupts, next(4, suspended)),
         Err(cannot(TurnStatus::Parked, "reopened")),
-        next(3, State::Ended { at: at(7) }),
+        next(3, TurnState::Ended { at: at(7) }),
         Err(cannot(TurnStatus::Parked, "abandoned")),
     ];
-    assert_eq!(outcomes(State::Parked { wake_at: None }), expected);
+    assert_eq!(outcomes(TurnState::Parked { wake_at: None }), expected);
 }
 
 #[test]
 fn a_suspended_turn_is_reopened_or_abandoned() {
-    let reopened = Life { recoveries: 0, ..life(State::UnderWay) };
+    let reopened = Life { recoveries: 0, ..life(TurnState::UnderWay) };
     let refused = || Err(not_open(TurnStatus::Suspended));
     let expected = [
         refused(),
@@ -95,9 +95,9 @@ fn a_suspended_turn_is_reopened_or_abandoned() {
         refused(),
         refused(),
         refused(),
-        Ok((reopened, vec![Effect::ReleaseInterrupts])),
+        Ok((reopened, vec![TurnEffect::ReleaseInterrupts])),
         refused(),
-        with(Effect::ReleaseInterrupts, next(3, State::Ended { at: at(8) })),
+        with(TurnEffect::ReleaseInterrupts, next(3, TurnState::Ended { at: at(8) })),
     ];
     assert_eq!(outcomes(suspended()), expected);
 }
@@ -105,56 +105,59 @@ fn a_suspended_turn_is_reopened_or_abandoned() {
 #[test]
 fn an_ended_turn_takes_nothing() {
     let expected = vec![Err(not_open(TurnStatus::Ended)); 8];
-    assert_eq!(expected, outcomes(State::Ended { at: at(1) }));
+    assert_eq!(expected, outcomes(TurnState::Ended { at: at(1) }));
 }
 
 #[test]
 fn a_refusal_names_the_state() {
-    let says = |state: State, event: Event| life(state).transition(event).unwrap_err().to_string();
-    assert_eq!(says(State::Ended { at: at(1) }, Event::Claimed), "The turn is not open: it has ended");
-    assert_eq!(says(suspended(), Event::Ended { at: at(9) }), "The turn is not open: it is suspended");
-    assert_eq!(says(State::UnderWay, Event::Reopened), "Internal error: a turn that is under way cannot be reopened");
+    let says = |state: TurnState, event: TurnEvent| life(state).transition(event).unwrap_err().to_string();
+    assert_eq!(says(TurnState::Ended { at: at(1) }, TurnEvent::Claimed), "The turn is not open: it has ended");
+    assert_eq!(says(suspended(), TurnEvent::Ended { at: at(9) }), "The turn is not open: it is suspended");
+    assert_eq!(
+        says(TurnState::UnderWay, TurnEvent::Reopened),
+        "Internal error: a turn that is under way cannot be reopened"
+    );
     assert_eq!(Error::TurnNotOpen(None).to_string(), "The turn is not open");
 }
 
 #[test]
 fn what_an_owner_before_says_is_stale() {
     for epoch in [0, 2, 4] {
-        assert_eq!(life(State::UnderWay).check_owner(epoch), Err(Error::StaleEpoch));
-        let parked = Event::Parked { epoch, wake_at: None, worked_ms: 0 };
-        assert_eq!(life(State::UnderWay).transition(parked), Err(Error::StaleEpoch));
-        let lost = Event::WorkerLost { epoch, counts: false };
-        assert_eq!(life(State::UnderWay).transition(lost), Err(Error::StaleEpoch));
+        assert_eq!(life(TurnState::UnderWay).check_owner(epoch), Err(Error::StaleEpoch));
+        let parked = TurnEvent::Parked { epoch, wake_at: None, worked_ms: 0 };
+        assert_eq!(life(TurnState::UnderWay).transition(parked), Err(Error::StaleEpoch));
+        let lost = TurnEvent::WorkerLost { epoch, counts: false };
+        assert_eq!(life(TurnState::UnderWay).transition(lost), Err(Error::StaleEpoch));
     }
-    assert_eq!(life(State::UnderWay).check_owner(3), Ok(()));
+    assert_eq!(life(TurnState::UnderWay).check_owner(3), Ok(()));
 }
 
 #[test]
 fn a_worker_whose_loss_does_not_count_is_lost_all_the_same() {
-    let lost = life(State::UnderWay).transition(Event::WorkerLost { epoch: 3, counts: false });
-    assert_eq!(lost, next(4, State::UnderWay));
+    let lost = life(TurnState::UnderWay).transition(TurnEvent::WorkerLost { epoch: 3, counts: false });
+    assert_eq!(lost, next(4, TurnState::UnderWay));
 }
 
 /// An event that says the epoch which was given away so many times before.
-fn any_event() -> impl Strategy<Value = (Event, u64)> {
+fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
     let event = prop_oneof![
-        4 => Just(Event::Claimed),
+        4 => Just(TurnEvent::Claimed),
         3 => (prop::option::of(0_i64..9), 0_u64..9)
-            .prop_map(|(wake_at, worked_ms)| Event::Parked { epoch: 0, wake_at: wake_at.map(at), worked_ms }),
-        3 => Just(Event::Woken),
-        2 => any::<bool>().prop_map(|counts| Event::WorkerLost { epoch: 0, counts }),
-        2 => (0_i64..9, "[ab]").prop_map(|(millis, code)| Event::Suspended { at: at(millis), code }),
-        3 => Just(Event::Reopened),
-        1 => (0_i64..9).prop_map(|millis| Event::Ended { at: at(millis) }),
-        1 => (0_i64..9).prop_map(|millis| Event::Abandoned { at: at(millis) }),
+            .prop_map(|(wake_at, worked_ms)| TurnEvent::Parked { epoch: 0, wake_at: wake_at.map(at), worked_ms }),
+        3 => Just(TurnEvent::Woken),
+        2 => any::<bool>().prop_map(|counts| TurnEvent::WorkerLost { epoch: 0, counts }),
+        2 => (0_i64..9, "[ab]").prop_map(|(millis, code)| TurnEvent::Suspended { at: at(millis), code }),
+        3 => Just(TurnEvent::Reopened),
+        1 => (0_i64..9).prop_map(|millis| TurnEvent::Ended { at: at(millis) }),
+        1 => (0_i64..9).prop_map(|millis| TurnEvent::Abandoned { at: at(millis) }),
     ];
     (event, prop_oneof![3 => Just(0_u64), 1 => 1_u64..4])
 }
 
-fn said_at(event: Event, said: u64) -> Event {
+fn said_at(event: TurnEvent, said: u64) -> TurnEvent {
     match event {
-        Event::Parked { wake_at, worked_ms, .. } => Event::Parked { epoch: said, wake_at, worked_ms },
-        Event::WorkerLost { counts, .. } => Event::WorkerLost { epoch: said, counts },
+        TurnEvent::Parked { wake_at, worked_ms, .. } => TurnEvent::Parked { epoch: said, wake_at, worked_ms },
+        TurnEvent::WorkerLost { counts, .. } => TurnEvent::WorkerLost { epoch: said, counts },
         event => event,
     }
 }
@@ -187,13 +190,13 @@ proptest! {
 
             // An ended turn is final, and a suspended one goes two ways only.
             prop_assert!(life.ended_at().is_none());
-            let leaves_suspension = matches!(event, Event::Reopened | Event::Abandoned { .. });
+            let leaves_suspension = matches!(event, TurnEvent::Reopened | TurnEvent::Abandoned { .. });
             prop_assert_eq!(life.suspended().is_some(), leaves_suspension);
 
             // There is one owner at most: who was given the newest epoch, until the turn is taken from them.
             prop_assert!(next.epoch >= life.epoch);
             let owner = match event {
-                Event::Claimed => {
+                TurnEvent::Claimed => {
                     prop_assert!(!given.contains(&next.epoch), "two owners were given {}", next.epoch);
                     given.push(next.epoch);
                     Some(next.epoch)
@@ -206,13 +209,13 @@ proptest! {
 
             for effect in effects {
                 held += match effect {
-                    Effect::HoldInterrupts => 1,
-                    Effect::ReleaseInterrupts => -1,
+                    TurnEffect::HoldInterrupts => 1,
+                    TurnEffect::ReleaseInterrupts => -1,
                 };
             }
             prop_assert_eq!(held, i32::from(next.suspended().is_some()));
-            let counts = matches!(event, Event::WorkerLost { counts: true, .. });
-            let expected = if event == Event::Reopened { 0 } else { life.recoveries + u32::from(counts) };
+            let counts = matches!(event, TurnEvent::WorkerLost { counts: true, .. });
+            let expected = if event == TurnEvent::Reopened { 0 } else { life.recoveries + u32::from(counts) };
             prop_assert_eq!(next.recoveries, expected);
             life = next;
         }
@@ -221,22 +224,22 @@ proptest! {
     #[test]
     fn a_turn_at_a_worker_has_a_place_exactly_while_it_is_at_work(
         events in prop::collection::vec(
-            prop::sample::select(vec![stage::Event::Paused, stage::Event::WentOn, stage::Event::Left]), 0..40)
+            prop::sample::select(vec![stage::StageEvent::Paused, stage::StageEvent::WentOn, stage::StageEvent::Left]), 0..40)
     ) {
         let (mut stage, mut places) = (Some(Stage::AtWork), 1);
         for event in events {
             let Some(before) = stage else { break };
             let (next, effect) = before.transition(event);
             places += match effect {
-                Some(stage::Effect::TakePlace) => 1,
-                Some(stage::Effect::LeavePlace) => -1,
+                Some(stage::StageEffect::TakePlace) => 1,
+                Some(stage::StageEffect::LeavePlace) => -1,
                 None => 0,
             };
             prop_assert_eq!(places, i32::from(next == Some(Stage::AtWork)));
             let expected = match event {
-                stage::Event::Paused => Some(Stage::Paused),
-                stage::Event::WentOn => Some(Stage::AtWork),
-                stage::Event::Left => None,
+                stage::StageEvent::Paused => Some(Stage::Paused),
+                stage::StageEvent::WentOn => Some(Stage::AtWork),
+                stage::StageEvent::Left => None,
             };
             prop_assert_eq!(next, expected);
             stage = next;

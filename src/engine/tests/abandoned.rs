@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::support::{World, message, runtime, settings};
 use crate::domain::access::Actor;
-use crate::domain::journal::{Abandoned, Entry, Outcome, StepIdentity, StepResult};
+use crate::domain::journal::{Abandoned, CallOutcome, Entry, StepIdentity, StepResult};
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, JsonObject, SessionId};
@@ -64,13 +64,13 @@ async fn told(world: &World, session: SessionId) -> (TurnOrder, Option<Abandoned
     (order, abandoned.map(|abandoned| *abandoned))
 }
 
-fn outcomes(abandoned: Option<Abandoned>) -> Vec<Outcome> {
+fn outcomes(abandoned: Option<Abandoned>) -> Vec<CallOutcome> {
     let replies = abandoned.into_iter().flat_map(|abandoned| abandoned.turns).flat_map(|turn| turn.replies);
     replies.flat_map(|reply| reply.calls).map(|call| call.outcome).collect()
 }
 
-fn paid() -> Outcome {
-    Outcome::Value(json!("paid"))
+fn paid() -> CallOutcome {
+    CallOutcome::Value(json!("paid"))
 }
 
 async fn a_message_instead_of_a_retry_tells_the_new_turn(fixture: Fixture) {

@@ -14,7 +14,7 @@ use crate::engine::live::Pause;
 use crate::store::contract::fixture::Fixture;
 
 /// How often the server is asked how it is. Each meets a pause with some likelihood; all of them together surely do.
-const LOOKS: usize = 2_000;
+const MAX_PRECHECKS: usize = 2_000;
 const LOOKERS: usize = 4;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_look_at_the_servers_health_and_a_pause_do_not_wait_for_each_other() {
     for _ in 0..LOOKERS {
         let (engine, looked) = (Arc::clone(&world.engine), looked.clone());
         runtime.spawn(async move {
-            for _ in 0..LOOKS {
+            for _ in 0..MAX_PRECHECKS {
                 let health = engine.health().await.unwrap();
                 assert!(health.running_workers <= 1, "{health:?}");
             }

@@ -12,7 +12,7 @@ use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
 use crate::engine::dispatch::Runtime;
 use crate::engine::settings::Settings;
-use crate::engine::view::{Heard, NewSession};
+use crate::engine::view::{FeedItem, NewSession};
 use crate::store::contract::fixture::Fixture;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
@@ -362,5 +362,5 @@ async fn events_that_could_not_be_read_are_told_later() {
     store.refuse_a_read().await;
     // Nothing else happens that would ring again.
     let event = tokio::time::timeout(PATIENCE, heard.events.recv()).await.unwrap().unwrap();
-    assert!(matches!(event, Heard::Stored(event) if event.event.name == "session.idle"));
+    assert!(matches!(event, FeedItem::Stored(event) if event.event.name == "session.idle"));
 }

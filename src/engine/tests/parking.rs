@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{World, ahead, asked, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::status::Status;
-use crate::domain::turn::State;
+use crate::domain::turn::TurnState;
 use crate::engine::dispatch::{Record, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
@@ -133,7 +133,7 @@ async fn a_parked_turn_waits_for_its_earliest_timer(fixture: Fixture) {
     let (early, late) = (ahead(60_000), ahead(90_000));
     world.append(&order, vec![waiting(None, &[("late", late), ("early", early)])]).await.unwrap();
     let row = world.turn(order.turn).await;
-    assert_eq!(row.life.state, State::Parked { wake_at: Some(early) });
+    assert_eq!(row.life.state, TurnState::Parked { wake_at: Some(early) });
     assert_eq!(world.status(order.session).await, Status::Running);
 }
 

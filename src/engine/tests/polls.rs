@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::support::{World, runtime, settings};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, TurnId};
-use crate::engine::bells::Shown;
+use crate::engine::bells::SessionSnapshot;
 use crate::engine::clock;
 use crate::engine::dispatch::TurnOrder;
 use crate::engine::view::SessionView;
@@ -52,12 +52,12 @@ async fn waits(poll: &mut (impl Future<Output = Result<SessionView, Error>> + Un
 }
 
 /// What a commit at event `event` would show: the session as it was before `turn`.
-async fn shown(world: &World, session: SessionId, turn: TurnId, event: u64) -> Option<Arc<Shown>> {
-    Some(Arc::new(Shown { turn, event, view: world.engine.session(session).await.unwrap() }))
+async fn shown(world: &World, session: SessionId, turn: TurnId, event: u64) -> Option<Arc<SessionSnapshot>> {
+    Some(Arc::new(SessionSnapshot { turn, event, view: world.engine.session(session).await.unwrap() }))
 }
 
 /// Who waits for the turn hears `late`, takes it for no news, and goes on waiting for its end.
-async fn waits_on_after(world: &World, order: &TurnOrder, late: Option<Arc<Shown>>) {
+async fn waits_on_after(world: &World, order: &TurnOrder, late: Option<Arc<SessionSnapshot>>) {
     let mut poll = pin!(world.engine.wait(order.session, None));
     assert!(waits(&mut poll).await);
     world.engine.bells.ring(order.session, late);
@@ -120,7 +120,7 @@ async fn only_a_later_commit_about_the_turn_that_runs_is_news() {
     let (world, _) = world().await;
     let order = world.begin().await;
     let view = world.engine.session(order.session).await.unwrap();
-    let of = |turn, event| Shown { turn, event, view: view.clone() };
+    let of = |turn, event| SessionSnapshot { turn, event, view: view.clone() };
     assert!(of(order.turn, 6).is_after(&view, 5));
     assert!(!of(order.turn, 5).is_after(&view, 5), "read together with it");
     assert!(!of(clock::turn_id(), 6).is_after(&view, 5), "of another turn");

@@ -14,7 +14,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
-use crate::engine::dispatch::{Appended, Batch, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::engine::view::{Answer, Resumed};
 use crate::engine::{Engine, clock};
@@ -187,7 +187,7 @@ impl World {
         self.hands.until("an order", take).await
     }
 
-    pub async fn append(&self, order: &TurnOrder, records: Vec<Record>) -> Result<Batch, Error> {
+    pub async fn append(&self, order: &TurnOrder, records: Vec<Record>) -> Result<AppendResults, Error> {
         self.engine.turn_append(order.turn, order.epoch, records).await
     }
 
@@ -387,7 +387,7 @@ pub fn waiting(seen: Option<u64>, timers: &[(&str, Timestamp)]) -> Record {
 }
 
 /// The interrupts that a batch opened.
-pub fn asked(batch: Batch) -> Vec<InterruptId> {
+pub fn asked(batch: AppendResults) -> Vec<InterruptId> {
     batch.into_iter().filter_map(|outcome| outcome.unwrap()?.interrupt).collect()
 }
 

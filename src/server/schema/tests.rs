@@ -234,7 +234,7 @@ fn the_audit_keys_and_errors_are_as_their_schemas_say() {
         revoked_at: Some(now()),
     };
     has_members(&key, &Key { created_by: None, revoked_at: None, ..key.clone() });
-    let error = FieldError::new::<crate::domain::error::Place>(["a".into(), 1.into()], "missing", "must be there");
+    let error = FieldError::new::<crate::domain::error::LocSegment>(["a".into(), 1.into()], "missing", "must be there");
     has_members(&error, &error);
 }
 

@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::run_state::Stand;
+use crate::domain::run_state::JournalPosition;
 use crate::store::StoreExt;
 use crate::store::carried::Carried;
 
@@ -13,7 +13,7 @@ super::for_each_store!(
 );
 
 fn left_at(entries: usize) -> Carried {
-    Carried { left_at: Some(Stand { entries, digest: format!("sha256:{entries}") }) }
+    Carried { left_at: Some(JournalPosition { entries, digest: format!("sha256:{entries}") }) }
 }
 
 async fn what_is_known_of_a_turn_outlives_its_session(it: Fixture) {

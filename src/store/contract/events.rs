@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::fixture::*;
-use crate::domain::event::{Event, Hold, NumberedEvent};
+use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
 use crate::store::record::StoredReply;
@@ -53,9 +53,9 @@ async fn an_interrupt_is_told_as_it_was_at_each_event(it: Fixture) {
     it.write(move |transaction| {
         transaction.insert_session(&session(1), &[])?;
         transaction.insert_interrupt(&before)?;
-        transaction.append_event(&Event::interrupt(&before), at(0))?;
+        transaction.append_event(&StoredEvent::interrupt(&before), at(0))?;
         transaction.update_interrupt(&after)?;
-        transaction.append_event(&Event::interrupt(&after), at(1)).map(drop)
+        transaction.append_event(&StoredEvent::interrupt(&after), at(1)).map(drop)
     })
     .await;
     let told = it.read(|reader| reader.events_after(0, Some(session_id(1)), 10)).await;
@@ -69,7 +69,7 @@ async fn a_claim_is_told_with_the_record_as_it_is_now(it: Fixture) {
         transaction.insert_session(&session(1), &[])?;
         transaction.insert_interrupt(&custom(1, 1))?;
         for hold in [Hold::Claimed, Hold::Released, Hold::Snoozed, Hold::Unsnoozed] {
-            transaction.append_event(&Event::hold(&custom(1, 1), hold), at(0))?;
+            transaction.append_event(&StoredEvent::hold(&custom(1, 1), hold), at(0))?;
         }
         Ok(())
     })
@@ -84,7 +84,7 @@ async fn an_event_outlives_the_interrupt_of_a_deleted_session(it: Fixture) {
     it.write(|transaction| {
         transaction.insert_session(&session(1), &[])?;
         transaction.insert_interrupt(&custom(1, 1))?;
-        transaction.append_event(&Event::interrupt(&custom(1, 1)), at(0))?;
+        transaction.append_event(&StoredEvent::interrupt(&custom(1, 1)), at(0))?;
         transaction.append_event(&event(1, "gone"), at(0))?;
         transaction.delete_session(session_id(1))
     })

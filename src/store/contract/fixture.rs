@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::domain::access::{Key, SignIn};
 use crate::domain::decision::{self, DecisionKind, Forms, Terms};
-use crate::domain::event::Event;
+use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::{Abandoned, Entry, Recorded, StepIdentity, StepResult};
+use crate::domain::journal::{Abandoned, Entry, RecordedEntry, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
 use crate::domain::schema::Anew;
 use crate::domain::scope::Scope;
@@ -148,8 +148,8 @@ pub(crate) fn turn(session_id: SessionId, number: u128) -> Turn {
 }
 
 /// An entry that was appended at time 0.
-pub(crate) fn recorded(entry: Entry) -> Recorded {
-    Recorded { at: at(0), entry }
+pub(crate) fn recorded(entry: Entry) -> RecordedEntry {
+    RecordedEntry { at: at(0), entry }
 }
 
 /// A step of that kind at a path.
@@ -247,8 +247,8 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
 }
 
 /// An event of a session that fails in some way.
-pub(crate) fn event(session: u128, error: &str) -> Event {
-    Event::session(session_id(session), Status::Error, Some(error))
+pub(crate) fn event(session: u128, error: &str) -> StoredEvent {
+    StoredEvent::session(session_id(session), Status::Error, Some(error))
 }
 
 pub(crate) fn object(value: Value) -> JsonObject {

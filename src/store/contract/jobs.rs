@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
-use crate::domain::journal::{Ending, Entry, Recorded};
+use crate::domain::journal::{Ending, Entry, RecordedEntry};
 use crate::domain::status::Status;
 use crate::store::carried::Carried;
 use crate::store::{StoreExt, Transaction};
@@ -248,7 +248,7 @@ async fn one_of_many_failing_jobs_takes_nobody_with_it(it: Fixture) {
             _ => assert!(matches!(outcome, Err(Error::Internal(_)))),
         }
     }
-    let expected: Vec<Recorded> = (0..60).step_by(3).map(|number| recorded(step("x", json!(number)))).collect();
+    let expected: Vec<RecordedEntry> = (0..60).step_by(3).map(|number| recorded(step("x", json!(number)))).collect();
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fixture::*;
 use super::outbox::notice;
-use crate::domain::event::Event;
+use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::notice::Notice;
@@ -202,7 +202,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         Operation::AppendEvent(id, time) => say(&transaction.append_event(&event(id, "x"), at(time))?),
         Operation::AppendInterruptEvent(session, id, status) => {
             let interrupt = Interrupt { status, ..custom(session, id) };
-            say(&transaction.append_event(&Event::interrupt(&interrupt), at(0))?)
+            say(&transaction.append_event(&StoredEvent::interrupt(&interrupt), at(0))?)
         }
         Operation::SweepEvents(before, limit) => say(&transaction.sweep_events(at(before), limit)?),
         Operation::InsertNotice(id, status, time) => {

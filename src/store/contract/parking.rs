@@ -7,10 +7,10 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
-use crate::domain::turn::{Life, State};
+use crate::domain::turn::{Life, TurnState};
 use crate::domain::{Error, TurnId};
 use crate::store::Transaction;
-use crate::store::record::{Due, DueWhat, Turn};
+use crate::store::record::{Due, DueKind, Turn};
 
 super::for_each_store!(
     parking_a_turn_takes_it_from_its_owner,
@@ -72,7 +72,7 @@ async fn turn_of(it: &Fixture, number: u128) -> Turn {
 async fn parking_a_turn_takes_it_from_its_owner(it: Fixture) {
     let epoch = park(&it).await;
     let parked = turn_of(&it, TURN).await;
-    assert_eq!(parked.life.state, State::Parked { wake_at: Some(at(500)) });
+    assert_eq!(parked.life.state, TurnState::Parked { wake_at: Some(at(500)) });
     assert_eq!(parked.life.worked_ms, 42);
     assert!(parked.life.epoch > epoch);
     let refused = it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(1)).map(drop)).await;
@@ -105,7 +105,7 @@ async fn a_parked_turn_is_woken_for_whoever_claims_it_then(it: Fixture) {
     let old = park(&it).await;
     it.write(|tx| tx.wake_turn(id())).await;
     let ready = turn_of(&it, TURN).await.life;
-    assert_eq!((ready.state, ready.worked_ms), (State::UnderWay, 42));
+    assert_eq!((ready.state, ready.worked_ms), (TurnState::UnderWay, 42));
     assert_eq!(it.read(|reader| reader.next_due()).await, None);
     let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(1)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
@@ -119,7 +119,7 @@ async fn claiming_a_parked_turn_wakes_it(it: Fixture) {
     let epoch = it.write(|tx| tx.claim_turn(id())).await;
     assert!(epoch > old + 1);
     let woken = turn_of(&it, TURN).await;
-    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, state: State::UnderWay });
+    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, state: TurnState::UnderWay });
     assert_eq!(it.read(|reader| reader.next_due()).await, None);
     it.write(move |tx| tx.append(id(), epoch, &step("b", json!(1)), at(1))).await;
 }
@@ -148,7 +148,7 @@ async fn unparked_turns_are_listed_oldest_first(it: Fixture) {
 async fn a_suspended_turn_is_closed_and_its_journal_kept(it: Fixture) {
     let epoch = suspend(&it).await;
     let suspended = turn_of(&it, TURN).await;
-    assert_eq!(suspended.life.state, State::Suspended { at: at(7), code: "v1".to_owned() });
+    assert_eq!(suspended.life.state, TurnState::Suspended { at: at(7), code: "v1".to_owned() });
     assert_eq!(suspended.life.recoveries, 1);
     assert_eq!(it.read(|reader| reader.journal(id())).await, vec![recorded(step("a", json!(1)))]);
     let refusals = [
@@ -169,7 +169,7 @@ async fn a_reopened_turn_goes_on(it: Fixture) {
     let old = suspend(&it).await;
     it.write(|tx| tx.reopen_turn(id())).await;
     let reopened = turn_of(&it, TURN).await;
-    assert_eq!((reopened.life.state, reopened.life.recoveries), (State::UnderWay, 0));
+    assert_eq!((reopened.life.state, reopened.life.recoveries), (TurnState::UnderWay, 0));
     // Its owner from before is gone, although nobody has claimed it since.
     let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(8)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
@@ -193,7 +193,7 @@ async fn a_suspended_turn_can_be_abandoned_for_good(it: Fixture) {
     suspend(&it).await;
     it.write(|tx| tx.abandon_turn(id(), at(9))).await;
     let ended = turn_of(&it, TURN).await;
-    assert_eq!(ended.life.state, State::Ended { at: at(9) });
+    assert_eq!(ended.life.state, TurnState::Ended { at: at(9) });
     assert_eq!(it.refuse(|tx| tx.reopen_turn(id())).await, HAS_ENDED);
     assert_eq!(it.refuse(|tx| tx.end_turn(id(), at(10))).await, HAS_ENDED);
 }
@@ -282,11 +282,11 @@ fn expiring(owner: u128, number: u128, expires_at: Option<i64>) -> Interrupt {
 }
 
 fn interrupt_due(number: u128, millis: i64) -> Due {
-    Due { at: at(millis), what: DueWhat::Interrupt(interrupt_id(number)) }
+    Due { at: at(millis), what: DueKind::Interrupt(interrupt_id(number)) }
 }
 
 fn timers_due(number: u128, millis: i64) -> Due {
-    Due { at: at(millis), what: DueWhat::Timers(turn_id(number)) }
+    Due { at: at(millis), what: DueKind::Timers(turn_id(number)) }
 }
 
 async fn due(it: &Fixture, now: i64, limit: usize) -> Vec<Due> {

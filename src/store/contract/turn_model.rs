@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::interrupt::Interrupt;
-use crate::domain::turn::{Event, Life, State};
+use crate::domain::turn::{Life, TurnEvent, TurnState};
 use crate::domain::{Error, Timestamp};
 use crate::store::Transaction;
 
@@ -14,27 +14,27 @@ use crate::store::Transaction;
 const EXPIRES: i64 = 1_000;
 
 /// An event; the number is how many epochs ago whoever says it was the owner.
-fn any_event() -> impl Strategy<Value = (Event, u64)> {
+fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
     let time = || (0_i64..9).prop_map(at);
     let event = prop_oneof![
-        4 => Just(Event::Claimed),
+        4 => Just(TurnEvent::Claimed),
         3 => (prop::option::of(time()), 0_u64..9)
-            .prop_map(|(wake_at, worked_ms)| Event::Parked { epoch: 0, wake_at, worked_ms }),
-        2 => Just(Event::Woken),
-        2 => any::<bool>().prop_map(|counts| Event::WorkerLost { epoch: 0, counts }),
-        2 => (time(), "[ab]").prop_map(|(at, code)| Event::Suspended { at, code }),
-        3 => Just(Event::Reopened),
-        1 => time().prop_map(|at| Event::Ended { at }),
-        1 => time().prop_map(|at| Event::Abandoned { at }),
+            .prop_map(|(wake_at, worked_ms)| TurnEvent::Parked { epoch: 0, wake_at, worked_ms }),
+        2 => Just(TurnEvent::Woken),
+        2 => any::<bool>().prop_map(|counts| TurnEvent::WorkerLost { epoch: 0, counts }),
+        2 => (time(), "[ab]").prop_map(|(at, code)| TurnEvent::Suspended { at, code }),
+        3 => Just(TurnEvent::Reopened),
+        1 => time().prop_map(|at| TurnEvent::Ended { at }),
+        1 => time().prop_map(|at| TurnEvent::Abandoned { at }),
     ];
     (event, prop_oneof![4 => Just(0_u64), 1 => 1_u64..3])
 }
 
 /// The event, said by whoever was the owner so many epochs ago.
-fn said(event: Event, epoch: u64) -> Event {
+fn said(event: TurnEvent, epoch: u64) -> TurnEvent {
     match event {
-        Event::Parked { wake_at, worked_ms, .. } => Event::Parked { epoch, wake_at, worked_ms },
-        Event::WorkerLost { counts, .. } => Event::WorkerLost { epoch, counts },
+        TurnEvent::Parked { wake_at, worked_ms, .. } => TurnEvent::Parked { epoch, wake_at, worked_ms },
+        TurnEvent::WorkerLost { counts, .. } => TurnEvent::WorkerLost { epoch, counts },
         event => event,
     }
 }
@@ -72,7 +72,7 @@ fn expected(life: &Life, epoch: u64) -> Seen {
     Seen {
         life: Some(life.clone()),
         of_row: Some(life.clone()),
-        is_taken_up: life.state == State::UnderWay,
+        is_taken_up: life.state == TurnState::UnderWay,
         next_due: life.wake_at().or(asks_until),
         is_retriable: life.suspended().is_some_and(|(_, code)| code != "a"),
         suspended_before: life.suspended().is_some_and(|(since, _)| since < at(5)),

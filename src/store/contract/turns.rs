@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::event::EventName;
-use crate::domain::journal::{Ending, Entry, PendingTimer, Recorded, StepIdentity, StepResult, Wake};
+use crate::domain::journal::{Ending, Entry, PendingTimer, RecordedEntry, StepIdentity, StepResult, Wake};
 use crate::domain::status::{Status, TurnStatus};
 use crate::domain::webhook::Webhook;
 use crate::store::record::Turn;
@@ -155,8 +155,8 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         })
         .await;
     assert_eq!(indexes, (0..expected.len() as u64).collect::<Vec<_>>());
-    let expected: Vec<Recorded> =
-        (0..).zip(expected).map(|(number, entry)| Recorded { at: at(number), entry }).collect();
+    let expected: Vec<RecordedEntry> =
+        (0..).zip(expected).map(|(number, entry)| RecordedEntry { at: at(number), entry }).collect();
     assert_eq!(it.read(|reader| reader.journal(turn_id(1))).await, expected);
     for index in 0..expected.len() {
         let after = it.read(move |reader| reader.journal_after(turn_id(1), Some(index as u64))).await;

@@ -1,20 +1,20 @@
 //! What a turn asked and began.
 
-use super::state::State;
+use super::state::MemoryState;
 use super::transaction::MemoryTransaction;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, StepIdentity};
 use crate::domain::{Error, InterruptId, TurnId};
-use crate::store::asked::{AskedReader, IsIt};
+use crate::store::asked::{AskedReader, InterruptPredicate};
 
-impl State {
+impl MemoryState {
     /// What a turn said, the last first.
     fn entries(&self, turn: TurnId) -> impl Iterator<Item = &Entry> {
         self.turns.get(turn).into_iter().flat_map(|row| row.journal.iter().rev().map(|recorded| &recorded.entry))
     }
 }
 
-impl AskedReader for State {
+impl AskedReader for MemoryState {
     fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
         Ok(self.entries(turn).find_map(|entry| match entry {
             Entry::Ask { step, interrupt_id } if *interrupt_id == interrupt => Some(step.clone()),
@@ -29,7 +29,7 @@ impl AskedReader for State {
         }))
     }
 
-    fn last_with_approvers(&self, turn: TurnId, is_it: IsIt<'_>) -> Result<Option<Interrupt>, Error> {
+    fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
         let asked = self.entries(turn).filter_map(|entry| match entry {
             Entry::Ask { interrupt_id, .. } => self.interrupts.get(*interrupt_id),
             _ => None,
@@ -47,7 +47,7 @@ impl AskedReader for MemoryTransaction<'_> {
         self.state.begun_step(turn, path)
     }
 
-    fn last_with_approvers(&self, turn: TurnId, is_it: IsIt<'_>) -> Result<Option<Interrupt>, Error> {
+    fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
         self.state.last_with_approvers(turn, is_it)
     }
 }

@@ -1,11 +1,11 @@
 //! Turns that are carried about.
 
-use super::state::State;
+use super::state::MemoryState;
 use super::transaction::MemoryTransaction;
 use crate::domain::{Error, TurnId};
 use crate::store::carried::{Carried, CarriedReader, CarriedWriter};
 
-impl CarriedReader for State {
+impl CarriedReader for MemoryState {
     fn carried(&self, turn: TurnId) -> Result<Option<Carried>, Error> {
         Ok(self.carried.get(&turn).cloned())
     }

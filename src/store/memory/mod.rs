@@ -17,23 +17,26 @@ use uuid::Uuid;
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, StoreId};
 use crate::faults;
-use state::State;
+use state::MemoryState;
 use transaction::MemoryTransaction;
 
 /// See the module.
 pub struct MemoryStore {
     /// `None` once the store is closed.
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<MemoryState>>,
 }
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self { state: Mutex::new(Some(State::new(StoreId(Uuid::new_v4())))) }
+        Self { state: Mutex::new(Some(MemoryState::new(StoreId(Uuid::new_v4())))) }
     }
 }
 
 impl MemoryStore {
-    fn with_state(&self, job: impl FnOnce(&mut State) -> Result<(), Error>) -> BoxFuture<'static, Result<(), Error>> {
+    fn with_state(
+        &self,
+        job: impl FnOnce(&mut MemoryState) -> Result<(), Error>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
         let outcome = match self.state.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(state) => job(state),
             None => Err(Error::StoreUnavailable("the store is closed".to_owned())),
@@ -61,7 +64,7 @@ impl Store for MemoryStore {
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.with_state(|state| {
-            let state: &State = state;
+            let state: &MemoryState = state;
             guard(|| job(state))
         })
     }

@@ -1,6 +1,6 @@
 //! Notices.
 
-use super::state::{State, page};
+use super::state::{MemoryState, page};
 use super::transaction::MemoryTransaction;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::status::NoticeStatus;
@@ -9,13 +9,13 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::outbox::{OutboxFigures, OutboxReader, OutboxWriter};
 use crate::store::query::{NoticeQuery, Page};
 
-impl State {
+impl MemoryState {
     fn pending_notices(&self) -> impl Iterator<Item = &Notice> {
         self.notices.values().filter(|notice| notice.status == NoticeStatus::Pending)
     }
 }
 
-impl OutboxReader for State {
+impl OutboxReader for MemoryState {
     fn webhook_of_turn(&self, id: TurnId) -> Result<Option<Webhook>, Error> {
         Ok(self.turns.get(id).and_then(|row| row.turn.webhook.clone()))
     }

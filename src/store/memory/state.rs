@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{Action, AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::{Event, EventView, NumberedEvent, What};
+use crate::domain::event::{EventBody, EventView, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Recorded;
+use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
@@ -17,10 +17,10 @@ use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::carried::Carried;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
-use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
+use crate::store::record::{Due, DueKind, PendingCount, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
-pub(super) struct State {
+pub(super) struct MemoryState {
     pub(super) id: StoreId,
     pub(super) sessions: Ordered<SessionId, SessionRow>,
     pub(super) turns: Ordered<TurnId, TurnRow>,
@@ -35,10 +35,10 @@ pub(super) struct State {
     pub(super) notices: Ordered<NoticeId, Notice>,
     pub(super) carried: HashMap<TurnId, Carried>,
     /// By number.
-    pub(super) events: BTreeMap<u64, (Event, Timestamp)>,
+    pub(super) events: BTreeMap<u64, (StoredEvent, Timestamp)>,
 }
 
-impl State {
+impl MemoryState {
     /// Nothing yet.
     pub(super) fn new(id: StoreId) -> Self {
         Self {
@@ -68,7 +68,7 @@ pub(super) struct SessionRow {
 #[derive(Clone)]
 pub(super) struct TurnRow {
     pub(super) turn: Turn,
-    pub(super) journal: Vec<Recorded>,
+    pub(super) journal: Vec<RecordedEntry>,
     /// The journal was removed.
     pub(super) is_compacted: bool,
 }
@@ -173,13 +173,13 @@ fn says(interrupt: &Interrupt, needle: &Needle) -> bool {
         || texts.into_iter().flatten().any(|text| needle.is_in(text))
 }
 
-impl State {
-    fn view(&self, event: &Event) -> EventView {
+impl MemoryState {
+    fn view(&self, event: &StoredEvent) -> EventView {
         let interrupt = match event.what {
-            What::Interrupt { interrupt_id, .. } | What::Hold { interrupt_id, .. } => {
+            EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
                 self.interrupts.get(interrupt_id).cloned()
             }
-            What::Session { .. } => None,
+            EventBody::Session { .. } => None,
         };
         event.clone().view(interrupt)
     }
@@ -194,16 +194,16 @@ impl State {
             .interrupts
             .values()
             .filter(move |interrupt| interrupt.is_pending() && !is_suspended(interrupt))
-            .filter_map(|it| Some(Due { at: it.expires_at?, what: DueWhat::Interrupt(it.interrupt_id) }));
+            .filter_map(|it| Some(Due { at: it.expires_at?, what: DueKind::Interrupt(it.interrupt_id) }));
         let timers = self
             .turns
             .values()
-            .filter_map(|row| Some(Due { at: row.turn.life.wake_at()?, what: DueWhat::Timers(row.turn.id) }));
+            .filter_map(|row| Some(Due { at: row.turn.life.wake_at()?, what: DueKind::Timers(row.turn.id) }));
         interrupts.chain(timers)
     }
 }
 
-impl Reader for State {
+impl Reader for MemoryState {
     fn store_id(&self) -> Result<StoreId, Error> {
         Ok(self.id)
     }
@@ -283,25 +283,25 @@ impl Reader for State {
     }
 
     fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
-        let open = self.turns.values().filter(|row| row.turn.life.state == turn::State::UnderWay);
+        let open = self.turns.values().filter(|row| row.turn.life.state == turn::TurnState::UnderWay);
         Ok(open.map(|row| row.turn.id).collect())
     }
 
-    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
+    fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error> {
         self.journal_after(turn, None)
     }
 
-    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error> {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
         let first = index.map_or(0, |index| usize::try_from(index).map_or(usize::MAX, |index| index.saturating_add(1)));
         Ok(row.journal.get(first..).unwrap_or_default().to_vec())
     }
 
-    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error> {
+    fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
         Ok(self.turns.get(turn).and_then(|row| row.journal.last().cloned()))
     }
 
-    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error> {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
         let rest = row.journal.get(usize::try_from(first).unwrap_or(usize::MAX)..).unwrap_or_default();
         Ok(rest.iter().take(limit).cloned().collect())

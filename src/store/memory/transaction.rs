@@ -2,34 +2,34 @@
 
 use std::collections::HashSet;
 
-use super::state::{SessionRow, State};
+use super::state::{MemoryState, SessionRow};
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed, Head};
-use crate::domain::event::{Event, NumberedEvent};
+use crate::domain::event::{NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::Status;
 use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
+use crate::store::record::{Due, DueKind, PendingCount, StoredReply, Turn};
 use crate::store::turns::check_owner;
 use crate::store::{Reader, Transaction};
 
 /// Takes back one change.
-type Undo = Box<dyn FnOnce(&mut State)>;
+type Undo = Box<dyn FnOnce(&mut MemoryState)>;
 
 /// A job's view of the state.
 pub(super) struct MemoryTransaction<'s> {
-    pub(super) state: &'s mut State,
+    pub(super) state: &'s mut MemoryState,
     /// How to take back what was done, in the order it was done.
     undo: Vec<Undo>,
 }
 
 impl<'s> MemoryTransaction<'s> {
-    pub(super) fn new(state: &'s mut State) -> Self {
+    pub(super) fn new(state: &'s mut MemoryState) -> Self {
         Self { state, undo: Vec::new() }
     }
 
@@ -40,7 +40,7 @@ impl<'s> MemoryTransaction<'s> {
         }
     }
 
-    pub(super) fn on_undo(&mut self, undo: impl FnOnce(&mut State) + 'static) {
+    pub(super) fn on_undo(&mut self, undo: impl FnOnce(&mut MemoryState) + 'static) {
         self.undo.push(Box::new(undo));
     }
 
@@ -170,7 +170,7 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn set_aside(&mut self, _due: DueWhat) -> Result<(), Error> {
+    fn set_aside(&mut self, _due: DueKind) -> Result<(), Error> {
         // Whatever is in memory can be read.
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Transaction for MemoryTransaction<'_> {
         self.require_life(turn)?.check_open()?;
         let row = self.state.turns.get_mut(turn).ok_or(Error::TurnNotOpen(None))?;
         let index = row.journal.len() as u64;
-        row.journal.push(Recorded { at: now, entry: entry.clone() });
+        row.journal.push(RecordedEntry { at: now, entry: entry.clone() });
         self.on_undo(move |state| {
             if let Some(row) = state.turns.get_mut(turn) {
                 row.journal.pop();
@@ -285,7 +285,7 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(ended.len())
     }
 
-    fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
+    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error> {
         let number = self.state.last_event()? + 1;
         self.state.events.insert(number, (event.clone(), now));
         self.on_undo(move |state| drop(state.events.remove(&number)));
@@ -378,19 +378,19 @@ impl Reader for MemoryTransaction<'_> {
         self.state.unparked_turns()
     }
 
-    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
+    fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error> {
         self.state.journal(turn)
     }
 
-    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error> {
         self.state.journal_after(turn, index)
     }
 
-    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error> {
+    fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
         self.state.last_entry(turn)
     }
 
-    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error> {
         self.state.journal_page(turn, first, limit)
     }
 

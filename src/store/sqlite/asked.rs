@@ -8,7 +8,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::StepIdentity;
 use crate::domain::{Error, InterruptId, TurnId};
 use crate::store::Reader;
-use crate::store::asked::{AskedReader, IsIt};
+use crate::store::asked::{AskedReader, InterruptPredicate};
 
 impl AskedReader for Handle<'_> {
     fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
@@ -20,7 +20,7 @@ impl AskedReader for Handle<'_> {
         self.one("journal", sql!("journal/begun"), params![turn.0.as_bytes(), path], entries::step)
     }
 
-    fn last_with_approvers(&self, turn: TurnId, is_it: IsIt<'_>) -> Result<Option<Interrupt>, Error> {
+    fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
         self.find("interrupts", sql!("interrupts/with_approvers"), [turn.0.as_bytes()], |cells| {
             Ok(self.interrupt(InterruptId(cells.uuid()?))?.filter(is_it))
         })

@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::connection::Handle;
 use super::rows;
 use super::sql;
-use crate::domain::run_state::Stand;
+use crate::domain::run_state::JournalPosition;
 use crate::domain::{Error, TurnId};
 use crate::store::carried::{Carried, CarriedReader, CarriedWriter};
 
@@ -14,7 +14,7 @@ impl CarriedReader for Handle<'_> {
         self.one("carried_turns", sql!("carried_turns/select"), [turn.0.as_bytes()], |cells| {
             let (entries, digest) = (cells.plain::<Option<i64>>()?, cells.plain::<Option<String>>()?);
             let entries = entries.and_then(|entries| usize::try_from(entries).ok());
-            Ok(Carried { left_at: entries.zip(digest).map(|(entries, digest)| Stand { entries, digest }) })
+            Ok(Carried { left_at: entries.zip(digest).map(|(entries, digest)| JournalPosition { entries, digest }) })
         })
     }
 }

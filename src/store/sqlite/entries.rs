@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::connection::Handle;
 use super::rows::{self, Cells};
 use super::sql;
-use crate::domain::journal::{Abandoned, Entry, PendingTimer, Recorded, StepIdentity};
+use crate::domain::journal::{Abandoned, Entry, PendingTimer, RecordedEntry, StepIdentity};
 use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
 use crate::faults::{self, Point};
 
@@ -90,7 +90,7 @@ struct Start(String, String, #[serde(default)] bool, #[serde(default)] Option<Bo
 
 /// The body of a `taken`, in the same way.
 #[derive(Deserialize)]
-struct Taken(String, String, #[serde(default)] Option<bool>);
+struct TakenBody(String, String, #[serde(default)] Option<bool>);
 
 impl Handle<'_> {
     /// Appends to the journal of the turn in row `turn`: the entry's index.
@@ -126,18 +126,18 @@ impl Handle<'_> {
 }
 
 /// A row of `journal/of_turn.sql`.
-pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
+pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<RecordedEntry, Error> {
     let at = cells.time()?;
     let word: String = cells.plain()?;
     let unknown = cells.malformed(format!("unknown entry {word:?}"));
-    let mut place = Place::of(cells)?;
+    let mut place = IndexedColumns::of(cells)?;
     let entry = match word.as_str() {
         "start" => {
             let Start(code, python, policy, abandoned) = cells.json()?;
             Entry::Start { code, python, policy, abandoned }
         }
         "taken" => {
-            let Taken(code, python, policy) = cells.json()?;
+            let TakenBody(code, python, policy) = cells.json()?;
             Entry::Taken { code, python, policy }
         }
         "intent" => Entry::Intent { step: place.step(cells)? },
@@ -157,16 +157,16 @@ pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<Recorded, Error> {
         "end" => Entry::End { ending: cells.json()? },
         _ => return Err(unknown),
     };
-    Ok(Recorded { at, entry })
+    Ok(RecordedEntry { at, entry })
 }
 
 /// The step of a row of `journal/asking.sql` or `journal/begun.sql`.
 pub(super) fn step(cells: &mut Cells<'_, '_>) -> Result<StepIdentity, Error> {
-    Place::of(cells)?.step(cells)
+    IndexedColumns::of(cells)?.step(cells)
 }
 
 /// The columns between an entry's word and its body.
-struct Place {
+struct IndexedColumns {
     path: Option<String>,
     kind: Option<String>,
     name: Option<String>,
@@ -183,7 +183,7 @@ enum Arguments {
     OfCall(String, JsonObject),
 }
 
-impl Place {
+impl IndexedColumns {
     fn of(cells: &mut Cells<'_, '_>) -> Result<Self, Error> {
         Ok(Self {
             path: cells.plain()?,

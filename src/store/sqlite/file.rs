@@ -37,7 +37,7 @@ impl StoreFile {
         let opened = if lock.is_alone() { open_alone(&path, made) } else { open_beside_others(&path) };
         // While nobody else can have the file yet.
         let connection = opened.inspect_err(|_| made.undo_files())?;
-        lock.settle()?;
+        lock.downgrade()?;
         Ok(Self { connection, lock })
     }
 

@@ -30,14 +30,14 @@ pub(super) enum Access {
 }
 
 /// The right to the store at a path, as long as it lives.
-pub(super) struct Lock(Claim);
+pub(super) struct Lock(LockFile);
 
 /// What has to be known to get, keep and give back a lock.
-struct Claim {
+struct LockFile {
     path: PathBuf,
     lock_path: PathBuf,
     access: Access,
-    /// Nobody else has the file: the lock is exclusive, for a shared one until [`Lock::settle`].
+    /// Nobody else has the file: the lock is exclusive, for a shared one until [`Lock::downgrade`].
     is_alone: bool,
     /// Held open, because the lock goes with it.
     file: File,
@@ -55,7 +55,8 @@ impl Lock {
                 .mode(0o600)
                 .open(&lock_path)
                 .map_err(|error| failed(&lock_path, &error))?;
-            let mut claim = Claim { path: path.to_owned(), lock_path: lock_path.clone(), access, is_alone: true, file };
+            let mut claim =
+                LockFile { path: path.to_owned(), lock_path: lock_path.clone(), access, is_alone: true, file };
             let taken = match claim.try_lock(FlockOperation::NonBlockingLockExclusive)? {
                 false if access == Access::Shared => {
                     claim.is_alone = false;
@@ -79,7 +80,7 @@ impl Lock {
     }
 
     /// Lets others in, as far as that is wanted, now that the file is as it should be.
-    pub(super) fn settle(&mut self) -> Result<(), OpenError> {
+    pub(super) fn downgrade(&mut self) -> Result<(), OpenError> {
         let claim = &mut self.0;
         if claim.access == Access::Shared && claim.is_alone {
             claim.is_alone = false;
@@ -103,7 +104,7 @@ impl Lock {
     }
 }
 
-impl Claim {
+impl LockFile {
     fn try_lock(&self, operation: FlockOperation) -> Result<bool, OpenError> {
         match flock(&self.file, operation) {
             Ok(()) => Ok(true),

@@ -44,12 +44,12 @@ macro_rules! sql {
 use sql;
 
 /// What came of a job.
-type Outcome = Result<(), Error>;
+type JobResult = Result<(), Error>;
 
 /// A job in line, and whom to tell what came of it.
 struct Queued<J> {
     job: J,
-    reply: oneshot::Sender<Outcome>,
+    reply: oneshot::Sender<JobResult>,
 }
 
 /// See the module.
@@ -57,7 +57,7 @@ pub struct SqliteStore {
     /// `None` once the store is closed. Dropping the senders is what ends the threads.
     queues: Mutex<Option<Queues>>,
     /// Set by the writer, which is the last of the threads to end.
-    closed: watch::Receiver<Option<Outcome>>,
+    closed: watch::Receiver<Option<JobResult>>,
 }
 
 struct Queues {
@@ -117,7 +117,7 @@ impl SqliteStore {
         &self,
         line: impl FnOnce(&Queues) -> &mpsc::Sender<Queued<J>>,
         job: J,
-    ) -> BoxFuture<'static, Outcome> {
+    ) -> BoxFuture<'static, JobResult> {
         let (reply, outcome) = oneshot::channel();
         if let Some(queues) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             // A line whose thread is gone drops the job, and with it `reply`: the future below tells.
@@ -130,15 +130,15 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Outcome> {
+    fn write(&self, job: WriteJob) -> BoxFuture<'static, JobResult> {
         self.enqueue(|queues| &queues.writes, job)
     }
 
-    fn read(&self, job: ReadJob) -> BoxFuture<'static, Outcome> {
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, JobResult> {
         self.enqueue(|queues| &queues.reads, job)
     }
 
-    fn close(&self) -> BoxFuture<'static, Outcome> {
+    fn close(&self) -> BoxFuture<'static, JobResult> {
         drop(self.queues.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut closed = self.closed.clone();
         Box::pin(async move {

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::connection::{self, Handle};
 use super::trouble::Trouble;
-use super::{Outcome, Queued, file};
+use super::{JobResult, Queued, file};
 use crate::domain::Error;
 use crate::store::kept::KeptForms;
 use crate::store::open::OpenError;
@@ -76,7 +76,7 @@ impl ReadThread {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
     }
 
-    fn read(&mut self, job: ReadJob) -> Outcome {
+    fn read(&mut self, job: ReadJob) -> JobResult {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => (self.open)(&self.path).map_err(|error| self.refused(&error))?,

@@ -9,9 +9,9 @@ use super::{entries, sql};
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::{Event, NumberedEvent, What};
+use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::Recorded;
+use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::InterruptStatus;
@@ -19,7 +19,7 @@ use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
-use crate::store::record::{Due, DueWhat, PendingCount, StoredReply, Turn};
+use crate::store::record::{Due, DueKind, PendingCount, StoredReply, Turn};
 
 impl Handle<'_> {
     /// Every row of `table` that `sql` gives.
@@ -207,20 +207,20 @@ impl Reader for Handle<'_> {
         self.all("turns", sql!("turns/unparked"), [], |cells| cells.uuid().map(TurnId))
     }
 
-    fn journal(&self, turn: TurnId) -> Result<Vec<Recorded>, Error> {
+    fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error> {
         self.journal_after(turn, None)
     }
 
-    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<Recorded>, Error> {
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error> {
         let params = params![turn.0.as_bytes(), index.map_or(-1, rows::integer)];
         self.all("journal", sql!("journal/of_turn"), params, entries::recorded)
     }
 
-    fn last_entry(&self, turn: TurnId) -> Result<Option<Recorded>, Error> {
+    fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
         self.one("journal", sql!("journal/last"), params![turn.0.as_bytes()], entries::recorded)
     }
 
-    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error> {
         let after = first.checked_sub(1).map_or(-1, rows::integer);
         let params = params![turn.0.as_bytes(), after, rows::count(limit)];
         self.all("journal", concat!(sql!("journal/of_turn"), "LIMIT ?3"), params, entries::recorded)
@@ -229,10 +229,10 @@ impl Reader for Handle<'_> {
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
         let params = params![now.millis(), rows::count(limit)];
         let mut due = self.all("interrupts", sql!("interrupts/due"), params, |cells| {
-            Ok(Due { at: cells.time()?, what: DueWhat::Interrupt(InterruptId(cells.uuid()?)) })
+            Ok(Due { at: cells.time()?, what: DueKind::Interrupt(InterruptId(cells.uuid()?)) })
         })?;
         due.extend(self.all("turns", sql!("turns/due"), params, |cells| {
-            Ok(Due { at: cells.time()?, what: DueWhat::Timers(TurnId(cells.uuid()?)) })
+            Ok(Due { at: cells.time()?, what: DueKind::Timers(TurnId(cells.uuid()?)) })
         })?);
         due.sort_by_key(|due| due.at);
         due.truncate(limit);
@@ -277,16 +277,16 @@ impl Reader for Handle<'_> {
                 self.all("events", sql!("events/after_of_session"), params, rows::event)?
             }
         };
-        let view = |(number, event): (u64, Event)| {
+        let view = |(number, event): (u64, StoredEvent)| {
             let interrupt = match event.what {
-                What::Interrupt { interrupt_id, .. } | What::Hold { interrupt_id, .. } => {
+                EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
                     match self.interrupt(interrupt_id) {
                         // What is to come after it is for others too.
                         Err(Error::Unreadable(_)) => None,
                         read => read?,
                     }
                 }
-                What::Session { .. } => None,
+                EventBody::Session { .. } => None,
             };
             Ok(NumberedEvent { number, event: event.view(interrupt) })
         };

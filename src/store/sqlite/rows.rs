@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
-use crate::domain::event::{Event, Hold, What};
+use crate::domain::event::{EventBody, Hold, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::json as strict_json;
 use crate::domain::payload::MAX_STORED_DEPTH;
 use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::{InterruptStatus, Status};
-use crate::domain::turn::{Life, State};
+use crate::domain::turn::{Life, TurnState};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::store::kept::KeptForms;
 use crate::store::record::{StoredReply, Turn};
@@ -242,11 +242,11 @@ pub(super) fn life(cells: &mut Cells<'_, '_>) -> Result<Life, Error> {
     let (epoch, recoveries, worked_ms) = (cells.number()?, cells.plain()?, cells.number()?);
     let (is_parked, wake_at, ended_at) = (cells.plain()?, cells.time_or_none()?, cells.time_or_none()?);
     let state = match (ended_at, cells.plain::<Option<String>>()?) {
-        (Some(at), Some(code)) => State::Suspended { at, code },
-        (Some(at), None) => State::Ended { at },
+        (Some(at), Some(code)) => TurnState::Suspended { at, code },
+        (Some(at), None) => TurnState::Ended { at },
         (None, Some(_)) => return Err(cells.malformed("the turn is suspended and nothing says since when")),
-        (None, None) if is_parked => State::Parked { wake_at },
-        (None, None) => State::UnderWay,
+        (None, None) if is_parked => TurnState::Parked { wake_at },
+        (None, None) => TurnState::UnderWay,
     };
     Ok(Life { epoch, recoveries, worked_ms, state })
 }
@@ -262,14 +262,16 @@ pub(super) struct StateColumns<'s> {
 }
 
 impl<'s> StateColumns<'s> {
-    pub(super) fn of(state: &'s State) -> Self {
+    pub(super) fn of(state: &'s TurnState) -> Self {
         let none = Self { parked: false, wake_at: None, ended_at: None, suspended_code: None, todo: None };
         match state {
-            State::UnderWay => Self { todo: Some(0), ..none },
-            State::Parked { wake_at } => Self { parked: true, wake_at: wake_at.map(Timestamp::millis), ..none },
-            State::Suspended { at, code } => Self { ended_at: Some(at.millis()), suspended_code: Some(code), ..none },
+            TurnState::UnderWay => Self { todo: Some(0), ..none },
+            TurnState::Parked { wake_at } => Self { parked: true, wake_at: wake_at.map(Timestamp::millis), ..none },
+            TurnState::Suspended { at, code } => {
+                Self { ended_at: Some(at.millis()), suspended_code: Some(code), ..none }
+            }
             // 1 at least, because 0 means a turn that is under way.
-            State::Ended { at } => Self { ended_at: Some(at.millis()), todo: Some(at.millis().max(1)), ..none },
+            TurnState::Ended { at } => Self { ended_at: Some(at.millis()), todo: Some(at.millis().max(1)), ..none },
         }
     }
 }
@@ -390,7 +392,7 @@ fn digest(cells: &mut Cells<'_, '_>) -> Result<Digest, Error> {
 }
 
 /// A row of `events/after.sql`: its number, and the event.
-pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<(u64, Event), Error> {
+pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<(u64, StoredEvent), Error> {
     let number = cells.number()?;
     let session_id = SessionId(cells.uuid()?);
     let word: String = cells.plain()?;
@@ -400,9 +402,9 @@ pub(super) fn event(cells: &mut Cells<'_, '_>) -> Result<(u64, Event), Error> {
     let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id)));
     let error = cells.plain()?;
     let what = match interrupt_id {
-        None => What::Session { status: of_session.ok_or(unknown)?, error },
-        Some(interrupt_id) if hold.is_some() => What::Hold { interrupt_id, hold: hold.ok_or(unknown)? },
-        Some(interrupt_id) => What::Interrupt { interrupt_id, status: of_interrupt.ok_or(unknown)? },
+        None => EventBody::Session { status: of_session.ok_or(unknown)?, error },
+        Some(interrupt_id) if hold.is_some() => EventBody::Hold { interrupt_id, hold: hold.ok_or(unknown)? },
+        Some(interrupt_id) => EventBody::Interrupt { interrupt_id, status: of_interrupt.ok_or(unknown)? },
     };
-    Ok((number, Event { session_id, what }))
+    Ok((number, StoredEvent { session_id, what }))
 }

@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::connection::Handle;
 use super::rows::{self, StateColumns};
 use super::sql;
-use crate::domain::turn::{Life, State};
+use crate::domain::turn::{Life, TurnState};
 use crate::domain::{Error, TurnId};
 use crate::faults::{self, Point};
 use crate::store::Reader;
@@ -35,7 +35,7 @@ impl Handle<'_> {
     fn owner_of(&self, id: TurnId) -> Result<(i64, Life), Error> {
         let open = self.one("turns", sql!("turns/open"), [id.0.as_bytes()], |cells| {
             let (turn, epoch) = (cells.plain()?, cells.number()?);
-            let state = if cells.plain()? { State::Parked { wake_at: None } } else { State::UnderWay };
+            let state = if cells.plain()? { TurnState::Parked { wake_at: None } } else { TurnState::UnderWay };
             Ok((turn, Life { epoch, state, ..Life::default() }))
         })?;
         if let Some(open) = open {

@@ -19,7 +19,7 @@ use super::connection::{self, Handle};
 use super::file::StoreFile;
 use super::lock::Access;
 use super::trouble::Trouble;
-use super::{Outcome, Queued, log};
+use super::{JobResult, Queued, log};
 use crate::domain::Error;
 use crate::faults::{self, Point};
 use crate::store::kept::KeptForms;
@@ -51,7 +51,7 @@ pub(super) fn start(
     readers: Vec<JoinHandle<()>>,
     checkpoints: Checkpoints,
     queue: Receiver<Queued<WriteJob>>,
-    closing: watch::Sender<Option<Outcome>>,
+    closing: watch::Sender<Option<JobResult>>,
 ) -> std::io::Result<()> {
     let (mut connection, lock) = file.into_parts();
     checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
@@ -73,7 +73,7 @@ pub(super) fn start(
 pub(super) fn refuse(
     readers: Vec<JoinHandle<()>>,
     queue: Receiver<Queued<WriteJob>>,
-    closing: watch::Sender<Option<Outcome>>,
+    closing: watch::Sender<Option<JobResult>>,
 ) -> std::io::Result<()> {
     Builder::new().name("hitl-store-refuse".to_owned()).spawn(move || {
         while let Ok(Queued { reply, .. }) = queue.recv() {
@@ -85,7 +85,7 @@ pub(super) fn refuse(
 }
 
 /// Waits until the threads have ended.
-fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> Outcome {
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> JobResult {
     let mut outcome = Ok(());
     for thread in threads {
         if thread.join().is_err() {
@@ -109,8 +109,8 @@ struct Writer {
 
 /// A job that has run, and what it came to if the commit succeeds.
 struct Ran {
-    reply: oneshot::Sender<Outcome>,
-    outcome: Outcome,
+    reply: oneshot::Sender<JobResult>,
+    outcome: JobResult,
 }
 
 impl Writer {
@@ -182,7 +182,7 @@ impl Writer {
         }
     }
 
-    fn close(mut self, readers: Vec<JoinHandle<()>>) -> Outcome {
+    fn close(mut self, readers: Vec<JoinHandle<()>>) -> JobResult {
         faults::at(Point::StoreClose);
         let outcome = join(readers.into_iter().chain(self.checkpoints.stop()));
         let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
@@ -251,7 +251,7 @@ impl Undo {
 }
 
 /// Runs one job. `Err` when the transaction around it cannot go on.
-fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Undo) -> Result<Outcome, String> {
+fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Undo) -> Result<JobResult, String> {
     let text = |error: rusqlite::Error| error.to_string();
     let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
     run(undo.before.as_slice())?;
@@ -269,7 +269,7 @@ fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Und
 }
 
 /// `Err` when the transaction around it cannot go on.
-fn run_once(connection: &Connection, forms: &KeptForms, job: &WriteJob) -> Result<Outcome, String> {
+fn run_once(connection: &Connection, forms: &KeptForms, job: &WriteJob) -> Result<JobResult, String> {
     let mut handle = Handle::new(connection, forms);
     let outcome = guard(|| job(&mut handle));
     match outcome {

@@ -8,14 +8,14 @@ use super::rows::{self, PhaseColumns};
 use super::sql;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed};
-use crate::domain::event::{Event, What};
+use crate::domain::event::{EventBody, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::faults::{self, Point};
-use crate::store::record::{DueWhat, StoredReply};
+use crate::store::record::{DueKind, StoredReply};
 use crate::store::{Reader, Transaction};
 
 impl Handle<'_> {
@@ -197,10 +197,10 @@ impl Transaction for Handle<'_> {
         }
     }
 
-    fn set_aside(&mut self, due: DueWhat) -> Result<(), Error> {
+    fn set_aside(&mut self, due: DueKind) -> Result<(), Error> {
         match due {
-            DueWhat::Interrupt(id) => self.execute(sql!("interrupts/set_aside"), [id.0.as_bytes()]).map(drop),
-            DueWhat::Timers(turn) => self.execute(sql!("turns/set_aside"), [turn.0.as_bytes()]).map(drop),
+            DueKind::Interrupt(id) => self.execute(sql!("interrupts/set_aside"), [id.0.as_bytes()]).map(drop),
+            DueKind::Timers(turn) => self.execute(sql!("turns/set_aside"), [turn.0.as_bytes()]).map(drop),
         }
     }
 
@@ -287,11 +287,11 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("sign_ins/sweep"), params![now.millis(), rows::count(limit)])
     }
 
-    fn append_event(&mut self, event: &Event, now: Timestamp) -> Result<u64, Error> {
+    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error> {
         let (status, interrupt, error) = match &event.what {
-            What::Session { status, error } => (status.as_str(), None, error.as_deref()),
-            What::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
-            What::Hold { interrupt_id, hold } => (hold.as_str(), Some(interrupt_id.0.as_bytes()), None),
+            EventBody::Session { status, error } => (status.as_str(), None, error.as_deref()),
+            EventBody::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
+            EventBody::Hold { interrupt_id, hold } => (hold.as_str(), Some(interrupt_id.0.as_bytes()), None),
         };
         let params = params![event.session_id.0.as_bytes(), status, interrupt, error, now.millis()];
         self.execute(sql!("events/append"), params)?;

@@ -117,7 +117,7 @@ pub enum Word {
     /// `delta`.
     Delta { step_id: String, attempt: u32, delta: Value },
     /// `end`.
-    End { call: u64, outcome: Outcome },
+    End { call: u64, outcome: EndOutcome },
     /// `cancelled` or `parked`; `left` tasks of the turn go on all the same.
     Dropped { left: u64 },
     /// A frame whose value is nested too deeply to be read: the agent is told, the worker is not to blame.
@@ -126,7 +126,7 @@ pub enum Word {
 
 /// The `result` of an `end`.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum EndOutcome {
     /// The agent returned.
     Done { response: Box<ChatMessage>, state: Vec<ChatMessage> },
     /// The agent raised.
@@ -134,7 +134,7 @@ pub enum Outcome {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct FrameHead<'a> {
     #[serde(borrow)]
     frame: Cow<'a, str>,
     #[serde(default)]
@@ -251,7 +251,7 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Violation("a frame is no JSON object".to_owned()));
     }
-    let head: Head<'_> = read(body, "")?;
+    let head: FrameHead<'_> = read(body, "")?;
     let name = head.frame.as_ref();
     match name {
         "hello" => return read(body, name).map(FromWorker::Hello),
@@ -325,13 +325,13 @@ pub fn word<'de, D: Deserializer<'de>>(name: &str, members: D) -> Option<Result<
     })
 }
 
-fn outcome(result: EndResult) -> Result<Outcome, &'static str> {
+fn outcome(result: EndResult) -> Result<EndOutcome, &'static str> {
     match result {
         EndResult { error: Some(error), .. } => {
             let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
-            Ok(Outcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
+            Ok(EndOutcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
         }
-        EndResult { response: Some(response), state: Some(state), .. } => Ok(Outcome::Done { response, state }),
+        EndResult { response: Some(response), state: Some(state), .. } => Ok(EndOutcome::Done { response, state }),
         _ => Err("`result` has neither `error` nor both `response` and `state`"),
     }
 }

@@ -5,7 +5,7 @@ mod outgoing;
 
 #[cfg(feature = "python")]
 pub use incoming::word;
-pub use incoming::{FromWorker, Hello, Log, Outcome, Stream, Word, parse};
+pub use incoming::{EndOutcome, FromWorker, Hello, Log, Stream, Word, parse};
 #[cfg(test)]
 pub use outgoing::Lean;
 pub use outgoing::{ToWorker, encode};

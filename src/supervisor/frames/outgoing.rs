@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{MAX_FRAME, PREFIX, Violation};
-use crate::domain::journal::Recorded;
+use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
@@ -23,7 +23,7 @@ pub enum ToWorker<'a> {
         session_id: SessionId,
         message: Lean<'a>,
         state: Vec<Lean<'a>>,
-        journal: &'a [Recorded],
+        journal: &'a [RecordedEntry],
         max_payload: usize,
         /// `--hold`; a run in a program is told by the program.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ mod fuzz;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::journal::{Entry, PendingTimer, Recorded, StepResult, Wake};
+use crate::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, Timestamp, TurnId};
@@ -129,12 +129,12 @@ fn a_value_that_is_nested_too_deeply_is_told_apart() {
 #[test]
 fn an_error_without_a_message_is_its_type() {
     let end = |error: &str| heard(&format!(r#"{{"frame":"end","turn":"TURN","call":1,"result":{{"error":{error}}}}}"#));
-    let Word::End { outcome: Outcome::Failed(plain), .. } = end(r#"{"type":"KeyError","message":""}"#) else {
+    let Word::End { outcome: EndOutcome::Failed(plain), .. } = end(r#"{"type":"KeyError","message":""}"#) else {
         panic!("no end")
     };
     assert_eq!(plain, Failure::new("agent_error", "KeyError"));
     let coded = r#"{"type":"ReplayMismatch","message":"no","code":"replay_mismatch"}"#;
-    let Word::End { outcome: Outcome::Failed(coded), .. } = end(coded) else { panic!("no end") };
+    let Word::End { outcome: EndOutcome::Failed(coded), .. } = end(coded) else { panic!("no end") };
     assert_eq!(coded, Failure::new("replay_mismatch", "ReplayMismatch: no"));
 }
 
@@ -161,7 +161,7 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
             context: None,
         },
     ]
-    .map(|entry| Recorded { at: Timestamp::from_millis(5), entry });
+    .map(|entry| RecordedEntry { at: Timestamp::from_millis(5), entry });
     let turn = TurnId(TURN.parse().unwrap());
     let frame = ToWorker::Turn {
         turn,

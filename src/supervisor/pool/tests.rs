@@ -39,7 +39,7 @@ async fn a_worker_is_starting_or_ready_at_each_moment_and_never_both() {
 #[tokio::test]
 async fn a_turn_waits_for_a_worker_until_one_is_ready_for_it() {
     let pool = Pool::new(KEPT, false);
-    let Ok(Claim::Later(turn)) = pool.claim() else { panic!("nothing was ready") };
+    let Ok(LeaseRequest::Later(turn)) = pool.request() else { panic!("nothing was ready") };
     assert_eq!(pool.claim_starts(), KEPT + 1);
     let from = pool.state().seen.len();
     pool.ready(&worker(false));
@@ -51,7 +51,7 @@ async fn a_turn_waits_for_a_worker_until_one_is_ready_for_it() {
 #[tokio::test]
 async fn every_turn_that_waits_for_a_shared_worker_gets_the_first_that_is_ready() {
     let pool = Pool::new(KEPT, true);
-    let turns: Vec<_> = (0..3).map(|_| pool.claim().unwrap()).collect();
+    let turns: Vec<_> = (0..3).map(|_| pool.request().unwrap()).collect();
     assert_eq!(pool.claim_starts(), KEPT);
     let from = pool.state().seen.len();
     pool.ready(&worker(true));

@@ -17,7 +17,7 @@ OTHER = Choice("Other", "Type something else")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChatAnswer:
     """value: what goes to the server. said: the same in words, as `(what was asked, what was answered)`.
 
     draft: the text it was typed as, to start from when the server refuses it.
@@ -34,7 +34,7 @@ class Answerer:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
 
-    async def ask(self, interrupt: Interrupt, refused: Answer | None) -> Answer:
+    async def ask(self, interrupt: Interrupt, refused: ChatAnswer | None) -> ChatAnswer:
         """refused: the answer that the server would not take, when this is not the first attempt."""
         if interrupt.type == "tool_approval":
             return await self._approval(interrupt, refused)
@@ -44,13 +44,13 @@ class Answerer:
             self._screen.custom(interrupt)
         return await self._any_json(interrupt, "" if refused is None else refused.draft)
 
-    async def _approval(self, interrupt: Interrupt, refused: Answer | None) -> Answer:
+    async def _approval(self, interrupt: Interrupt, refused: ChatAnswer | None) -> ChatAnswer:
         tool, allowed = str(interrupt.tool_name), interrupt.allowed_decisions
-        ways: list[tuple[str, Callable[[], Awaitable[Answer | None]]]] = []
+        ways: list[tuple[str, Callable[[], Awaitable[ChatAnswer | None]]]] = []
 
         def plainly(label: str, value: Any) -> None:
-            async def decide() -> Answer:
-                return Answer(value, [(tool, label)])
+            async def decide() -> ChatAnswer:
+                return ChatAnswer(value, [(tool, label)])
 
             ways.append((label, decide))
 
@@ -71,11 +71,11 @@ class Answerer:
             if answer is not None:
                 return answer
 
-    async def _rejection(self, tool: str) -> Answer | None:
+    async def _rejection(self, tool: str) -> ChatAnswer | None:
         reason = await enter_text("Why not? (empty to go back)")
-        return Answer({"approved": False, "reason": reason}, [(tool, f"No: {reason}")]) if reason else None
+        return ChatAnswer({"approved": False, "reason": reason}, [(tool, f"No: {reason}")]) if reason else None
 
-    async def _edit(self, interrupt: Interrupt, draft: str) -> Answer | None:
+    async def _edit(self, interrupt: Interrupt, draft: str) -> ChatAnswer | None:
         """None: the person goes back, or leaves the arguments as they are."""
         shown = exact_json(interrupt.tool_args)
         while True:
@@ -89,14 +89,14 @@ class Answerer:
                 continue
             if isinstance(args, dict):
                 value = {"type": "edit", "args": args}
-                return Answer(value, [(str(interrupt.tool_name), f"Yes, with {exact_json(args)}")], draft)
+                return ChatAnswer(value, [(str(interrupt.tool_name), f"Yes, with {exact_json(args)}")], draft)
             self._screen.note("Arguments are a JSON object, such as " + shown)
 
-    async def _response(self, tool: str, draft: str) -> Answer | None:
+    async def _response(self, tool: str, draft: str) -> ChatAnswer | None:
         text = await enter_text("What does it return? (empty to go back)", default=draft)
-        return Answer({"type": "respond", "message": text}, [(tool, text)], text) if text else None
+        return ChatAnswer({"type": "respond", "message": text}, [(tool, text)], text) if text else None
 
-    async def _questions(self, questions: Sequence[Mapping[str, Any]]) -> Answer:
+    async def _questions(self, questions: Sequence[Mapping[str, Any]]) -> ChatAnswer:
         answers: dict[str, Any] = {}
         said = []
         for position, question in enumerate(questions, start=1):
@@ -106,9 +106,9 @@ class Answerer:
             text = question["question"]
             answers[text] = await _question(text, chip, question)
             said.append((text, ", ".join(answers[text]) if isinstance(answers[text], list) else answers[text]))
-        return Answer({"answers": answers}, said)
+        return ChatAnswer({"answers": answers}, said)
 
-    async def _any_json(self, interrupt: Interrupt, draft: str) -> Answer:
+    async def _any_json(self, interrupt: Interrupt, draft: str) -> ChatAnswer:
         while True:
             draft = await enter_text("Answer as JSON:", default=draft)
             try:
@@ -116,10 +116,10 @@ class Answerer:
             except ValueError as error:
                 self._screen.note(f'That is not JSON: {error}. Text needs quotes: "yes"')
             else:
-                return Answer(value, [(interrupt.type, exact_json(value))], draft)
+                return ChatAnswer(value, [(interrupt.type, exact_json(value))], draft)
 
 
-def _draft(refused: Answer | None, kind: str) -> str:
+def _draft(refused: ChatAnswer | None, kind: str) -> str:
     """What was typed for a decision of this kind, when the server would not take it."""
     return refused.draft if refused is not None and refused.value.get("type") == kind else ""
 

@@ -45,9 +45,9 @@ def chat(
 
         code = run_headless(address, api_key, session, message)
     else:
-        from hitl.cli.chat.conversation import Conversation
+        from hitl.cli.chat.conversation import Chat
 
-        code = asyncio.run(Conversation.run(address, api_key, session, message))
+        code = asyncio.run(Chat.run(address, api_key, session, message))
     raise typer.Exit(code)
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from hitl.cli import exit_codes
 from hitl.cli.chat import prompts
-from hitl.cli.chat.answers import Answer, Answerer
+from hitl.cli.chat.answers import Answerer, ChatAnswer
 from hitl.cli.chat.prompts import PersonLeft
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.chat.standing import why_not
@@ -52,7 +52,7 @@ class SettledElsewhere(HitlError):
         return self.interrupt.status
 
 
-class Conversation:
+class Chat:
     """One session on one terminal."""
 
     def __init__(self, client: AsyncClient, me: Me, session: Session, follower: Follower, screen: Screen) -> None:
@@ -178,7 +178,7 @@ class Conversation:
                 self._screen.custom(interrupt)
             self._leave_to_others(interrupt, reason)
             return
-        refused: Answer | None = None
+        refused: ChatAnswer | None = None
         while True:
             try:
                 answer = await self._unless_settled(interrupt, self._answerer.ask(interrupt, refused))
@@ -212,7 +212,7 @@ class Conversation:
         self._screen.note(f"{reason} It waits; Ctrl-C leaves it to them.")
         self._left_to_others.add(interrupt.interrupt_id)
 
-    async def _post(self, interrupt: Interrupt, answer: Answer) -> None:
+    async def _post(self, interrupt: Interrupt, answer: ChatAnswer) -> None:
         # Safe to repeat: the same answer again gets the stored outcome.
         self._follower.note_accepted(
             await self._follower.patiently(

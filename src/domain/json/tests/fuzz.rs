@@ -29,7 +29,7 @@ proptest! {
                 let written = value.to_string();
                 prop_assert_eq!(read(written.as_bytes()), Ok(value));
             }
-            Err(Refused::Syntax(_)) => prop_assert!(plain.is_err()),
+            Err(JsonRefusal::Syntax(_)) => prop_assert!(plain.is_err()),
             Err(refused) => prop_assert!(refused.to_string().len() < 1000, "{}", refused),
         }
     }

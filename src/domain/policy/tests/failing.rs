@@ -134,7 +134,7 @@ fn approvers_of_every_rule_that_asks_have_to_be_met() {
     let both = rules([of_ada, by_finance(rule("all", Effect::Ask, "*"))]);
     let yes = answered(&json!({}), &json!({"approved": true}), &[]);
     for (actor, rule) in [(&ada, "all"), (&bob, "unsure")] {
-        let refused = objection(&yes, Standing { session: &none, server: &both }, Some(actor), true).unwrap_err();
+        let refused = objection(&yes, RuleSets { session: &none, server: &both }, Some(actor), true).unwrap_err();
         let Error::NotAnApprover { rule: named, .. } = &refused else { panic!("{refused}") };
         assert_eq!(named.as_deref(), Some(rule));
         assert!(refused.to_string().contains(rule));
@@ -145,7 +145,7 @@ fn approvers_of_every_rule_that_asks_have_to_be_met() {
 fn said(args: &Value, value: Value, server: &Rules, actor: &Actor, tool_approvers: &[String]) -> String {
     let none = Rules::default();
     let interrupt = answered(args, &value, tool_approvers);
-    match objection(&interrupt, Standing { session: &none, server }, Some(actor), true) {
+    match objection(&interrupt, RuleSets { session: &none, server }, Some(actor), true) {
         Ok(()) => "ok".to_owned(),
         Err(Error::InvalidAnswer(errors)) => errors[0].kind.to_string(),
         Err(error) => error.code().to_owned(),
@@ -210,7 +210,7 @@ fn a_step_runs_again_only_where_the_rules_let_it() {
         ..answered(&args, &json!({"outcome": outcome}), &[])
     };
     let check = |asked: &Interrupt, server: &Rules, actor: &Actor, is_tool: bool| {
-        objection(asked, Standing { session: &none, server }, Some(actor), is_tool).map_err(|error| error.code())
+        objection(asked, RuleSets { session: &none, server }, Some(actor), is_tool).map_err(|error| error.code())
     };
     for args in [json!({"amount": 50}), json!(null), json!({"amount": "50"})] {
         let again = unknown(args.clone(), "not_done");
@@ -230,7 +230,7 @@ fn always_settles_only_what_a_plain_answer_would_and_what_rules_can_judge() {
     let [ada, bob, _] = people();
     let none = Rules::default();
     let sweeps = |args: &Value, value: Value, server: &Rules, actor: &Actor| {
-        lets_sweep(&answered(args, &value, &[]), Standing { session: &none, server }, actor)
+        lets_sweep(&answered(args, &value, &[]), RuleSets { session: &none, server }, actor)
     };
     let (yes, no) = (json!({"type": "approve"}), json!({"type": "reject"}));
     let deny = rules([named("no", Effect::Deny, "args.amount > 1000")]);

@@ -155,7 +155,7 @@ proptest! {
         who in 0_usize..3,
     ) {
         let (own_rules, of_server) = (rules(session.clone()), rules(server.clone()));
-        let standing = Standing { session: &own_rules, server: &of_server };
+        let standing = RuleSets { session: &own_rules, server: &of_server };
         let actor = &people()[who];
         let (asked, after) = (Model::of(&session, &server, &args), Model::of(&session, &server, &edited));
         for (value, lets) in [

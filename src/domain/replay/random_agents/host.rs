@@ -10,7 +10,7 @@ enum Sent {
     Ask(StepIdentity),
     Withdraw(String),
     Timer(String),
-    Wakes(Vec<Wake>),
+    Wakes(Vec<ReplayWake>),
 }
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub type Trace = BTreeMap<String, Vec<String>>;
 #[derive(Debug, Default)]
 pub struct Host {
     pub trace: Trace,
-    pub journal: Vec<Recorded>,
+    pub journal: Vec<ReplayRecord>,
     /// How many entries have been delivered or passed.
     pub delivered: usize,
     replay: Option<Replay>,
@@ -41,7 +41,7 @@ pub struct Host {
     pending: Vec<(String, String)>,
     armed: Vec<String>,
     withdrawn_asks: BTreeSet<String>,
-    marks: Vec<Wake>,
+    marks: Vec<ReplayWake>,
     last: usize,
 }
 
@@ -68,17 +68,17 @@ impl Host {
         self.note(scope, format!("hears {value}"));
     }
 
-    fn ask(&mut self, step: &StepIdentity, once: bool, scope: &str) -> Result<Asked, AskError> {
+    fn ask(&mut self, step: &StepIdentity, once: bool, scope: &str) -> Result<StepLookup, AskError> {
         self.note(scope, format!("asks {} {} {:?}", step.path, step.name, step.arguments));
         match &mut self.replay {
             Some(replay) => replay.ask(step.clone(), once),
-            None => Ok(Asked::Live),
+            None => Ok(StepLookup::Live),
         }
     }
 
     pub fn step(&mut self, step: StepIdentity, once: bool, scope: &str) -> Result<(), AskError> {
         match self.ask(&step, once, scope)? {
-            Asked::Recorded => {}
+            StepLookup::Recorded => {}
             // A body that ran, and asks for nothing now: its inner entries will be in the way.
             _ if self.replay.is_some() => self.gate.push(Gated::Step(step, once)),
             _ => self.begin_step(step, once),
@@ -88,8 +88,8 @@ impl Host {
 
     pub fn interrupt(&mut self, step: StepIdentity, scope: &str) -> Result<(), AskError> {
         match self.ask(&step, false, scope)? {
-            Asked::Live if self.replay.is_some() => self.gate.push(Gated::Ask(step)),
-            Asked::Live => self.send(Sent::Ask(step)),
+            StepLookup::Live if self.replay.is_some() => self.gate.push(Gated::Ask(step)),
+            StepLookup::Live => self.send(Sent::Ask(step)),
             _ => {}
         }
         Ok(())
@@ -99,13 +99,13 @@ impl Host {
     pub fn call(&mut self, step: StepIdentity, scope: &str) -> Result<bool, AskError> {
         self.calls.insert(step.path.clone(), step.clone());
         match self.ask(&step, false, scope)? {
-            Asked::Recorded => Ok(false),
-            Asked::Body => Ok(true),
-            Asked::Live if self.replay.is_some() => {
+            StepLookup::Recorded => Ok(false),
+            StepLookup::Body => Ok(true),
+            StepLookup::Live if self.replay.is_some() => {
                 self.gate.push(Gated::Call(step));
                 Ok(false)
             }
-            Asked::Live => Ok(true),
+            StepLookup::Live => Ok(true),
             asked => panic!("a call was {asked:?}"),
         }
     }
@@ -166,19 +166,19 @@ impl Host {
         self.outbox.push_back(sent);
     }
 
-    fn append(&mut self, entry: Entry) {
-        self.journal.push(Recorded { at: self.journal.len() as i64, entry });
+    fn append(&mut self, entry: ReplayEntry) {
+        self.journal.push(ReplayRecord { at: self.journal.len() as i64, entry });
     }
 
     fn commit(&mut self, sent: Sent) {
         match sent {
-            Sent::Intent(step) => self.append(Entry::Intent(step)),
-            Sent::Step(step) => self.append(Entry::Step(step)),
-            Sent::Timer(path) => self.append(Entry::Timer(path)),
-            Sent::Wakes(wakes) => self.append(Entry::Wakes(wakes)),
+            Sent::Intent(step) => self.append(ReplayEntry::Intent(step)),
+            Sent::Step(step) => self.append(ReplayEntry::Step(step)),
+            Sent::Timer(path) => self.append(ReplayEntry::Timer(path)),
+            Sent::Wakes(wakes) => self.append(ReplayEntry::Wakes(wakes)),
             Sent::Ask(step) => {
                 let (interrupt, path) = (format!("interrupt-{}", self.journal.len()), step.path.clone());
-                self.append(Entry::Ask { step, interrupt: interrupt.clone() });
+                self.append(ReplayEntry::Ask { step, interrupt: interrupt.clone() });
                 if self.withdrawn_asks.remove(&path) {
                     self.outbox.push_back(Sent::Withdraw(interrupt.clone()));
                 }
@@ -187,7 +187,7 @@ impl Host {
             Sent::Withdraw(interrupt) => {
                 if let Some(place) = self.pending.iter().position(|(pending, _)| *pending == interrupt) {
                     self.pending.remove(place);
-                    self.append(Entry::Withdrawn(interrupt));
+                    self.append(ReplayEntry::Withdrawn(interrupt));
                 }
             }
         }
@@ -208,14 +208,14 @@ impl Run {
     /// A new turn, its agent started.
     pub fn start(code: &[Node]) -> Self {
         let mut host = Host::default();
-        host.append(Entry::Author(Author { code: "one".to_owned(), python: "3.11".to_owned() }));
+        host.append(ReplayEntry::Author(Author { code: "one".to_owned(), python: "3.11".to_owned() }));
         let mut run = Self { host, root: Fiber::new("", "0", code), ended: false };
         run.ended = run.root.run(&mut run.host).unwrap();
         run
     }
 
     /// The agent run again from a journal, until that is at its end.
-    pub fn replay(code: &[Node], journal: &[Recorded]) -> Result<Self, Box<Mismatch>> {
+    pub fn replay(code: &[Node], journal: &[ReplayRecord]) -> Result<Self, Box<Mismatch>> {
         let replay = Replay::new(journal.to_vec(), "two").unwrap();
         let host = Host { replay: Some(replay), journal: journal.to_vec(), ..Host::default() };
         let mut run = Self { host, root: Fiber::new("", "0", code), ended: false };
@@ -235,17 +235,17 @@ impl Run {
                 return replay.returned().map_or(Ok(()), |left| Err(AskError::Mismatch(Box::new(left))));
             }
             match replay.next() {
-                Next::Deliver { index, path } => {
+                ReplayAction::Deliver { index, path } => {
                     let path = path.to_owned();
                     self.tell(index, &path)?;
                 }
-                Next::End => break,
-                Next::Wake(task) if self.root.outside().contains(&task.to_owned()) => {
+                ReplayAction::End => break,
+                ReplayAction::Wake(task) if self.root.outside().contains(&task.to_owned()) => {
                     let task = task.to_owned();
                     replay.woken().unwrap();
                     self.wake(&task)?;
                 }
-                Next::Wake(_) | Next::Wait => {
+                ReplayAction::Wake(_) | ReplayAction::Wait => {
                     // Raw I/O whose mark was lost comes to its end by itself.
                     if let Some(task) = self.root.outside().first() {
                         self.wake(task)?;
@@ -270,8 +270,10 @@ impl Run {
         let mut settled = BTreeSet::new();
         for recorded in &host.journal {
             match &recorded.entry {
-                Entry::Ask { step, interrupt } => host.pending.push((interrupt.clone(), step.path.clone())),
-                Entry::Settled(interrupt) | Entry::Withdrawn(interrupt) => drop(settled.insert(interrupt.clone())),
+                ReplayEntry::Ask { step, interrupt } => host.pending.push((interrupt.clone(), step.path.clone())),
+                ReplayEntry::Settled(interrupt) | ReplayEntry::Withdrawn(interrupt) => {
+                    settled.insert(interrupt.clone());
+                }
                 _ => {}
             }
         }
@@ -292,7 +294,7 @@ impl Run {
 
     /// Delivers the entry `index`, whose value is its index.
     fn tell(&mut self, index: usize, path: &str) -> Result<(), AskError> {
-        let is_timer = matches!(self.host.journal[index].entry, Entry::Timer(_));
+        let is_timer = matches!(self.host.journal[index].entry, ReplayEntry::Timer(_));
         self.host.last = index;
         self.host.armed.retain(|armed| !is_timer || armed != path);
         let to = if is_timer { To::Timer(path) } else { To::Path(path) };
@@ -311,9 +313,9 @@ impl Run {
         let index = self.host.delivered;
         self.host.delivered += 1;
         let path = match &self.host.journal[index].entry {
-            Entry::Step(step) => step.path.clone(),
-            Entry::Timer(path) => path.clone(),
-            Entry::Settled(interrupt) => self.path_of(interrupt),
+            ReplayEntry::Step(step) => step.path.clone(),
+            ReplayEntry::Timer(path) => path.clone(),
+            ReplayEntry::Settled(interrupt) => self.path_of(interrupt),
             _ => return,
         };
         self.tell(index, &path).unwrap();
@@ -321,7 +323,7 @@ impl Run {
 
     fn path_of(&self, id: &str) -> String {
         let asks = self.host.journal.iter().find_map(|recorded| match &recorded.entry {
-            Entry::Ask { step, interrupt } if interrupt == id => Some(step.path.clone()),
+            ReplayEntry::Ask { step, interrupt } if interrupt == id => Some(step.path.clone()),
             _ => None,
         });
         asks.unwrap()
@@ -362,14 +364,14 @@ impl Run {
             }
             3 => {
                 let (interrupt, _) = host.pending.remove(drawn);
-                host.append(Entry::Settled(interrupt));
+                host.append(ReplayEntry::Settled(interrupt));
             }
             4 => {
                 let path = host.armed.remove(drawn);
                 host.send(Sent::Timer(path));
             }
             _ => {
-                host.marks.push(Wake { after: host.last, task: outside[drawn].clone(), location: None });
+                host.marks.push(ReplayWake { after: host.last, task: outside[drawn].clone(), location: None });
                 self.wake(&outside[drawn]).unwrap();
             }
         }

@@ -49,7 +49,7 @@ fn record(mut run: Run, chance: &mut Chance, most: usize) -> Recording {
 }
 
 impl Recording {
-    fn journal(&self) -> &[Recorded] {
+    fn journal(&self) -> &[ReplayRecord] {
         &self.run.host.journal
     }
 
@@ -66,19 +66,20 @@ impl Recording {
 }
 
 /// Whether `path` belongs to the body of a step that has a result.
-fn is_inside_finished(path: &str, journal: &[Recorded]) -> bool {
-    around(path)
-        .any(|outer| journal.iter().any(|recorded| matches!(&recorded.entry, Entry::Step(step) if step.path == outer)))
+fn is_inside_finished(path: &str, journal: &[ReplayRecord]) -> bool {
+    around(path).any(|outer| {
+        journal.iter().any(|recorded| matches!(&recorded.entry, ReplayEntry::Step(step) if step.path == outer))
+    })
 }
 
 /// What of a trace a replay of `journal` repeats: not the bodies of finished steps.
-fn repeated(trace: &Trace, journal: &[Recorded]) -> Trace {
+fn repeated(trace: &Trace, journal: &[ReplayRecord]) -> Trace {
     let kept = trace.iter().filter(|(scope, lines)| !lines.is_empty() && !is_inside_finished(scope, journal));
     kept.map(|(scope, lines)| (scope.clone(), lines.clone())).collect()
 }
 
 /// Nor the bodies of steps that were given up: one that had recorded nothing by then is not even started.
-fn comparable(trace: &Trace, journal: &[Recorded]) -> Trace {
+fn comparable(trace: &Trace, journal: &[ReplayRecord]) -> Trace {
     let mut kept = repeated(trace, journal);
     kept.retain(|scope, _| !is_inside_withdrawn(scope, trace));
     kept
@@ -154,7 +155,7 @@ fn an_edit() -> impl Strategy<Value = Edit> {
 }
 
 /// What `code` does when it is told the journal's entries without anybody comparing.
-fn told_blindly(code: &[Node], journal: &[Recorded]) -> Trace {
+fn told_blindly(code: &[Node], journal: &[ReplayRecord]) -> Trace {
     let mut run = Run::start(code);
     run.host.journal = journal.to_vec();
     while run.host.delivered < journal.len() && !run.ended {
@@ -164,9 +165,9 @@ fn told_blindly(code: &[Node], journal: &[Recorded]) -> Trace {
 }
 
 /// The asks of a journal that a replay has to find again.
-fn recorded_asks(journal: &[Recorded]) -> impl Iterator<Item = &StepIdentity> {
+fn recorded_asks(journal: &[ReplayRecord]) -> impl Iterator<Item = &StepIdentity> {
     journal.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::Step(step) | Entry::Intent(step) | Entry::Ask { step, .. } => {
+        ReplayEntry::Step(step) | ReplayEntry::Intent(step) | ReplayEntry::Ask { step, .. } => {
             (!is_inside_finished(&step.path, journal)).then_some(step)
         }
         _ => None,

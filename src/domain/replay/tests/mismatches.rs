@@ -35,7 +35,7 @@ fn a_finished_model_call_with_other_arguments_is_a_warning() {
     let recorded = step_with("0#1", "model", "gpt", json!({"messages": "1", "tools": "2"}));
     let attempted = step_with("0#1", "model", "gpt", json!({"messages": "3", "tools": "2"}));
     let mut replay = case().done(&recorded).replay();
-    assert_eq!(replay.ask(attempted, false).unwrap(), Asked::Recorded);
+    assert_eq!(replay.ask(attempted, false).unwrap(), StepLookup::Recorded);
     assert_eq!(
         replay.warnings(),
         ["model \"gpt\" (0#1, agent.py:12): other arguments than its recorded answer had: messages"]
@@ -60,7 +60,7 @@ fn only_a_finished_model_call_and_only_its_arguments_may_differ() {
 fn where_a_step_stands_in_its_file_does_not_matter() {
     let mut moved = tool("0#1");
     moved.location = Some("agent.py:99".to_owned());
-    assert_eq!(case().done(&tool("0#1")).replay().ask(moved, false).unwrap(), Asked::Recorded);
+    assert_eq!(case().done(&tool("0#1")).replay().ask(moved, false).unwrap(), StepLookup::Recorded);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_step_that_was_inserted_is_told_where_the_recorded_one_went() {
 fn an_entry_in_the_way_shows_what_is_held() {
     let mut replay = case().done(&tool("0#1")).replay();
     replay.ask(step("~new", "tool", "extra"), false).unwrap();
-    assert_eq!(replay.next(), Next::Wait);
+    assert_eq!(replay.next(), ReplayAction::Wait);
     let mismatch = replay.stuck(&[step("~new", "tool", "extra")]).unwrap();
     assert_eq!((&mismatch.cause, mismatch.entry), (&Cause::Unasked, 1));
     let text = mismatch.to_string();
@@ -147,7 +147,7 @@ fn the_mark_of_an_edit_may_go_once_the_edit_is_taken_for_granted() {
     let journal = || case().done(&mark).done(&tool("0#1"));
     let mut replay = journal().replay();
     replay.ask(tool("0#1"), false).unwrap();
-    assert_eq!(replay.next(), Next::Wait);
+    assert_eq!(replay.next(), ReplayAction::Wait);
     assert!(replay.stuck(&[]).is_none());
     assert_eq!(replay.next(), deliver(2, "0#1"));
     assert!(journal().done(&tool("0#2")).replay().returned().is_some());

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::domain::event::Event;
+use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
@@ -58,7 +58,7 @@ impl Written {
     fn become_(&mut self, tx: &mut dyn Transaction, phase: Phase) -> Result<(), Error> {
         self.session.phase = phase;
         tx.update_session(&self.session)?;
-        tx.append_event(&Event::session(self.session.id, self.session.status(), None), at(0)).map(drop)
+        tx.append_event(&StoredEvent::session(self.session.id, self.session.status(), None), at(0)).map(drop)
     }
 
     fn create(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
@@ -90,7 +90,7 @@ impl Written {
         step.arguments = object(json!({"path": "0123456789abcdef0123456789abcdef"}));
         tx.append(turn, self.epoch, &Entry::Ask { step, interrupt_id }, at(0))?;
         tx.insert_interrupt(&self.interrupt)?;
-        tx.append_event(&Event::interrupt(&self.interrupt), at(0))?;
+        tx.append_event(&StoredEvent::interrupt(&self.interrupt), at(0))?;
         self.become_(tx, Phase::Interrupted { turn, pending: vec![interrupt_id] })?;
         tx.append(turn, self.epoch, &Entry::Pause { timers: Vec::new(), context: None }, at(0)).map(drop)
     }
@@ -106,7 +106,7 @@ impl Written {
             Interrupt { status, value: Some(value.clone()), resolved_at: Some(at(1)), ..self.interrupt.clone() };
         tx.update_interrupt(&answered)?;
         tx.append_foreign(turn, &Entry::Answer { interrupt_id, value }, at(1))?;
-        tx.append_event(&Event::interrupt(&answered), at(1))?;
+        tx.append_event(&StoredEvent::interrupt(&answered), at(1))?;
         self.become_(tx, Phase::Running { turn })
     }
 

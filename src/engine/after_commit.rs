@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::bells::{Bells, Shown};
+use super::bells::{Bells, SessionSnapshot};
 use super::clock;
 use super::sessions::view_of;
 use crate::domain::abandoned;
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
-use crate::domain::event::{Event, EventName};
+use crate::domain::event::{EventName, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Abandoned;
 use crate::domain::notice::{Notice, interrupt_body};
@@ -22,14 +22,14 @@ use crate::store::Transaction;
 
 /// What the operator wants to be told.
 #[derive(Debug, Default)]
-pub struct Telling {
+pub struct NotificationSettings {
     /// The server's own webhooks.
     pub webhooks: Vec<Webhook>,
     /// After how many seconds the first reminder comes; 0 for none.
     pub remind_after: f64,
 }
 
-impl Telling {
+impl NotificationSettings {
     /// Whether somebody still wants to be told at `url` of what a turn asks.
     pub fn hears_of_it(&self, tx: &dyn Transaction, session: &Session, turn: TurnId, url: &str) -> Result<bool, Error> {
         let of_message = tx.webhook_of_turn(turn)?;
@@ -40,27 +40,35 @@ impl Telling {
 
 /// What is owed after a commit; empty for a change that nobody needs to hear of.
 #[derive(Debug, Clone)]
-pub struct Owed {
+pub struct AfterCommit {
     /// The number of the newest event written.
     pub last_event: u64,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
     /// What the session has become, for its pollers.
-    pub shown: Option<Arc<Shown>>,
+    pub shown: Option<Arc<SessionSnapshot>>,
     /// Whether there are new notices in the outbox.
     pub has_notices: bool,
     /// Whose turn cannot go on although its journal is kept, and the code of why: for the log.
     pub suspended: Option<(SessionId, String)>,
     /// Who does it, for the audit; `None` for what happens by itself.
     actor: Option<Actor>,
-    telling: Arc<Telling>,
+    notifications: Arc<NotificationSettings>,
 }
 
-impl Owed {
+impl AfterCommit {
     /// Nothing yet, of what `actor` does.
-    pub fn new(telling: &Arc<Telling>, actor: Option<Actor>) -> Self {
-        let telling = Arc::clone(telling);
-        Self { last_event: 0, woken: Vec::new(), shown: None, has_notices: false, suspended: None, actor, telling }
+    pub fn new(notifications: &Arc<NotificationSettings>, actor: Option<Actor>) -> Self {
+        let notifications = Arc::clone(notifications);
+        Self {
+            last_event: 0,
+            woken: Vec::new(),
+            shown: None,
+            has_notices: false,
+            suspended: None,
+            actor,
+            notifications,
+        }
     }
 
     /// Lets the domain decide over `event`, writes the session, and settles what the domain says is owed inside the
@@ -104,7 +112,7 @@ impl Owed {
     pub fn show(&mut self, tx: &dyn Transaction, bells: &Bells, session: Session, turn: TurnId) -> Result<(), Error> {
         if bells.has_listener(session.id) {
             let view = view_of(tx, session)?;
-            self.shown = Some(Arc::new(Shown { turn, event: self.last_event, view }));
+            self.shown = Some(Arc::new(SessionSnapshot { turn, event: self.last_event, view }));
         }
         Ok(())
     }
@@ -135,7 +143,7 @@ impl Owed {
         interrupt: &Interrupt,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let event = Event::interrupt(interrupt);
+        let event = StoredEvent::interrupt(interrupt);
         self.tell(tx, &event, now)?;
         let of_message = tx.webhook_of_turn(interrupt.turn_id)?;
         let (name, id) = (event.name(), Some(interrupt.interrupt_id));
@@ -155,7 +163,7 @@ impl Owed {
             Phase::Error { failure, .. } => Some(failure.message.as_str()),
             _ => None,
         };
-        let event = Event::session(session.id, status, error);
+        let event = StoredEvent::session(session.id, status, error);
         self.tell(tx, &event, now)?;
         let of_message = match turn {
             Some(turn) => tx.webhook_of_turn(turn)?,
@@ -167,7 +175,7 @@ impl Owed {
     }
 
     /// Writes an event that listeners are told of, and webhooks are not.
-    pub fn tell(&mut self, tx: &mut dyn Transaction, event: &Event, now: Timestamp) -> Result<(), Error> {
+    pub fn tell(&mut self, tx: &mut dyn Transaction, event: &StoredEvent, now: Timestamp) -> Result<(), Error> {
         self.last_event = self.last_event.max(tx.append_event(event, now)?);
         Ok(())
     }
@@ -182,15 +190,15 @@ impl Owed {
         now: Timestamp,
         body: impl Fn(&dyn Transaction, &Webhook) -> Result<Value, Error>,
     ) -> Result<(), Error> {
-        let telling = Arc::clone(&self.telling);
-        let webhooks = of_message.iter().chain(&session.webhook).chain(&telling.webhooks);
+        let notifications = Arc::clone(&self.notifications);
+        let webhooks = of_message.iter().chain(&session.webhook).chain(&notifications.webhooks);
         for webhook in Webhook::told_of(event, webhooks) {
             let body = body(tx, webhook)?;
             let notice = Notice::new(clock::notice_id(), session.id, interrupt, event, webhook, &body, now);
             let notice = in_lane(tx, notice, now)?;
             tx.insert_notice(&notice)?;
-            if event == EventName::CREATED && telling.remind_after > 0.0 {
-                tx.insert_notice(&notice.reminder(telling.remind_after, now))?;
+            if event == EventName::CREATED && notifications.remind_after > 0.0 {
+                tx.insert_notice(&notice.reminder(notifications.remind_after, now))?;
             }
             self.has_notices = true;
         }

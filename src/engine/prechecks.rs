@@ -13,11 +13,11 @@ use super::{Engine, clock, grants};
 use crate::domain::access::Actor;
 use crate::domain::answer::{self, Valid};
 use crate::domain::decision::{DecisionKind, TOOL_APPROVAL};
-use crate::domain::error::Place;
+use crate::domain::error::LocSegment;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Answered, Interrupt, UNKNOWN_OUTCOME};
 use crate::domain::payload::json_size;
-use crate::domain::policy::{self, Rule, Rules, Standing};
+use crate::domain::policy::{self, Rule, RuleSets, Rules};
 use crate::domain::session::Session;
 use crate::domain::standing::check_standing;
 use crate::domain::status::{InterruptStatus, Status};
@@ -31,46 +31,46 @@ pub(super) static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(2, NonZero::get));
 
 /// How often what was looked at may be another thing by the time of the transaction.
-pub(super) const LOOKS: usize = 5;
+pub(super) const MAX_PRECHECKS: usize = 5;
 /// Bytes of an answer that are looked at in passing.
 const SMALL: usize = 4096;
 
 /// What was found about the answers of a request.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct Precheck {
     /// By which rules.
     own: Vec<Rule>,
     server: Arc<Rules>,
     /// By what is answered.
-    found: HashMap<InterruptId, Found>,
+    found: HashMap<InterruptId, CheckedAnswer>,
     /// Whether what is decided for always may settle what else is asked.
     sweeps: HashMap<(InterruptId, DecisionKind), bool>,
 }
 
 /// What was found about one answer.
 #[derive(Debug)]
-struct Found {
+struct CheckedAnswer {
     asked: Interrupt,
     valid: Valid,
     grant: Option<Grant>,
 }
 
 /// What is in the store for a look.
-struct Scene {
+struct PrecheckInput {
     session: Session,
-    asked: Vec<Asked>,
+    asked: Vec<AnswerTarget>,
     /// What else the session asks, where it may be settled too.
     pending: Vec<Interrupt>,
 }
 
 /// What one answer is for.
-struct Asked {
+struct AnswerTarget {
     interrupt: Result<Interrupt, Error>,
     /// Whether the answer would let a tool run.
     is_tool: bool,
 }
 
-impl Look {
+impl Precheck {
     /// What was found about an answer of `asked`; `None` where that was not looked at, or is another question by now.
     pub(super) fn found_about(&self, asked: &Interrupt) -> Option<(&Valid, Option<&Grant>)> {
         let found = self.found.get(&asked.interrupt_id)?;
@@ -88,23 +88,23 @@ impl Engine {
     ///
     /// # Errors
     /// Why they are not taken.
-    pub(super) async fn look(
+    pub(super) async fn precheck(
         self: &Arc<Self>,
         id: SessionId,
         answers: &Arc<[Answer]>,
         actor: &Actor,
         key: Option<&IdempotencyKey>,
-    ) -> Result<Look, Error> {
+    ) -> Result<Precheck, Error> {
         let (engine, of, key) = (Arc::clone(self), Arc::clone(answers), key.cloned());
         let scene = self.store.query(move |reader| engine.scene(reader, id, &of, key.as_ref()));
-        let Some(scene) = scene.await? else { return Ok(Look::default()) };
+        let Some(scene) = scene.await? else { return Ok(Precheck::default()) };
         let server = self.policies.server();
         let has_expressions = server.have_expressions() || scene.session.rules.iter().any(|rule| rule.when.is_some());
         if !has_expressions && answers.iter().zip(&scene.asked).all(|(answer, asked)| is_soon_done(answer, asked)) {
             return self.judge(scene, answers, actor, server);
         }
         // No more of them at once than there are processors: the rest is for everybody else.
-        let working = Arc::clone(&self.looking).acquire_owned().await;
+        let working = Arc::clone(&self.prechecking).acquire_owned().await;
         let working = working.map_err(|error| Error::Internal(error.to_string()))?;
         let (engine, answers, actor) = (Arc::clone(self), Arc::clone(answers), actor.clone());
         let judged = tokio::task::spawn_blocking(move || {
@@ -121,7 +121,7 @@ impl Engine {
         id: SessionId,
         answers: &[Answer],
         key: Option<&IdempotencyKey>,
-    ) -> Result<Option<Scene>, Error> {
+    ) -> Result<Option<PrecheckInput>, Error> {
         let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
         if stored_reply(reader, &reply_scope("resume", &session), key)?.is_some() {
             return Ok(None);
@@ -134,21 +134,27 @@ impl Engine {
                 Ok(interrupt) if interrupt.kind == UNKNOWN_OUTCOME => is_about_a_tool(reader, interrupt)?,
                 _ => true,
             };
-            asked.push(Asked { interrupt, is_tool });
+            asked.push(AnswerTarget { interrupt, is_tool });
         }
         let may_sweep = answers.iter().any(|answer| answer.value["always"] == true);
         let pending = if may_sweep { reader.pending(id)? } else { Vec::new() };
-        Ok(Some(Scene { session, asked, pending }))
+        Ok(Some(PrecheckInput { session, asked, pending }))
     }
 
     /// May take its time.
-    fn judge(&self, scene: Scene, answers: &[Answer], actor: &Actor, server: Arc<Rules>) -> Result<Look, Error> {
-        let Scene { session, asked, pending } = scene;
+    fn judge(
+        &self,
+        scene: PrecheckInput,
+        answers: &[Answer],
+        actor: &Actor,
+        server: Arc<Rules>,
+    ) -> Result<Precheck, Error> {
+        let PrecheckInput { session, asked, pending } = scene;
         let (now, own) = (clock::now(), self.policies.of_session(&session));
-        let standing = Standing { session: &own, server: &server };
+        let standing = RuleSets { session: &own, server: &server };
         let mut seen = HashSet::new();
         let (mut found, mut sweeps) = (HashMap::new(), HashMap::new());
-        for (answer, Asked { interrupt, is_tool }) in answers.iter().zip(asked) {
+        for (answer, AnswerTarget { interrupt, is_tool }) in answers.iter().zip(asked) {
             let asked = interrupt?;
             self.check_answerer(&asked, answer, actor, &mut seen, now)?;
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
@@ -160,7 +166,7 @@ impl Engine {
             let Some(Answered::Now(answered)) = answered else { continue };
             policy::objection(&answered, standing, Some(actor), is_tool).map_err(|error| at(&answer.place, error))?;
             let grant = grants::granted_by(&answered, actor.name(), now);
-            found.insert(asked.interrupt_id, Found { asked, valid, grant });
+            found.insert(asked.interrupt_id, CheckedAnswer { asked, valid, grant });
         }
         for grant in found.values().filter_map(|found| found.grant.as_ref()) {
             for other in pending.iter().filter(|other| grants::may_settle(grant, other, now)) {
@@ -169,11 +175,11 @@ impl Engine {
                 sweeps.insert((other.interrupt_id, grant.decision().kind()), lets);
             }
         }
-        Ok(Look { own: session.rules, server, found, sweeps })
+        Ok(Precheck { own: session.rules, server, found, sweeps })
     }
 
     /// Whether what was found by a look still stands: what it was about, and the rules that it asked.
-    pub(super) fn still_stands(&self, look: &Look, session: &Session) -> bool {
+    pub(super) fn still_stands(&self, look: &Precheck, session: &Session) -> bool {
         look.own == session.rules && Arc::ptr_eq(&look.server, &self.policies.server())
     }
 
@@ -218,7 +224,7 @@ pub(super) fn find(reader: &dyn Reader, session: &Session, id: &str) -> Result<R
 }
 
 /// Says where in the request the wrong answer stood.
-fn at(place: &[Place], error: Error) -> Error {
+fn at(place: &[LocSegment], error: Error) -> Error {
     match error {
         Error::InvalidAnswer(errors) => {
             Error::InvalidAnswer(errors.into_iter().map(|error| error.under(place)).collect())
@@ -228,7 +234,7 @@ fn at(place: &[Place], error: Error) -> Error {
 }
 
 /// Whether to look at an answer takes no more than to read it.
-fn is_soon_done(answer: &Answer, asked: &Asked) -> bool {
+fn is_soon_done(answer: &Answer, asked: &AnswerTarget) -> bool {
     let Ok(interrupt) = &asked.interrupt else { return true };
     let has_schema = match interrupt.kind.as_str() {
         TOOL_APPROVAL => answer.value.get("args").is_some() && interrupt.args_schema.is_some(),

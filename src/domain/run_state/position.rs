@@ -3,24 +3,24 @@
 use serde_json::Value;
 
 use super::RunState;
-use crate::domain::journal::{Entry, Recorded};
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::{Error, digest};
 
 /// How far a turn had come: how many entries its journal had, and which.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stand {
+pub struct JournalPosition {
     /// How many.
     pub entries: usize,
     /// Their digest, without the context, which a state holds apart.
     pub digest: String,
 }
 
-impl Stand {
+impl JournalPosition {
     /// That of a turn with this journal.
     ///
     /// # Errors
     /// [`Error::Internal`] for what is no JSON, which nothing that was stored is.
-    pub fn of(journal: &[Recorded]) -> Result<Self, Error> {
+    pub fn of(journal: &[RecordedEntry]) -> Result<Self, Error> {
         let entries = journal.iter().map(|recorded| {
             let mut recorded = recorded.clone();
             if let Entry::Pause { context, .. } = &mut recorded.entry {
@@ -37,10 +37,10 @@ impl RunState {
     /// Whether its turn was there when it stood at `stand`, and nothing that came of it then is left out.
     ///
     /// # Errors
-    /// Those of [`Stand::of`].
-    pub fn goes_on_from(&self, stand: &Stand) -> Result<bool, Error> {
+    /// Those of [`JournalPosition::of`].
+    pub fn goes_on_from(&self, stand: &JournalPosition) -> Result<bool, Error> {
         match self.journal.get(..stand.entries) {
-            Some(before) => Ok(Stand::of(before)? == *stand),
+            Some(before) => Ok(JournalPosition::of(before)? == *stand),
             None => Ok(false),
         }
     }

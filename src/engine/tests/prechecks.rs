@@ -134,9 +134,9 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
     let world = Arc::new(World::new(fixture, Settings { workers: 9, ..settings() }).await);
     let (order, ids) = world.asking(1).await;
     let (editing, edited) = paying(&world, 1).await;
-    let processors = world.engine.looking.available_permits();
+    let processors = world.engine.prechecking.available_permits();
     let all = u32::try_from(processors).unwrap();
-    let busy = Arc::clone(&world.engine.looking).acquire_many_owned(all).await.unwrap();
+    let busy = Arc::clone(&world.engine.prechecking).acquire_many_owned(all).await.unwrap();
     let large = answering(&world, &order, ids[0], json!("x".repeat(100_000)));
     let edit = answering(&world, &editing, edited, json!({"approved": true, "args": {"amount": 2}}));
     // Others ask and are answered.
@@ -148,7 +148,7 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
     drop(busy);
     large.await.unwrap().unwrap();
     edit.await.unwrap().unwrap();
-    assert_eq!(world.engine.looking.available_permits(), processors);
+    assert_eq!(world.engine.prechecking.available_permits(), processors);
 }
 
 /// The policy file has this rule alone from now on.
@@ -191,11 +191,11 @@ async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_aske
 async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     let (world, store) = holding(fixture).await;
     let (order, id) = paying(&world, 5).await;
-    for _ in 0..super::super::looks::LOOKS {
+    for _ in 0..super::super::prechecks::MAX_PRECHECKS {
         store.hold_next();
     }
     let answering = answering(&world, &order, id, json!({"approved": true}));
-    for _ in 0..super::super::looks::LOOKS {
+    for _ in 0..super::super::prechecks::MAX_PRECHECKS {
         let held = store.held().await;
         load(&world, rule(Effect::Ask, None));
         store.write_now(held).await;

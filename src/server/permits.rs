@@ -1,4 +1,4 @@
-//! How many at once: everybody has so many places, and gives each back when it is done with it.
+//! How many at once: everybody has so many permits, and gives each back when it is done with it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,24 +10,24 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-type Taken<K> = Arc<Mutex<HashMap<K, usize>>>;
+type Counts<K> = Arc<Mutex<HashMap<K, usize>>>;
 
-/// As many places for everybody.
-pub struct Places<K> {
+/// As many permits for everybody.
+pub struct Permits<K> {
     most: usize,
-    taken: Taken<K>,
+    taken: Counts<K>,
 }
 
-/// One of somebody's places, until it is dropped.
-pub struct Place<K: Eq + Hash> {
+/// One of somebody's permits, until it is dropped.
+pub struct Permit<K: Eq + Hash> {
     who: K,
-    taken: Taken<K>,
+    taken: Counts<K>,
 }
 
-impl<K: Eq + Hash + Clone> Places<K> {
-    /// `most` places for everybody, at least one.
+impl<K: Eq + Hash + Clone> Permits<K> {
+    /// `most` permits for everybody, at least one.
     pub fn new(most: usize) -> Self {
-        Self { most: most.max(1), taken: Taken::default() }
+        Self { most: most.max(1), taken: Counts::default() }
     }
 
     /// How many everybody has.
@@ -35,19 +35,19 @@ impl<K: Eq + Hash + Clone> Places<K> {
         self.most
     }
 
-    /// A place of `who`; `None` where all of them are taken.
-    pub fn take(&self, who: K) -> Option<Place<K>> {
+    /// A permit of `who`; `None` where all of them are taken.
+    pub fn take(&self, who: K) -> Option<Permit<K>> {
         let mut taken = lock(&self.taken);
         match taken.get_mut(&who) {
             Some(count) if *count >= self.most => return None,
             Some(count) => *count += 1,
             None => drop(taken.insert(who.clone(), 1)),
         }
-        Some(Place { who, taken: Arc::clone(&self.taken) })
+        Some(Permit { who, taken: Arc::clone(&self.taken) })
     }
 }
 
-impl<K: Eq + Hash> Drop for Place<K> {
+impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         let Some(count) = taken.get_mut(&self.who) else { return };
@@ -59,24 +59,24 @@ impl<K: Eq + Hash> Drop for Place<K> {
     }
 }
 
-fn lock<K>(taken: &Taken<K>) -> MutexGuard<'_, HashMap<K, usize>> {
+fn lock<K>(taken: &Counts<K>) -> MutexGuard<'_, HashMap<K, usize>> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The body of an answer, with the place of its client until all of it has been taken.
-pub struct Held<K: Eq + Hash> {
+/// The body of an answer, with the permit of its client until all of it has been taken.
+pub struct PermittedBody<K: Eq + Hash> {
     body: Body,
-    _place: Place<K>,
+    _place: Permit<K>,
 }
 
-impl<K: Eq + Hash> Held<K> {
-    /// `body`, which takes the place with it when it goes.
-    pub fn new(body: Body, place: Place<K>) -> Self {
+impl<K: Eq + Hash> PermittedBody<K> {
+    /// `body`, which takes the permit with it when it goes.
+    pub fn new(body: Body, place: Permit<K>) -> Self {
         Self { body, _place: place }
     }
 }
 
-impl<K: Eq + Hash + Unpin> HttpBody for Held<K> {
+impl<K: Eq + Hash + Unpin> HttpBody for PermittedBody<K> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn everybody_has_so_many_places_and_gets_back_what_is_given_back() {
-        let places = Places::new(2);
-        let (first, second) = (places.take("ada"), places.take("ada"));
-        assert!(first.is_some() && second.is_some() && places.take("ada").is_none());
-        assert!(places.take("bob").is_some(), "others have theirs");
+        let permits = Permits::new(2);
+        let (first, second) = (permits.take("ada"), permits.take("ada"));
+        assert!(first.is_some() && second.is_some() && permits.take("ada").is_none());
+        assert!(permits.take("bob").is_some(), "others have theirs");
         drop(first);
-        assert!(places.take("ada").is_some());
+        assert!(permits.take("ada").is_some());
         drop(second);
-        assert!(lock(&places.taken).is_empty(), "who has none is not remembered");
+        assert!(lock(&permits.taken).is_empty(), "who has none is not remembered");
     }
 }
