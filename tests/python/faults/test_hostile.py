@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -23,9 +22,8 @@ from tests.python.support.served import ROOT, Served
 from tests.python.support.waiting import eventually
 
 HOSTILE, HONEST, PAIRS = 200, 20, 5
-GIVEN = os.environ.get("HITL_TEST_HOSTILE_SECONDS")
-SECONDS = float(GIVEN or "50")
-"""How long the ten phases take together; `make hostile` takes ten minutes, on a machine that has nothing else to do."""
+SECONDS = float(os.environ.get("HITL_TEST_HOSTILE_SECONDS", "50"))
+"""How long the ten phases take together; `make hostile` takes ten minutes."""
 ROUNDS = 4
 """How often it is measured before it counts as slow: somebody else may have needed the machine."""
 ROOT_KEY = "a key for those who look after it"
@@ -77,7 +75,7 @@ def slowdown(account: Account) -> float:
     kinds = {kind: [number for what, number in account.latencies if what == kind] for kind in ("calm", "hostile")}
     pairs = sorted(set(kinds["calm"]) & set(kinds["hostile"]))[-PAIRS:]
     medians = [[statistics.median(account.latencies[kind, number]) for kind in ("calm", "hostile")] for number in pairs]
-    return statistics.median([hostile / calm for calm, hostile in medians] or [math.nan])
+    return statistics.median(hostile / calm for calm, hostile in medians)
 
 
 async def measure(server: Served, keys: list[str], process: subprocess.Popen[str], account: Account) -> int:
@@ -101,7 +99,7 @@ async def measure(server: Served, keys: list[str], process: subprocess.Popen[str
     for number in range(ROUNDS * PAIRS):
         await phase("calm", number)
         await phase("hostile", number)
-        if (number + 1) % PAIRS == 0 and (GIVEN is None or slowdown(account) <= 2):
+        if (number + 1) % PAIRS == 0 and slowdown(account) <= 2:
             break
     account.over = True
     await asyncio.gather(*workers)
@@ -125,8 +123,7 @@ def test_who_means_no_good_keeps_nobody_from_working(tmp_path: Path) -> None:
         after = resident(server)
         figures = {"slowdown": slowdown(account), "sessions": len(account.done), "memory": [calm, after], "came": came}
         print(json.dumps(figures))
-        # In CI others need the machine too: there it is a figure, and what counts is that all work came to its end.
-        assert GIVEN is None or figures["slowdown"] <= 2, figures
+        assert figures["slowdown"] <= 2, figures
         assert after <= calm + MORE_MEMORY, figures
 
 
