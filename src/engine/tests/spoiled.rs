@@ -14,7 +14,7 @@ use crate::domain::{Error, SessionId};
 use crate::engine::dispatch::{Record, TurnOrder};
 use crate::engine::giving_up;
 use crate::engine::settings::Settings;
-use crate::store::contract::fixture::{Fixture, identity, spoil_steps};
+use crate::store::contract::fixture::{Fixture, change_rows, identity, spoil_steps};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Store, StoreExt};
 
@@ -38,9 +38,9 @@ impl Spoiled {
         Self { world, path, _directory: directory }
     }
 
-    /// Changes rows behind the store's back: how many.
+    /// See [`change_rows`].
     fn change(&self, sql: &str) -> usize {
-        rusqlite::Connection::open(&self.path).unwrap().execute(sql, []).unwrap()
+        change_rows(&self.path, sql)
     }
 
     /// What came of a step cannot be read any more, nor the journal as a whole.

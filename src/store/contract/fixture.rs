@@ -255,8 +255,12 @@ pub(crate) fn object(value: Value) -> JsonObject {
     value.as_object().cloned().unwrap()
 }
 
+/// Changes rows of a store's file behind its back: how many.
+pub fn change_rows(file: &std::path::Path, sql: &str) -> usize {
+    rusqlite::Connection::open(file).unwrap().execute(sql, []).unwrap()
+}
+
 /// Makes what steps came to unreadable in a store's file. How many there are.
 pub fn spoil_steps(file: &std::path::Path) -> usize {
-    let connection = rusqlite::Connection::open(file).unwrap();
-    connection.execute("UPDATE journal SET body = '{' WHERE entry = 'step'", []).unwrap()
+    change_rows(file, "UPDATE journal SET body = '{' WHERE entry = 'step'")
 }
