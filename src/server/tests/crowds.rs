@@ -244,16 +244,23 @@ async fn large(server: &Server, client: &reqwest::Client) -> String {
 /// A client that asks for `asked` and takes nothing of it, once some of it is on its way.
 #[cfg(target_os = "linux")]
 async fn taking_nothing(server: &Server, asked: &[u8]) -> TcpStream {
-    let mut stream = narrow(server).await;
-    stream.write_all(asked).await.unwrap();
-    let (from, to) = (server.address.port(), stream.local_addr().unwrap().port());
-    let full = async {
-        while kept(from, to).is_none_or(|bytes| bytes == 0) {
-            tokio::task::yield_now().await;
+    loop {
+        let mut stream = narrow(server).await;
+        stream.write_all(asked).await.unwrap();
+        let (from, to) = (server.address.port(), stream.local_addr().unwrap().port());
+        let full = async {
+            while kept(from, to).is_none_or(|bytes| bytes == 0) {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(full).await;
+        let mut head = [0; 12];
+        within(stream.peek(&mut head)).await.unwrap();
+        if head == *b"HTTP/1.1 200" {
+            return stream;
         }
-    };
-    within(full).await;
-    stream
+        // The one before has its place yet.
+    }
 }
 
 /// What was on its way to a client that has been let go of was given up: it would come yet, and end well.
@@ -274,4 +281,38 @@ async fn nothing_is_kept_for_who_never_reads_once_the_server_has_stopped() {
     let stream = taking_nothing(&server, &get(&large(&server, &client).await)).await;
     server.stop().await;
     nothing_is_kept(stream).await;
+}
+
+// Of a client that was not heard to the end, the kernel gives all up by itself. These have said all they had to say.
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_kept_for_who_never_reads_the_one_answer_or_stream_it_asked_for() {
+    let server = impatient().await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let large = large(&server, &client).await;
+    for path in [large.as_str(), "/events"] {
+        server.has_room().await;
+        let stream = taking_nothing(&server, &get(path)).await;
+        server.has_room().await;
+        nothing_is_kept(stream).await;
+    }
+    server.stop().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_kept_for_who_hangs_up_without_reading() {
+    let write_timeout = Duration::from_secs(3600);
+    let settings = HttpSettings { max_connections: 1, socket_buffer: 2048, write_timeout, ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let large = large(&server, &client).await;
+    server.has_room().await;
+    let mut stream = taking_nothing(&server, &get(&large)).await;
+    // It says that it says no more, and is still there.
+    stream.shutdown().await.unwrap();
+    server.has_room().await;
+    nothing_is_kept(stream).await;
+    server.stop().await;
 }
