@@ -91,12 +91,12 @@ impl Times {
 }
 
 /// Until when a count is good enough, and what it came to.
-type Counted = (Instant, Vec<PendingCount>);
+type PendingAt = (Instant, Vec<PendingCount>);
 
 /// What is pending, as it was counted last.
 #[derive(Debug, Default)]
 pub struct Pending {
-    counted: Arc<tokio::sync::Mutex<Option<Counted>>>,
+    counted: Arc<tokio::sync::Mutex<Option<PendingAt>>>,
 }
 
 /// What happened since the start.
@@ -239,7 +239,7 @@ impl Counters {
         by_outcome("hitl_turns_ended_total", "Turns over, by outcome.", outcomes)
     }
 
-    fn interrupts_settled(&self) -> Family {
+    fn interrupts_by_outcome(&self) -> Family {
         let outcomes = [("resolved", &self.answered), ("expired", &self.expired)];
         by_outcome("hitl_interrupts_settled_total", "Interrupts answered or expired.", outcomes)
     }
@@ -308,7 +308,7 @@ impl Engine {
             lag,
         ));
         families.extend(self.counters.plain());
-        families.extend([self.counters.turns_ended(), self.counters.interrupts_settled(), self.pending().await?]);
+        families.extend([self.counters.turns_ended(), self.counters.interrupts_by_outcome(), self.pending().await?]);
         families.push(self.counters.decisions());
         families.extend(self.counters.times.figures());
         families.push(self.counters.deliveries());
