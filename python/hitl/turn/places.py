@@ -90,6 +90,7 @@ class AnyTurn(Protocol):
     threads: int
     blocked: dict[object, threading.Thread]
     tasks_made: int
+    hashes: int
     closed: bool
     is_over: bool
     context: Any
@@ -259,10 +260,14 @@ class Place:
         return child
 
     def next_number(self) -> int:
-        """Tells the tasks and futures of a turn, or of a body, apart in an order that a re-run repeats."""
+        """Tells the tasks and futures of a turn, or of a body, apart in an order that a re-run repeats.
+
+        They hash by it. Sets place what they hold by the low bits, which count alike in every turn; the high ones keep
+        those of many turns apart, which share asyncio's set of all tasks.
+        """
         scope = self.step if self.step is not None else self.turn
         scope.tasks_made += 1
-        return scope.tasks_made
+        return self.turn.hashes + scope.tasks_made
 
 
 place_var: contextvars.ContextVar[Place | None] = contextvars.ContextVar("hitl_place", default=None)

@@ -13,6 +13,7 @@ A Turn belongs to one event loop; only ``run_sync`` may be called from another t
 from __future__ import annotations
 
 import asyncio
+import binascii
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -115,6 +116,8 @@ class Turn:
         self.blocked: dict[object, threading.Thread] = {}
         """Threads that wait in a hitl call, whoever made them, by that call."""
         self.tasks_made = 0
+        self.hashes = (binascii.crc32(turn_id.encode()) & 0xFFFFF) << 40
+        """What the hashes of its tasks and futures begin at."""
         self.closed = False
         self.is_over = False
         """The agent has returned: what it left behind is still there, but records nothing any more."""

@@ -175,6 +175,17 @@ fn what_is_wrong_is_told_up_to_a_bound() {
 }
 
 #[test]
+fn of_a_large_value_the_first_error_is_told_alone() {
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let list = |wrong: usize, right: usize| [vec![json!("x"); right], vec![json!(1); wrong]].concat();
+    assert_eq!(validate(&texts, &json!(list(2, 9_997))).len(), 2);
+    let told = validate(&texts, &json!(list(2, 9_998)));
+    assert_eq!(told.iter().map(|error| error.loc.clone()).collect::<Vec<_>>(), [vec![LocSegment::Index(9_998)]]);
+    assert_eq!(validate(&texts, &json!({"a": list(0, 5_000), "b": list(0, 5_000)})).len(), 1);
+    assert!(validate(&texts, &json!(list(0, 20_000))).is_empty());
+}
+
+#[test]
 fn what_is_left_out_is_what_the_schema_says() {
     let schema = json!({
         "type": "object",

@@ -235,6 +235,7 @@ class LocalTurn:
         self,
         answers: Answers | None = None,
         *,
+        turn_id: str = "turn-1",
         context: Any = None,
         agent: str | None = None,
         journal: Journal | None = None,
@@ -251,7 +252,7 @@ class LocalTurn:
             self.port.append({"entry": "start", "code": code, "python": "3.11"})
         self.turn = Turn(
             self.port,
-            turn_id="turn-1",
+            turn_id=turn_id,
             session_id="session-1",
             agent=agent,
             context=context,

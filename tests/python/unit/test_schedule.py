@@ -58,9 +58,13 @@ async def test_tasks_and_futures_of_a_turn_hash_by_their_number() -> None:
         await asyncio.gather(made[0], made[2])
         return [hash(one) for one in made]
 
-    first, second = [await LocalTurn().run(agent) for _ in range(2)]
+    first, second, other = [await LocalTurn(turn_id=turn_id).run(agent) for turn_id in ("turn-1", "turn-1", "turn-2")]
     assert first == second
     assert first == sorted(first)
+    # By the low bits, which place them in a set, they count alike; and yet many turns do not meet in asyncio's own.
+    low = 2**40 - 1
+    assert [number & low for number in first] == [number & low for number in other]
+    assert not {*first} & {*other}
 
 
 async def test_two_turns_on_one_loop_do_not_hold_each_other_up() -> None:
