@@ -84,7 +84,8 @@ def books_of(plan: Plan) -> LocalTurn:
         await asyncio.gather(local.start(follow, plan), return_exceptions=True)
         await local.end()
         async with asyncio.timeout(10):
-            while local.turn.threads:  # those of cancelled callers end in their own time
+            # Those of cancelled callers end in their own time, and do not count while they wait in a hitl call.
+            while local.turn.threads or local.turn.blocked:
                 await asyncio.sleep(0)
 
     loop = loops.new_loop()
