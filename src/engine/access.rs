@@ -15,6 +15,7 @@ use crate::domain::access::{self, Actor, Digest, Key, NewKey, PREFIX, SignIn};
 use crate::domain::audit::{Action, Deed};
 use crate::domain::scope::Scope;
 use crate::domain::{Error, FieldError, KeyId, Timestamp};
+use crate::store::about::About;
 use crate::store::{Store, StoreExt, Transaction};
 
 /// How long a sign-in lasts, in seconds.
@@ -101,7 +102,7 @@ pub async fn create_key(store: &dyn Store, new: NewKey, actor: &Actor) -> Result
     let key = new.make(clock::key_id(), &secret, actor.name(), now).map_err(Error::InvalidRequest)?;
     let (stored, actor) = (key.clone(), actor.clone());
     store
-        .transact(move |tx| {
+        .transact(About::Access, move |tx| {
             tx.insert_key(&stored)?;
             record(tx, deed(Action::KeyCreated, &stored, &actor), now)
         })
@@ -116,7 +117,7 @@ pub async fn create_key(store: &dyn Store, new: NewKey, actor: &Actor) -> Result
 pub async fn revoke_named(store: &dyn Store, name: &str) -> Result<(), Error> {
     let name = name.to_owned();
     store
-        .transact(move |tx| {
+        .transact(About::Access, move |tx| {
             let good = tx.keys()?.into_iter().find(|key| key.revoked_at.is_none() && key.name == name);
             let (key, now) = (good.ok_or_else(|| Error::UnknownKey(name.clone()))?, clock::now());
             tx.revoke_key(key.key_id, now)?;
@@ -172,7 +173,7 @@ impl Engine {
             let _turn = engine.keyring.changing.lock().await;
             let now = clock::now();
             let by = actor.clone();
-            let revoked = engine.store.transact(move |tx| {
+            let revoked = engine.store.transact(About::Access, move |tx| {
                 let known = tx.keys()?.into_iter().find(|key| key.key_id == id);
                 tx.revoke_key(id, now)?;
                 known.map_or(Ok(()), |key| record(tx, deed(Action::KeyRevoked, &key, &by), now))
@@ -202,7 +203,7 @@ impl Engine {
         detached(async move {
             let _turn = engine.keyring.changing.lock().await;
             let by = actor.clone();
-            let stored = engine.store.transact(move |tx| {
+            let stored = engine.store.transact(About::Access, move |tx| {
                 tx.insert_sign_in(&sign_in)?;
                 record(tx, Deed::new(Action::SignedIn).by(by.name(), by.address), now)
             });
@@ -225,7 +226,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let _turn = engine.keyring.changing.lock().await;
-            engine.store.transact(move |tx| tx.delete_sign_in(&token)).await?;
+            engine.store.transact(About::Access, move |tx| tx.delete_sign_in(&token)).await?;
             engine.keyring.change(|known| {
                 known.sign_ins.remove(&token);
             });

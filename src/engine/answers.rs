@@ -25,6 +25,7 @@ use crate::domain::session::{self, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::{StoreExt, Transaction};
 
 /// What a request's transaction came to.
@@ -119,9 +120,9 @@ impl Engine {
             let found = self.precheck(id, &answers, &actor, key.as_ref()).await?;
             let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
             let is_last = look == MAX_PRECHECKS;
-            let written = self
-                .store
-                .transact(move |tx| engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &found, is_last));
+            let written = self.store.transact(About::Session(id), move |tx| {
+                engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &found, is_last)
+            });
             if let Some(written) = written.await? {
                 return Ok(written);
             }

@@ -22,6 +22,7 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::standing::grant_counts;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::{StoreExt, Transaction};
 
 /// What a batch's transaction came to.
@@ -119,7 +120,7 @@ impl Engine {
         faults::at(Point::EngineAppend);
         // Of the attempt before, whichever run of this one asks.
         let before = *mark.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = self.store.transact(move |tx| {
+        let written = self.store.transact(About::Session(session), move |tx| {
             if let Some(before) = before
                 && before.came_about(tx, turn)?
             {

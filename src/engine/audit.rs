@@ -6,6 +6,7 @@ use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::scope::Scope;
 use crate::domain::{Error, InterruptId, Timestamp};
+use crate::store::about::About;
 use crate::store::query::{AuditQuery, Page};
 use crate::store::{StoreExt, Transaction};
 
@@ -49,7 +50,7 @@ impl Engine {
         if is_new {
             let actor = actor.clone();
             // Two looks at once are one.
-            let seen = self.store.transact(move |tx| match tx.interrupt(id)? {
+            let seen = self.store.transact(About::Session(interrupt.session_id), move |tx| match tx.interrupt(id)? {
                 Some(interrupt) => see(tx, &interrupt, &actor, clock::now()),
                 None => Ok(()),
             });

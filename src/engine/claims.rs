@@ -19,6 +19,7 @@ use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::record::{DueKind, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -83,7 +84,7 @@ impl Engine {
     /// Takes a turn over inside a transaction.
     pub(super) fn claim(&self, tx: &mut dyn Transaction, turn: &Turn, now: Timestamp) -> Result<TurnClaim, Error> {
         let runtime = self.runtime()?;
-        let epoch = tx.claim_turn(turn.id)?;
+        let epoch = tx.claim_turn(turn.id, self.store.owner())?;
         let mut journal = tx.journal(turn.id)?;
         let (rules, has_rules) = self.rules_of(tx.session(turn.session_id)?.as_ref());
         let policy = (had_rules(&journal) != has_rules).then_some(has_rules);
@@ -106,7 +107,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<TurnClaim, Error> {
         let runtime = self.runtime()?;
-        let epoch = tx.claim_turn(turn.id)?;
+        let epoch = tx.claim_turn(turn.id, self.store.owner())?;
         let (rules, policy) = self.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
@@ -286,7 +287,7 @@ impl Engine {
         J: Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     {
         loop {
-            match self.store.transact(job()).await {
+            match self.store.transact(About::Turn(turn), job()).await {
                 Err(error @ Error::StoreUnavailable(_)) if !self.is_stopping() => {
                     tracing::error!(%turn, %error, "a turn waits for the store; it is tried again");
                     tokio::select! {

@@ -17,6 +17,7 @@ use super::{Engine, clock};
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::record::{Due, DueKind};
 use crate::store::{StoreExt, Transaction};
 
@@ -91,11 +92,11 @@ impl Engine {
     /// Handles what is due, and tells when the next thing is.
     async fn handle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
         loop {
-            let next = self.store.query(|reader| reader.next_due()).await?;
+            let next = self.store.upkeep().next_due().await?;
             if next.is_none_or(|next| next > clock::now()) {
                 return Ok(next);
             }
-            let due = self.store.query(|reader| reader.due(clock::now(), AT_ONCE)).await?;
+            let due = self.store.upkeep().due(clock::now(), AT_ONCE).await?;
             for handled in join_all(due.into_iter().map(|due| self.handle_one(due))).await {
                 handled?;
             }
@@ -125,7 +126,7 @@ impl Engine {
 
     async fn expire(self: &Arc<Self>, id: InterruptId) -> Result<(), Error> {
         let engine = Arc::clone(self);
-        let expired = self.store.transact(move |tx| {
+        let expired = self.store.transact(About::Interrupt(id), move |tx| {
             let now = clock::now();
             // Somebody answered first: then there is nothing to expire.
             let Some(expired) = tx.interrupt(id)?.and_then(|interrupt| interrupt.expire(now)) else {
@@ -151,7 +152,7 @@ impl Engine {
     /// Appends the timers of a parked turn that are due, and wakes it.
     async fn fire(self: &Arc<Self>, turn: TurnId) -> Result<(), Error> {
         let engine = Arc::clone(self);
-        let fired = self.store.transact(move |tx| {
+        let fired = self.store.transact(About::Turn(turn), move |tx| {
             let now = clock::now();
             let Some(row) = tx.turn(turn)?.filter(|row| row.life.is_parked()) else {
                 // It was answered, or cancelled.

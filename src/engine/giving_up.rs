@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Engine, clock};
 use crate::domain::session::{self, Failure};
 use crate::domain::{Error, Timestamp, TurnId};
+use crate::store::about::About;
 use crate::store::record::Turn;
 use crate::store::{StoreExt, Transaction};
 
@@ -24,7 +25,7 @@ impl Engine {
         // Those that are still there are the first: what was given up is none of them any more.
         let mut left = 0;
         while ttl > 0.0 && !self.is_stopping() {
-            let due = self.store.query(move |reader| reader.suspended_turns(before, left, AT_ONCE)).await?;
+            let due = self.store.upkeep().suspended_turns(before, left, AT_ONCE).await?;
             for turn in &due {
                 match self.give_up(*turn, before).await {
                     Err(why @ Error::Unreadable(_)) => {
@@ -46,7 +47,7 @@ impl Engine {
     async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<bool, Error> {
         let ttl = self.settings.suspended_ttl;
         let owing = self.after_commit();
-        let given_up = self.store.transact(move |tx: &mut dyn Transaction| {
+        let given_up = self.store.transact(About::Turn(turn), move |tx: &mut dyn Transaction| {
             let is_due = |row: &Turn| row.life.suspended().is_some_and(|(at, _)| at < before);
             let Some(row) = tx.turn(turn)?.filter(is_due) else { return Ok(None) };
             let Some(session) = tx.session(row.session_id)? else { return Ok(None) };

@@ -14,6 +14,7 @@ use crate::domain::grant::Grant;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::{Error, GrantId, SessionId, Timestamp, answer};
+use crate::store::about::About;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
@@ -34,7 +35,7 @@ impl Engine {
         let parsed: Option<GrantId> = grant.parse().ok();
         let after_commit = self.owed_by(actor);
         self.store
-            .transact(move |tx| {
+            .transact(About::Session(id), move |tx| {
                 let now = clock::now();
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
                 let parsed = parsed.ok_or_else(|| unknown.clone())?;

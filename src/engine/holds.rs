@@ -12,6 +12,7 @@ use crate::domain::scope::Scope;
 use crate::domain::standing::check_standing;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp};
 use crate::store::StoreExt;
+use crate::store::about::About;
 
 /// The name that a claim is under: that of the key, and what somebody calls himself only where there are no keys.
 pub(super) fn claimer<'a>(actor: &'a Actor, said: Option<&'a str>) -> Option<&'a str> {
@@ -118,7 +119,7 @@ impl Engine {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let owing = self.owed_by(&actor);
-        let held = self.store.transact(move |tx| {
+        let held = self.store.transact(About::Interrupt(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), clock::now());
             let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;

@@ -12,6 +12,7 @@ use crate::domain::session::{self, Session};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -40,7 +41,7 @@ impl Engine {
         let by = actor.clone();
         // Behind a counter, as what it is for may be written more than once.
         let message = Arc::new(message);
-        let written = self.store.transact(move |tx| {
+        let written = self.store.transact(About::Session(id), move |tx| {
             let now = clock::now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let scope = reply_scope("messages", &session);

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::figures::{Family, Figures, Labelled};
 use super::histogram::Histogram;
-use super::{Engine, clock};
+use super::{Engine, clock, detached};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
-use crate::store::StoreExt;
 use crate::store::record::PendingCount;
 
 /// Where the times to a decision part, in seconds: from those of a rule of thumb to those of a holiday.
@@ -285,7 +284,7 @@ impl Engine {
     pub async fn figures(&self) -> Result<Vec<Family>, Error> {
         let health = self.health().await?;
         let (warm, paused) = self.live.count();
-        let outbox = self.store.query(|reader| reader.outbox_figures()).await?;
+        let outbox = self.store.upkeep().outbox_figures().await?;
         let lag = outbox.oldest.map_or(0, |oldest| clock::now().since(oldest).as_secs());
         let gauges = [
             ("hitl_workers", "Turns that may be at work.", health.max_workers),
@@ -321,14 +320,14 @@ impl Engine {
         let counts = match fresh {
             Some((_, counts)) => counts.clone(),
             None => {
-                let count = self.store.query(move |reader| {
-                    let started = Instant::now();
-                    let counts = reader.count_pending(clock::now())?;
-                    // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
+                let (started, counting) = (Instant::now(), self.store.upkeep().count_pending(clock::now()));
+                // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
+                let kept = detached(async move {
+                    let counts = counting.await?;
                     *counted = Some((started + started.elapsed() * (REST + 1), counts.clone()));
                     Ok(counts)
                 });
-                count.await?
+                kept.await?
             }
         };
         let mut by_kind: BTreeMap<(String, &'static str), u64> = BTreeMap::new();

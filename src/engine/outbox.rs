@@ -20,6 +20,7 @@ use crate::domain::notice::{Notice, NoticeId, Reminded, Tries};
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, Timestamp};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::query::{NoticeQuery, Page};
 use crate::store::{StoreExt, Transaction};
 
@@ -113,7 +114,9 @@ impl Engine {
         let engine = Arc::clone(self);
         // To its end, though the client may be gone: what is due has to be sent.
         detached(async move {
-            let retried = engine.store.transact(move |tx| {
+            let found = engine.store.query(move |reader| reader.notice(id)).await?;
+            let session = found.ok_or_else(|| unknown.clone())?.session_id;
+            let retried = engine.store.transact(About::Session(session), move |tx| {
                 let notice = tx.notice(id)?.ok_or_else(|| unknown.clone())?.retried()?;
                 let notice = in_lane(tx, notice, clock::now())?;
                 tx.update_notice(&notice)?;
@@ -161,8 +164,8 @@ impl Engine {
 
     /// Takes over what the last server was sending.
     async fn release(&self) -> Result<(), Error> {
-        match self.store.query(|reader| reader.next_notice_at(&[])).await? {
-            Some(_) => self.store.transact(|tx| tx.release_notices(clock::now())).await,
+        match self.store.upkeep().next_notice_at(Vec::new()).await? {
+            Some(_) => self.store.upkeep().release_notices(clock::now()).await,
             None => Ok(()),
         }
     }
@@ -172,7 +175,7 @@ impl Engine {
         loop {
             // An origin that becomes free rings.
             let busy = self.outbox.busy();
-            let next = self.store.query(move |reader| reader.next_notice_at(&busy)).await?;
+            let next = self.store.upkeep().next_notice_at(busy).await?;
             if next.is_none_or(|next| next > clock::now()) {
                 return Ok(next);
             }
@@ -194,12 +197,13 @@ impl Engine {
     async fn take_due(&self, places: usize) -> Result<(Vec<Notice>, Result<(), Error>), Error> {
         let mut room = Room { under_way: self.outbox.under_way().clone() };
         let busy = room.busy();
-        let seen = self.store.query(move |reader| reader.due_notices(clock::now(), &busy, places)).await?;
+        let seen = self.store.upkeep().due_notices(clock::now(), busy, places).await?;
         let mut jobs = Vec::new();
         for notice in seen {
             if notice.status == NoticeStatus::Scheduled || room.take(notice.origin()) {
                 let notifications = Arc::clone(&self.notifications);
-                jobs.push(self.store.transact(move |tx| take(tx, &notice, &notifications, clock::now())));
+                let about = About::Session(notice.session_id);
+                jobs.push(self.store.transact(about, move |tx| take(tx, &notice, &notifications, clock::now())));
             }
         }
         let (mut leased, mut all) = (Vec::new(), Ok(()));
@@ -224,9 +228,10 @@ impl Engine {
         };
         faults::at(Point::OutboxSent);
         let (id, attempt, tries) = (notice.id, notice.attempts, self.settings.tries);
+        let about = About::Session(notice.session_id);
         let reason = outcome.clone().err();
         let settled =
-            self.store.transact(move |tx| record_attempt(tx, id, attempt, &outcome, &tries, clock::now())).await;
+            self.store.transact(about, move |tx| record_attempt(tx, id, attempt, &outcome, &tries, clock::now())).await;
         drop(place);
         let reason = reason.unwrap_or_default();
         match settled {

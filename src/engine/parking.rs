@@ -15,6 +15,7 @@ use super::live::Candidate;
 use super::runs::RunOver;
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::record::DueKind;
 use crate::store::{StoreExt, Transaction};
 
@@ -77,7 +78,7 @@ impl Engine {
     pub(super) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
         let park = |candidate: &Candidate| {
             let candidate = *candidate;
-            self.store.transact(move |tx| park_one(tx, &candidate))
+            self.store.transact(About::Session(candidate.session), move |tx| park_one(tx, &candidate))
         };
         let parked: Vec<_> = candidates.iter().map(park).collect();
         faults::at(Point::EnginePark);

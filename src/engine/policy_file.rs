@@ -12,6 +12,7 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::Rules;
 use crate::domain::{Error, Timestamp};
 use crate::store::StoreExt;
+use crate::store::about::About;
 
 /// Why a file gives no rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +103,7 @@ impl Engine {
             }
         };
         if let Some(deed) = deed {
-            self.store.transact(move |tx| tx.append_audit(deed.clone(), clock::now())).await?;
+            self.store.transact(About::Nothing, move |tx| tx.append_audit(deed.clone(), clock::now())).await?;
             self.policies.take(read.clone());
         }
         Ok(())

@@ -17,6 +17,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::record::{DueKind, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -63,7 +64,7 @@ impl Engine {
     pub(super) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
         let can_replay = self.runtime()?.replay;
         faults::at(Point::EngineRecover);
-        let (left, unreadable) = self.store.query(left_open).await?;
+        let (left, unreadable) = self.left_open().await?;
         for Unreadable { turn, why } in unreadable {
             self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
         }
@@ -80,8 +81,8 @@ impl Engine {
         for some in waiting.chunks(AT_ONCE) {
             let park = |left: &Left| {
                 let (turn, epoch, worked_ms) = (left.turn.id, left.turn.life.epoch, left.turn.life.worked_ms);
-                let wake_at = left.paused.flatten();
-                self.store.transact(move |tx| tx.park_turn(turn, epoch, wake_at, worked_ms))
+                let (session, wake_at) = (left.turn.session_id, left.paused.flatten());
+                self.store.transact(About::Session(session), move |tx| tx.park_turn(turn, epoch, wake_at, worked_ms))
             };
             try_join_all(some.iter().map(park)).await?;
             faults::at(Point::EngineRecoverParked);
@@ -97,7 +98,9 @@ impl Engine {
         for some in rest.chunks(AT_ONCE) {
             let fail = |left: &Left| {
                 let (engine, turn, session) = (Arc::clone(self), left.turn.id, left.turn.session_id);
-                self.store.transact(move |tx| engine.fail_not_replayable(tx, session, turn, clock::now()))
+                self.store.transact(About::Session(session), move |tx| {
+                    engine.fail_not_replayable(tx, session, turn, clock::now())
+                })
             };
             let failed: Vec<_> = some.iter().map(fail).collect();
             let mut all = Ok(());
@@ -107,6 +110,22 @@ impl Engine {
             all?;
         }
         Ok(())
+    }
+
+    /// What was left open, and what of it cannot be read.
+    async fn left_open(&self) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
+        let turns = self.store.upkeep().orphaned_turns().await?;
+        let read = move |reader: &dyn Reader| {
+            let (mut left, mut unreadable) = (Vec::new(), Vec::new());
+            for turn in turns {
+                match one_left_open(reader, turn) {
+                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn, why }),
+                    read => left.extend(read?),
+                }
+            }
+            Ok((left, unreadable))
+        };
+        self.store.query(read).await
     }
 
     fn fail_not_replayable(
@@ -211,18 +230,6 @@ impl Engine {
             }
         });
     }
-}
-
-/// What was left open, and what of it cannot be read.
-fn left_open(reader: &dyn Reader) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
-    let (mut left, mut unreadable) = (Vec::new(), Vec::new());
-    for turn in reader.unparked_turns()? {
-        match one_left_open(reader, turn) {
-            Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn, why }),
-            read => left.extend(read?),
-        }
-    }
-    Ok((left, unreadable))
 }
 
 fn one_left_open(reader: &dyn Reader, turn: TurnId) -> Result<Option<Left>, Error> {

@@ -15,6 +15,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::{StoreExt, Transaction};
 
 /// How many turns are taken up at once; the store commits them together.
@@ -30,7 +31,7 @@ impl Engine {
             return Err(Error::ShuttingDown);
         }
         let (engine, by) = (Arc::clone(self), actor.clone());
-        let reopened = self.store.transact(move |tx| {
+        let reopened = self.store.transact(About::Session(id), move |tx| {
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             engine.check_agent(&session)?;
             let after_commit = engine.owed_by(&by);
@@ -53,11 +54,12 @@ impl Engine {
     /// The store's.
     pub(super) async fn retry_under_new_code(self: &Arc<Self>) -> Result<(), Error> {
         let (code, agent) = (self.runtime()?.code, self.settings.agent.clone());
+        let turns = self.store.upkeep().retriable_turns(code, usize::MAX).await?;
         let sessions: Vec<SessionId> = self
             .store
             .query(move |reader| {
                 let mut sessions = Vec::new();
-                for turn in reader.retriable_turns(&code, usize::MAX)? {
+                for turn in turns {
                     let Some(id) = reader.session_of_turn(turn)? else { continue };
                     let session = match reader.session(id) {
                         Err(why @ Error::Unreadable(_)) => {
@@ -87,7 +89,7 @@ impl Engine {
     async fn reopen_all(self: &Arc<Self>, sessions: &[SessionId]) -> Result<(), Error> {
         let reopen = |id: &SessionId| {
             let (engine, id) = (Arc::clone(self), *id);
-            self.store.transact(move |tx| {
+            self.store.transact(About::Session(id), move |tx| {
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
                 engine.reopen(tx, &session, engine.after_commit(), clock::now())
             })

@@ -26,6 +26,7 @@ use crate::domain::run_state::RunState;
 use crate::domain::session::{self, Failure, Phase, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::store::about::About;
 use crate::store::record::Turn;
 use crate::store::{Reader, Store, StoreExt, Transaction};
 
@@ -130,7 +131,7 @@ impl Engine {
     pub async fn run(self: &Arc<Self>, begin: Begin, stop: CancellationToken) -> Result<RunOutcome, Error> {
         let (session, turn) = begin.ids();
         let engine = Arc::clone(self);
-        let begun = self.store.transact(move |tx| {
+        let begun = self.store.transact(About::Session(session), move |tx| {
             let now = clock::now();
             match &begin {
                 Begin::Message { session, turn, message } => {
@@ -272,7 +273,7 @@ impl Engine {
         let waits = matches!(tx.last_entry(state.turn)?.map(|last| last.entry), Some(Entry::Pause { .. }));
         if waits && !tx.pending(state.session)?.is_empty() {
             if !row.life.is_parked() {
-                let epoch = tx.claim_turn(row.id)?;
+                let epoch = tx.claim_turn(row.id, self.store.owner())?;
                 tx.park_turn(row.id, epoch, None, row.life.worked_ms)?;
             }
             return Ok(None);

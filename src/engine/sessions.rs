@@ -17,6 +17,7 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
 use crate::store::record::StoredReply;
 use crate::store::{Reader, StoreExt, Transaction};
@@ -65,7 +66,7 @@ impl Engine {
         let session = Session { rules, webhook, ..Session::new(id, &self.settings.agent, state.len(), clock::now()) };
         let max_sessions = self.settings.max_sessions;
         self.store
-            .transact(move |tx| {
+            .transact(About::Session(id), move |tx| {
                 if tx.session(id)?.is_some() {
                     return Err(Error::SessionExists);
                 }
@@ -154,7 +155,7 @@ impl Engine {
     /// [`Error::SessionNotFound`].
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
         let owing = self.owed_by(&actor);
-        let deleted = self.store.transact(move |tx| {
+        let deleted = self.store.transact(About::Session(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             after_commit.woken.push(id);
@@ -189,7 +190,7 @@ impl Engine {
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
         let owing = self.owed_by(&actor);
-        let cancelled = self.store.transact(move |tx| {
+        let cancelled = self.store.transact(About::Session(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), clock::now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
@@ -276,16 +277,15 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn health(&self) -> Result<Health, Error> {
-        let figures = self.store.query(|reader| Ok((reader.count_sessions()?, reader.audit_head()?)));
-        let (total_sessions, audit) = figures.await?;
+        let totals = self.store.upkeep().totals().await?;
         // Before the slots are locked: whoever locks both has the turns first.
         let (running_workers, queued) = self.slots.count();
         Ok(Health {
             max_workers: self.settings.workers,
             running_workers,
             queued,
-            total_sessions,
-            audit,
+            total_sessions: totals.sessions,
+            audit: totals.audit,
             held: self.held_turns().1,
             unstored: self.outage.turns(),
         })
@@ -301,7 +301,7 @@ impl Engine {
         }
         // A row of its own, with another time in it each time: what changes nothing is not written, and says nothing.
         let row = StoredReply { request_digest: String::new(), body: Value::Null, created_at: clock::now() };
-        self.store.transact(move |tx| tx.insert_reply("ready", "", &row)).await
+        self.store.transact(About::Nothing, move |tx| tx.insert_reply("ready", "", &row)).await
     }
 }
 

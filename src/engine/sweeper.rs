@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, clock};
-use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
-use crate::store::{StoreExt, Transaction};
+use crate::domain::{Error, Timestamp};
+use crate::store::upkeep::Sweep;
 
 /// How long idempotency keys and events live.
 const DAY: f64 = 24.0 * 3600.0;
@@ -59,10 +59,10 @@ impl Engine {
         let now = clock::now();
         let (day_ago, week_ago) = (now.plus_seconds(-DAY), now.plus_seconds(-7.0 * DAY));
         let swept = [
-            ("replies", self.sweep_rows(move |tx| tx.sweep_replies(day_ago, ROWS_AT_ONCE)).await),
-            ("events", self.sweep_rows(move |tx| tx.sweep_events(day_ago, ROWS_AT_ONCE)).await),
-            ("notices", self.sweep_rows(move |tx| tx.sweep_notices(week_ago, ROWS_AT_ONCE)).await),
-            ("sign-ins", self.sweep_rows(move |tx| tx.sweep_sign_ins(now, ROWS_AT_ONCE)).await),
+            ("replies", self.sweep_rows(Sweep::Replies, day_ago).await),
+            ("events", self.sweep_rows(Sweep::Events, day_ago).await),
+            ("notices", self.sweep_rows(Sweep::Notices, week_ago).await),
+            ("sign-ins", self.sweep_rows(Sweep::SignIns, now).await),
             ("sessions", self.sweep_sessions().await),
             ("suspended turns", self.give_up_suspended().await),
             ("journals", self.compact_journals().await),
@@ -72,13 +72,10 @@ impl Engine {
         Err(Unswept { kinds: std::iter::once(first).chain(failed.map(|(kind, _)| kind)).collect(), error })
     }
 
-    /// Removes rows until there are no more of them; `sweep` removes [`ROWS_AT_ONCE`] and says how many it has found.
-    async fn sweep_rows(
-        &self,
-        sweep: impl Fn(&mut dyn Transaction) -> Result<usize, Error> + Copy + Send + 'static,
-    ) -> Result<(), Error> {
+    /// Removes rows until there are no more of them.
+    async fn sweep_rows(&self, kind: Sweep, before: Timestamp) -> Result<(), Error> {
         while !self.is_stopping() {
-            if self.store.transact(sweep).await? < ROWS_AT_ONCE {
+            if self.store.upkeep().sweep(kind, before, ROWS_AT_ONCE).await? < ROWS_AT_ONCE {
                 break;
             }
         }
@@ -88,16 +85,9 @@ impl Engine {
     async fn sweep_sessions(&self) -> Result<(), Error> {
         let ttl = self.settings.ttl;
         while ttl > 0.0 && !self.is_stopping() {
-            let sweep = move |tx: &mut dyn Transaction| {
-                let now = clock::now();
-                let swept = tx.sweep_sessions(now.plus_seconds(-ttl), SESSIONS_AT_ONCE)?;
-                for session in &swept {
-                    let deed = Deed::new(Action::SessionDeleted).session(*session).with("ttl", ttl);
-                    tx.append_audit(deed, now)?;
-                }
-                Ok(swept)
-            };
-            let swept = self.store.transact(sweep).await?;
+            let (now, deed) = (clock::now(), Deed::new(Action::SessionDeleted).with("ttl", ttl));
+            let before = now.plus_seconds(-ttl);
+            let swept = self.store.upkeep().sweep_sessions(before, SESSIONS_AT_ONCE, deed, now).await?;
             let is_last = swept.len() < SESSIONS_AT_ONCE;
             for session in swept {
                 self.bells.ring(session, None);
@@ -114,9 +104,8 @@ impl Engine {
     async fn compact_journals(&self) -> Result<(), Error> {
         let keep = self.settings.keep_journal;
         while keep > 0.0 && !self.is_stopping() {
-            let compact =
-                move |tx: &mut dyn Transaction| tx.compact_journals(clock::now().plus_seconds(-keep), JOURNALS_AT_ONCE);
-            if self.store.transact(compact).await? < JOURNALS_AT_ONCE {
+            let before = clock::now().plus_seconds(-keep);
+            if self.store.upkeep().compact_journals(before, JOURNALS_AT_ONCE).await? < JOURNALS_AT_ONCE {
                 break;
             }
         }

@@ -19,6 +19,7 @@ use crate::domain::journal::Entry;
 use crate::domain::run_state::{JournalPosition, RunState};
 use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, digest};
+use crate::store::about::About;
 use crate::store::carried::Carried;
 use crate::store::{StoreExt, Transaction};
 
@@ -51,7 +52,7 @@ impl Engine {
             .with("signed", is_signed)
             .with("digest", digest::of(&document));
         let engine = Arc::clone(self);
-        let noted = self.store.transact(move |tx| {
+        let noted = self.store.transact(About::Session(id), move |tx| {
             tx.turn(turn)?.ok_or(Error::SessionNotFound)?;
             if is_signed {
                 tx.note_carried(turn, &Carried { left_at: None })?;
@@ -87,7 +88,9 @@ impl Engine {
             .with("believed", is_ours)
             .with("digest", taken);
         let engine = Arc::clone(self);
-        let imported = self.store.transact(move |tx| engine.write_import(tx, &state, is_ours, deed.clone(), &actor));
+        let about = About::Session(state.session);
+        let imported =
+            self.store.transact(about, move |tx| engine.write_import(tx, &state, is_ours, deed.clone(), &actor));
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, after_commit } = imported.await?;
@@ -141,7 +144,7 @@ impl Engine {
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
         let woken = match state.journal.last().map(|last| &last.entry) {
             Some(Entry::Pause { timers, .. }) => {
-                let epoch = tx.claim_turn(row.id)?;
+                let epoch = tx.claim_turn(row.id, self.store.owner())?;
                 tx.park_turn(row.id, epoch, timers.iter().map(|timer| timer.due).min(), 0)?;
                 None
             }

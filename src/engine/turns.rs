@@ -15,6 +15,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
+use crate::store::about::About;
 use crate::store::record::Turn;
 use crate::store::turns::check_owner;
 use crate::store::{StoreExt, Transaction};
@@ -39,7 +40,7 @@ impl Engine {
         }
         self.until_stored(turn, epoch, || {
             let warnings = warnings.clone();
-            self.store.transact(move |tx| {
+            self.store.transact(About::Turn(turn), move |tx| {
                 owned_turn(tx, turn, epoch)?;
                 tx.note_turn(turn, None, warnings.clone())
             })
@@ -104,7 +105,7 @@ impl Engine {
         faults::at(Point::EngineEnd);
         let (after_commit, outcome) = self
             .store
-            .transact(move |tx| {
+            .transact(About::Session(session_id), move |tx| {
                 let now = clock::now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
@@ -140,7 +141,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let (after_commit, outcome) = self
             .store
-            .transact(move |tx| {
+            .transact(About::Session(session_id), move |tx| {
                 let now = clock::now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 owned_turn(tx, turn, epoch)?;

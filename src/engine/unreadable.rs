@@ -18,7 +18,7 @@ impl Engine {
     pub(super) async fn suspend_unreadable(self: &Arc<Self>, what: DueKind, why: &Error) -> Result<(), Error> {
         tracing::error!(?what, error = %why, "what is stored cannot be read; its turn is suspended");
         let (engine, failure) = (Arc::clone(self), Failure::journal_unreadable(why));
-        let suspended = self.store.transact(move |tx| {
+        let suspended = self.store.transact(what.into(), move |tx| {
             let session = match what {
                 DueKind::Interrupt(id) => tx.session_of_interrupt(id)?,
                 DueKind::Timers(turn) => tx.session_of_turn(turn)?,
@@ -35,7 +35,7 @@ impl Engine {
                 Ok(())
             }
             Ok(None) | Err(Error::Unreadable(_)) => {
-                self.store.transact(move |tx: &mut dyn Transaction| tx.set_aside(what)).await
+                self.store.transact(what.into(), move |tx: &mut dyn Transaction| tx.set_aside(what)).await
             }
             Err(error) => Err(error),
         }

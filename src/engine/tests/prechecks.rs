@@ -13,7 +13,9 @@ use crate::engine::dispatch::TurnOrder;
 use crate::engine::policy_file::PolicyFile;
 use crate::engine::settings::Settings;
 use crate::engine::view::NewSession;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 super::for_each_store!(
@@ -26,7 +28,7 @@ super::for_each_store!(
 );
 
 /// A job that is held back, and whoever waits for it.
-type Held = (WriteJob, oneshot::Sender<Result<(), Error>>);
+type Held = (About, WriteJob, oneshot::Sender<Result<(), Error>>);
 
 /// Holds back what is written, as often as it is told to.
 struct Holding {
@@ -51,26 +53,30 @@ impl Holding {
         }
     }
 
-    async fn write_now(&self, (job, done): Held) {
-        done.send(self.store.write(job).await).unwrap();
+    async fn write_now(&self, (about, job, done): Held) {
+        done.send(self.store.write(about, job).await).unwrap();
     }
 }
 
 impl Store for Holding {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let mut next = self.next.lock().unwrap();
         if *next == 0 {
-            return self.store.write(job);
+            return self.store.write(about, job);
         }
         *next -= 1;
         let (done, written) = oneshot::channel();
-        self.held.lock().unwrap().push((job, done));
+        self.held.lock().unwrap().push((about, job, done));
         self.changed.notify_one();
         Box::pin(async move { written.await.unwrap() })
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -124,7 +130,7 @@ async fn a_transaction_does_nothing_that_may_take_its_time(fixture: Fixture) {
         apart::takes_its_time();
         Ok(())
     };
-    let refused = fixture.store.transact(slow).await;
+    let refused = fixture.store.transact(About::Nothing, slow).await;
     // Only builds with failpoints look.
     assert_eq!(matches!(refused, Err(Error::Internal(_))), cfg!(feature = "failpoints"), "{refused:?}");
     apart::takes_its_time();

@@ -18,7 +18,9 @@ use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::engine::clock;
 use crate::engine::dispatch::{Delivery, Record, TurnOrder};
 use crate::engine::settings::Settings;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 const SESSIONS: usize = 30;
@@ -31,15 +33,19 @@ struct Mortal {
 }
 
 impl Store for Mortal {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         if self.is_dead.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(Error::StoreUnavailable("it is dead".to_owned()))));
         }
-        self.store.write(job)
+        self.store.write(about, job)
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -272,7 +278,7 @@ async fn storm(fixture: Fixture) {
         world.engine.stopping.cancel();
         world.engine.live.clear();
         // What it had begun to write is written before the next server starts: a dead process has no queue.
-        store.transact(|_| Ok(())).await.unwrap();
+        store.transact(About::Nothing, |_| Ok(())).await.unwrap();
     }
 }
 
