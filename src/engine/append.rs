@@ -10,7 +10,7 @@ use super::dispatch::{AppendResults, Appended, Record};
 use super::live::{LiveSnapshot, Pause};
 use super::metrics::DecisionSample;
 use super::outage::Mark;
-use super::policy::{CheckedRecord, PreparedRecord};
+use super::policy::{CheckedRecord, PreparedRecord, RecordsPrecheck};
 use super::runs::RunOutcome;
 use super::{Engine, clock};
 use crate::domain::audit::Deed;
@@ -66,6 +66,15 @@ impl BatchCommit {
     }
 }
 
+/// What an attempt to store a batch came to.
+enum AppendAttempt<T> {
+    Stored(T),
+    /// The one before has come about after all.
+    CameAbout,
+    /// The rules are others than those that were asked about it: nothing is written.
+    RulesChanged,
+}
+
 /// A batch on its way into the journal.
 struct Writing<'a> {
     engine: &'a Engine,
@@ -75,6 +84,7 @@ struct Writing<'a> {
     now: Timestamp,
     session: Session,
     standing: &'a LiveSnapshot,
+    looked: &'a RecordsPrecheck,
     /// Where the turn's own entries of this batch stand.
     own: Vec<u64>,
     /// Where the first of them does.
@@ -98,22 +108,33 @@ impl Engine {
         if is_at_work && (standing.is_paused || standing.is_held) {
             self.live.go_on(self, turn, epoch);
         }
-        let words = Arc::new(self.precheck_records(records, Arc::clone(&standing.rules)).await?);
+        let words: Arc<Vec<PreparedRecord>> = Arc::new(records.into_iter().map(Into::into).collect());
         let mark = Arc::new(Mutex::new(None));
-        let attempt = || self.append_all(turn, epoch, Arc::clone(&words), Arc::clone(&mark));
-        let stored = self.until_stored(turn, epoch, attempt).await?;
-        stored.ok_or_else(|| Error::StoreUnavailable("it has failed, and was stored all the same".to_owned()))
+        loop {
+            let looked = Arc::new(self.precheck_records(&words, &standing.rules).await?);
+            let attempt = || self.append_all(turn, epoch, Arc::clone(&words), Arc::clone(&looked), Arc::clone(&mark));
+            match self.until_stored(turn, epoch, attempt).await? {
+                AppendAttempt::Stored(results) => return Ok(results),
+                // The turn finds what it said in its journal when it begins anew.
+                AppendAttempt::CameAbout => {
+                    let why = "it has failed, and was stored all the same";
+                    return Err(Error::StoreUnavailable(why.to_owned()));
+                }
+                // Each time somebody has changed the policy.
+                AppendAttempt::RulesChanged => {}
+            }
+        }
     }
 
-    /// One attempt to store them, which leaves a `mark` of itself; `None` where the one before came about after all. The
-    /// turn finds what it said in its journal when it begins anew.
+    /// One attempt to store them, which leaves a `mark` of itself. `looked` is what was found about them before.
     async fn append_all(
         self: &Arc<Self>,
         turn: TurnId,
         epoch: u64,
         words: Arc<Vec<PreparedRecord>>,
+        looked: Arc<RecordsPrecheck>,
         mark: Arc<Mutex<Option<Mark>>>,
-    ) -> Result<Option<AppendResults>, Error> {
+    ) -> Result<AppendAttempt<AppendResults>, Error> {
         let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let (session, can_replay) = (standing.session, self.runtime()?.replay);
         let engine = Arc::clone(self);
@@ -124,7 +145,10 @@ impl Engine {
             if let Some(before) = before
                 && before.came_about(tx, turn)?
             {
-                return Ok(None);
+                return Ok(AppendAttempt::CameAbout);
+            }
+            if !engine.records_still_stand(&looked) {
+                return Ok(AppendAttempt::RulesChanged);
             }
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
             let (written, now) = (BatchCommit::new(engine.after_commit()), clock::now());
@@ -136,6 +160,7 @@ impl Engine {
                 now,
                 session,
                 standing: &standing,
+                looked: &looked,
                 own: Vec::new(),
                 mark: None,
                 written,
@@ -145,7 +170,7 @@ impl Engine {
                 let outcome = match word {
                     // It went on right after that: parked here, what it said next would come from nobody.
                     PreparedRecord::Waiting { .. } if place < last => Ok(None),
-                    word => writing.word(word, can_replay),
+                    word => writing.word(place, word, can_replay),
                 };
                 match outcome {
                     Err(error) if !is_refusal(&error) => return Err(error),
@@ -159,9 +184,13 @@ impl Engine {
             *mark.lock().unwrap_or_else(PoisonError::into_inner) = writing.mark;
             writing.written.own = writing.own.first().copied().zip(writing.own.last().copied());
             faults::at(Point::EngineAppendWritten);
-            Ok(Some(writing.written))
+            Ok(AppendAttempt::Stored(writing.written))
         });
-        let Some(written) = written.await? else { return Ok(None) };
+        let written = match written.await? {
+            AppendAttempt::Stored(written) => written,
+            AppendAttempt::CameAbout => return Ok(AppendAttempt::CameAbout),
+            AppendAttempt::RulesChanged => return Ok(AppendAttempt::RulesChanged),
+        };
         faults::at(Point::EngineAppendCommitted);
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
@@ -191,7 +220,7 @@ impl Engine {
             }
             self.pump();
         }
-        Ok(Some(written.batch))
+        Ok(AppendAttempt::Stored(written.batch))
     }
 }
 
@@ -219,7 +248,7 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Writing<'_> {
-    fn word(&mut self, word: &PreparedRecord, can_replay: bool) -> Result<Option<Appended>, Error> {
+    fn word(&mut self, place: usize, word: &PreparedRecord, can_replay: bool) -> Result<Option<Appended>, Error> {
         match word {
             PreparedRecord::Entry(entry @ Entry::Wakes { wakes }) => {
                 // Inside of a step raw I/O is where it belongs.
@@ -235,7 +264,10 @@ impl Writing<'_> {
                 self.written.steps += usize::from(matches!(entry, Entry::Step { .. }));
                 self.append(entry).map(Some)
             }
-            PreparedRecord::Ask { step, ask, looked } => self.ask(step.clone(), ask, looked).map(Some),
+            PreparedRecord::Ask { step, ask } => {
+                let looked = self.looked.about(place)?;
+                self.ask(step.clone(), ask, looked).map(Some)
+            }
             PreparedRecord::Withdraw { interrupt } => self.withdraw(*interrupt).map(|()| None),
             PreparedRecord::Waiting { seen, wake_at, pause } => {
                 self.wait(*seen, *wake_at, pause, can_replay).map(|()| None)

@@ -1,6 +1,6 @@
 //! Who decides over a call, with the rules of now.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -126,43 +126,59 @@ impl Engine {
     /// An internal one.
     pub(super) async fn precheck_records(
         self: &Arc<Self>,
-        records: Vec<Record>,
-        own: Arc<OwnRules>,
-    ) -> Result<Vec<PreparedRecord>, Error> {
+        records: &Arc<Vec<PreparedRecord>>,
+        own: &Arc<OwnRules>,
+    ) -> Result<RecordsPrecheck, Error> {
         let server = self.policies.server();
         let has_expressions = server.have_expressions() || own.have_expressions();
-        let takes_time = |record: &Record| match record {
-            Record::Ask { ask, .. } => has_expressions || ask.response_schema.is_some() || ask.proposed.is_some(),
+        let takes_time = |record: &PreparedRecord| match record {
+            PreparedRecord::Ask { ask, .. } => {
+                has_expressions || ask.response_schema.is_some() || ask.proposed.is_some()
+            }
             _ => false,
         };
         if !records.iter().any(takes_time) {
-            return Ok(self.precheck_all(records, &own, &server));
+            return Ok(self.precheck_all(records, own, server));
         }
-        let engine = Arc::clone(self);
-        tokio::task::spawn_blocking(move || engine.precheck_all(records, &own, &server))
+        let (engine, records, own) = (Arc::clone(self), Arc::clone(records), Arc::clone(own));
+        tokio::task::spawn_blocking(move || engine.precheck_all(&records, &own, server))
             .await
             .map_err(|error| Error::Internal(error.to_string()))
     }
 
-    fn precheck_all(&self, records: Vec<Record>, own: &OwnRules, server: &Rules) -> Vec<PreparedRecord> {
-        let look = |record| match record {
-            Record::Step { step, result } => PreparedRecord::Entry(Entry::Step { step, result }),
-            Record::Intent { step } => PreparedRecord::Entry(Entry::Intent { step }),
-            Record::Timer { path, due } => PreparedRecord::Entry(Entry::Timer { path, due }),
-            Record::Wakes(wakes) => PreparedRecord::Entry(Entry::Wakes { wakes }),
-            Record::Ask { step, ask } => {
+    fn precheck_all(&self, records: &[PreparedRecord], own: &OwnRules, server: Arc<Rules>) -> RecordsPrecheck {
+        let mut found = HashMap::new();
+        for (place, record) in records.iter().enumerate() {
+            if let PreparedRecord::Ask { ask, .. } = record {
                 let session = own.compiled(&self.policies);
-                let ruling = RuleSets { session: &session, server }.rule_on(&ask, &self.schemas);
+                let ruling = RuleSets { session: &session, server: &server }.rule_on(ask, &self.schemas);
                 let schema = ask.schema(self.settings.max_payload, &self.schemas, &self.schemas);
-                PreparedRecord::Ask { step, ask, looked: CheckedRecord { ruling, schema } }
+                found.insert(place, CheckedRecord { ruling, schema });
             }
-            Record::Withdraw { interrupt } => PreparedRecord::Withdraw { interrupt },
-            Record::Waiting { seen, timers, context } => {
-                let wake_at = timers.iter().map(|timer| timer.due).min();
-                PreparedRecord::Waiting { seen, wake_at, pause: Entry::Pause { timers, context } }
-            }
-        };
-        records.into_iter().map(look).collect()
+        }
+        RecordsPrecheck { server, found }
+    }
+
+    /// Whether what was found about records still stands: the rules that were asked. Those of a session never change.
+    pub(super) fn records_still_stand(&self, looked: &RecordsPrecheck) -> bool {
+        looked.found.is_empty() || Arc::ptr_eq(&looked.server, &self.policies.server())
+    }
+}
+
+/// What was found about the questions among a turn's records.
+#[derive(Debug)]
+pub(super) struct RecordsPrecheck {
+    /// By which rules, beside those of the session.
+    server: Arc<Rules>,
+    /// By their places.
+    found: HashMap<usize, CheckedRecord>,
+}
+
+impl RecordsPrecheck {
+    /// # Errors
+    /// An internal one, where the record in that place is no question.
+    pub fn about(&self, place: usize) -> Result<&CheckedRecord, Error> {
+        self.found.get(&place).ok_or_else(|| Error::Internal("a question that nobody has looked at".to_owned()))
     }
 }
 
@@ -171,12 +187,29 @@ impl Engine {
 pub(super) enum PreparedRecord {
     /// A finished step, one that begins, a fired timer, order marks.
     Entry(Entry),
-    /// A question, and what was found about it.
-    Ask { step: StepIdentity, ask: Box<Ask>, looked: CheckedRecord },
+    /// A question.
+    Ask { step: StepIdentity, ask: Box<Ask> },
     /// Nobody waits for this interrupt any more.
     Withdraw { interrupt: InterruptId },
     /// The turn is paused, unless something has come after `seen`; its earliest timer is due at `wake_at`.
     Waiting { seen: Option<u64>, wake_at: Option<Timestamp>, pause: Entry },
+}
+
+impl From<Record> for PreparedRecord {
+    fn from(record: Record) -> Self {
+        match record {
+            Record::Step { step, result } => Self::Entry(Entry::Step { step, result }),
+            Record::Intent { step } => Self::Entry(Entry::Intent { step }),
+            Record::Timer { path, due } => Self::Entry(Entry::Timer { path, due }),
+            Record::Wakes(wakes) => Self::Entry(Entry::Wakes { wakes }),
+            Record::Ask { step, ask } => Self::Ask { step, ask },
+            Record::Withdraw { interrupt } => Self::Withdraw { interrupt },
+            Record::Waiting { seen, timers, context } => {
+                let wake_at = timers.iter().map(|timer| timer.due).min();
+                Self::Waiting { seen, wake_at, pause: Entry::Pause { timers, context } }
+            }
+        }
+    }
 }
 
 /// What is known about a question before it is stored.

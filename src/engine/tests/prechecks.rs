@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
-use super::support::{World, asked, call, question, runtime, settings, waiting};
+use super::support::{World, asked, call, question, runtime, settings, step, waiting};
 use crate::domain::policy::{Effect, Rule, Rules};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, apart};
@@ -24,6 +24,7 @@ super::for_each_store!(
     an_answer_is_looked_at_again_once_the_rules_are_others,
     what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked,
     an_answer_whose_rules_change_for_ever_is_not_taken,
+    a_question_is_looked_at_again_once_the_rules_are_others,
     the_rules_of_a_session_are_ready_when_it_asks,
 );
 
@@ -209,6 +210,23 @@ async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     assert!(matches!(answering.await.unwrap(), Err(Error::StoreUnavailable(_))));
     assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
     world.answer(order.session, id, json!({"approved": true})).await.unwrap();
+}
+
+async fn a_question_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    load(&world, rule(Effect::Ask, Some("args.amount > 4")));
+    let order = world.begin().await;
+    store.hold_next();
+    let (other, turn) = (Arc::clone(&world), order.clone());
+    let said = vec![step("a"), call(pay(5)), waiting(None, &[])];
+    let asking = tokio::spawn(async move { other.append(&turn, said).await });
+    let held = store.held().await;
+    load(&world, rule(Effect::Deny, Some("args.amount > 4")));
+    store.write_now(held).await;
+    let batch = asking.await.unwrap().unwrap();
+    assert_eq!(world.kinds(order.turn).await, "start step ask answer");
+    let denied = world.interrupt(asked(batch)[0]).await;
+    assert_eq!((denied.status, denied.rule.as_deref()), (InterruptStatus::Resolved, Some("policy:rule")));
 }
 
 async fn the_rules_of_a_session_are_ready_when_it_asks(fixture: Fixture) {
