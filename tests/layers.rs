@@ -45,7 +45,8 @@ const NOT_IN_DOMAIN: [&str; 17] = [
 ];
 
 /// What the engine asks of the world outside, it asks through its ports.
-const NOT_IN_ENGINE: [&str; 6] = ["reqwest", "rustls", "std::fs", "tokio::fs", "tokio::net", "std::net::Tcp"];
+const NOT_IN_ENGINE: [&str; 7] =
+    ["reqwest", "rustls", "std::fs", "tokio::fs", "tokio::net", "std::net::Tcp", "SystemTime"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -98,7 +98,7 @@ impl Keyring {
 /// [`Error::InvalidRequest`] with each member that is wrong, [`Error::KeyExists`].
 pub async fn create_key(store: &dyn Store, new: NewKey, actor: &Actor) -> Result<(Key, String), Error> {
     let secret = access::secret(PREFIX, clock::random()?);
-    let now = clock::now();
+    let now = store.clock().now();
     let key = new.make(clock::key_id(), &secret, actor.name(), now).map_err(Error::InvalidRequest)?;
     let (stored, actor) = (key.clone(), actor.clone());
     store
@@ -119,7 +119,7 @@ pub async fn revoke_named(store: &dyn Store, name: &str) -> Result<(), Error> {
     store
         .transact(About::Access, move |tx| {
             let good = tx.keys()?.into_iter().find(|key| key.revoked_at.is_none() && key.name == name);
-            let (key, now) = (good.ok_or_else(|| Error::UnknownKey(name.clone()))?, clock::now());
+            let (key, now) = (good.ok_or_else(|| Error::UnknownKey(name.clone()))?, tx.now());
             tx.revoke_key(key.key_id, now)?;
             record(tx, deed(Action::KeyRevoked, &key, &Actor::anyone()), now)
         })
@@ -139,7 +139,7 @@ impl Engine {
 
     /// The sign-in that this token is of, and for how long it still is.
     pub fn signed_in(&self, token: &Digest) -> Option<(SignIn, Duration)> {
-        let now = clock::now();
+        let now = self.now();
         let sign_in = *self.known().signed_in(token, now)?;
         let left = u64::try_from(sign_in.ends_at.millis() - now.millis()).unwrap_or_default();
         Some((sign_in, Duration::from_millis(left)))
@@ -171,7 +171,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let _turn = engine.keyring.changing.lock().await;
-            let now = clock::now();
+            let now = engine.now();
             let by = actor.clone();
             let revoked = engine.store.transact(About::Access, move |tx| {
                 let known = tx.keys()?.into_iter().find(|key| key.key_id == id);
@@ -196,7 +196,7 @@ impl Engine {
     /// The store's.
     pub async fn sign_in(self: &Arc<Self>, key: Digest, actor: Actor) -> Result<String, Error> {
         let token = access::secret("", clock::random()?);
-        let now = clock::now();
+        let now = self.now();
         let ends_at = now.plus_seconds(f64::from(SIGN_IN_SECONDS));
         let sign_in = SignIn { token: access::digest(token.as_bytes()), key, ends_at };
         let engine = Arc::clone(self);

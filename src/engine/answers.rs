@@ -15,7 +15,7 @@ use super::messages::{keep_reply, reply_scope, stored_reply};
 use super::metrics::DecisionSample;
 use super::prechecks::{MAX_PRECHECKS, Precheck, find};
 use super::view::{Answer, IdempotencyKey, Resumed};
-use super::{Engine, clock, detached, grants};
+use super::{Engine, detached, grants};
 use crate::domain::access::Actor;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Answered, Interrupt};
@@ -145,7 +145,7 @@ impl Engine {
         look: &Precheck,
         is_last: bool,
     ) -> Result<Option<AnswersCommit>, Error> {
-        let now = clock::now();
+        let now = tx.now();
         let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
         let scope = reply_scope("resume", &session);
         if let Some(body) = stored_reply(tx, &scope, key)? {

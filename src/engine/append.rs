@@ -151,7 +151,7 @@ impl Engine {
                 return Ok(AppendAttempt::RulesChanged);
             }
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
-            let (written, now) = (BatchCommit::new(engine.after_commit()), clock::now());
+            let (written, now) = (BatchCommit::new(engine.after_commit()), tx.now());
             let mut writing = Writing {
                 engine: &engine,
                 tx,

@@ -1,6 +1,6 @@
 //! The audit: who did what, written in the transaction that did it.
 
-use super::{Engine, clock};
+use super::Engine;
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::interrupt::Interrupt;
@@ -51,12 +51,15 @@ impl Engine {
             let actor = actor.clone();
             // Two looks at once are one.
             let seen = self.store.transact(About::Session(interrupt.session_id), move |tx| match tx.interrupt(id)? {
-                Some(interrupt) => see(tx, &interrupt, &actor, clock::now()),
+                Some(interrupt) => {
+                    let now = tx.now();
+                    see(tx, &interrupt, &actor, now)
+                }
                 None => Ok(()),
             });
             seen.await?;
         }
-        Ok(interrupt.as_of(clock::now()))
+        Ok(interrupt.as_of(self.now()))
     }
 }
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::Engine;
 use super::dispatch::{Runtime, TurnOrder};
 use super::live::LiveTurns;
 use super::policy::OwnRules;
 use super::slots::{NextTurn, Slots};
 use super::turns::owned_turn;
-use super::{Engine, clock};
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
@@ -263,7 +263,8 @@ impl Engine {
                 move |tx: &mut dyn Transaction| {
                     let row = owned_turn(tx, turn, epoch)?;
                     let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
-                    let after_commit = engine.fail(tx, &session, turn, Failure::not_replayable(), clock::now())?;
+                    let now = tx.now();
+                    let after_commit = engine.fail(tx, &session, turn, Failure::not_replayable(), now)?;
                     Ok((after_commit, Duration::from_millis(row.life.worked_ms)))
                 }
             });
@@ -313,7 +314,8 @@ impl Engine {
             let engine = Arc::clone(&self);
             move |tx: &mut dyn Transaction| {
                 let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
-                engine.claim(tx, &row, clock::now())
+                let now = tx.now();
+                engine.claim(tx, &row, now)
             }
         });
         match claimed.await {

@@ -110,9 +110,10 @@ mod tests {
 
     use super::*;
     use crate::engine::clock;
+    use crate::store::clock::{Clock, WallClock};
 
     fn delivery(index: u64) -> Delivery {
-        Delivery::Answer { index, at: clock::now(), interrupt: clock::interrupt_id(), value: Value::Null }
+        Delivery::Answer { index, at: WallClock.now(), interrupt: clock::interrupt_id(), value: Value::Null }
     }
 
     fn announced(indexes: &[u64]) -> Queue {

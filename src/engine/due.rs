@@ -10,10 +10,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 
+use super::Engine;
 use super::answers::{DeliveryPlan, close};
 use super::claims::STORE_PAUSE;
 use super::dispatch::Delivery;
-use super::{Engine, clock};
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::faults::{self, Point};
@@ -47,10 +47,10 @@ impl Alarm {
         *self.lock() = None;
     }
 
-    /// Sleeps until then, or until something earlier is set.
-    pub async fn sleep(&self, next: Option<Timestamp>) {
+    /// Sleeps from `now` until then, or until something earlier is set.
+    pub async fn sleep(&self, next: Option<Timestamp>, now: Timestamp) {
         *self.lock() = Some(next.unwrap_or(Timestamp::from_millis(i64::MAX)));
-        let wait = next.map_or(LONGEST, |next| next.since(clock::now()).min(LONGEST));
+        let wait = next.map_or(LONGEST, |next| next.since(now).min(LONGEST));
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = self.earlier.notified() => {}
@@ -80,7 +80,7 @@ impl Engine {
         loop {
             self.alarm.awake();
             match self.handle_due().await {
-                Ok(next) => self.alarm.sleep(next).await,
+                Ok(next) => self.alarm.sleep(next, self.now()).await,
                 Err(error) => {
                     tracing::error!(%error, "what is due could not be settled; it is tried again");
                     tokio::time::sleep(STORE_PAUSE).await;
@@ -93,10 +93,10 @@ impl Engine {
     async fn handle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
         loop {
             let next = self.store.upkeep().next_due().await?;
-            if next.is_none_or(|next| next > clock::now()) {
+            if next.is_none_or(|next| next > self.now()) {
                 return Ok(next);
             }
-            let due = self.store.upkeep().due(clock::now(), AT_ONCE).await?;
+            let due = self.store.upkeep().due(self.now(), AT_ONCE).await?;
             for handled in join_all(due.into_iter().map(|due| self.handle_one(due))).await {
                 handled?;
             }
@@ -127,7 +127,7 @@ impl Engine {
     async fn expire(self: &Arc<Self>, id: InterruptId) -> Result<(), Error> {
         let engine = Arc::clone(self);
         let expired = self.store.transact(About::Interrupt(id), move |tx| {
-            let now = clock::now();
+            let now = tx.now();
             // Somebody answered first: then there is nothing to expire.
             let Some(expired) = tx.interrupt(id)?.and_then(|interrupt| interrupt.expire(now)) else {
                 return Ok(None);
@@ -153,7 +153,7 @@ impl Engine {
     async fn fire(self: &Arc<Self>, turn: TurnId) -> Result<(), Error> {
         let engine = Arc::clone(self);
         let fired = self.store.transact(About::Turn(turn), move |tx| {
-            let now = clock::now();
+            let now = tx.now();
             let Some(row) = tx.turn(turn)?.filter(|row| row.life.is_parked()) else {
                 // It was answered, or cancelled.
                 return Ok(None);

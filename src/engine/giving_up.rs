@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, clock};
+use super::Engine;
 use crate::domain::session::{self, Failure};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::store::about::About;
@@ -21,7 +21,7 @@ impl Engine {
     /// The store's.
     pub(super) async fn give_up_suspended(self: &Arc<Self>) -> Result<(), Error> {
         let ttl = self.settings.suspended_ttl;
-        let before = clock::now().plus_seconds(-ttl);
+        let before = self.now().plus_seconds(-ttl);
         // Those that are still there are the first: what was given up is none of them any more.
         let mut left = 0;
         while ttl > 0.0 && !self.is_stopping() {
@@ -53,8 +53,8 @@ impl Engine {
             let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
             let Some(why) = session.failure() else { return Ok(None) };
             let failure = Failure::not_retried(why, ttl);
-            let mut after_commit = owing.clone();
-            after_commit.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, clock::now())?;
+            let (mut after_commit, now) = (owing.clone(), tx.now());
+            after_commit.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, now)?;
             Ok(Some((session.id, after_commit)))
         });
         let Some((session, after_commit)) = given_up.await? else { return Ok(false) };

@@ -36,7 +36,7 @@ impl Engine {
         let after_commit = self.owed_by(actor);
         self.store
             .transact(About::Session(id), move |tx| {
-                let now = clock::now();
+                let now = tx.now();
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
                 let parsed = parsed.ok_or_else(|| unknown.clone())?;
                 let next = session.revoked(parsed, now)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::audit::see;
-use super::{Engine, clock, detached};
+use super::{Engine, detached};
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
 use crate::domain::event::{Hold, StoredEvent};
@@ -120,7 +120,7 @@ impl Engine {
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let owing = self.owed_by(&actor);
         let held = self.store.transact(About::Interrupt(id), move |tx| {
-            let (mut after_commit, now) = (owing.clone(), clock::now());
+            let (mut after_commit, now) = (owing.clone(), tx.now());
             let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
             see(tx, &interrupt, &actor, now)?;

@@ -42,7 +42,7 @@ impl Engine {
         // Behind a counter, as what it is for may be written more than once.
         let message = Arc::new(message);
         let written = self.store.transact(About::Session(id), move |tx| {
-            let now = clock::now();
+            let now = tx.now();
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let scope = reply_scope("messages", &session);
             if stored_reply(tx, &scope, key.as_ref())?.is_some() {

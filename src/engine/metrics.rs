@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::figures::{Family, Figures, Labelled};
 use super::histogram::Histogram;
-use super::{Engine, clock, detached};
+use super::{Engine, detached};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
 use crate::store::record::PendingCount;
@@ -285,7 +285,7 @@ impl Engine {
         let health = self.health().await?;
         let (warm, paused) = self.live.count();
         let outbox = self.store.upkeep().outbox_figures().await?;
-        let lag = outbox.oldest.map_or(0, |oldest| clock::now().since(oldest).as_secs());
+        let lag = outbox.oldest.map_or(0, |oldest| self.now().since(oldest).as_secs());
         let gauges = [
             ("hitl_workers", "Turns that may be at work.", health.max_workers),
             ("hitl_turns_at_work", "Turns at work; those that wait for people do not count.", health.running_workers),
@@ -320,7 +320,7 @@ impl Engine {
         let counts = match fresh {
             Some((_, counts)) => counts.clone(),
             None => {
-                let (started, counting) = (Instant::now(), self.store.upkeep().count_pending(clock::now()));
+                let (started, counting) = (Instant::now(), self.store.upkeep().count_pending(self.now()));
                 // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
                 let kept = detached(async move {
                     let counts = counting.await?;

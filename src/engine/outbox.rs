@@ -15,7 +15,7 @@ use super::after_commit::{NotificationSettings, in_lane};
 use super::claims::STORE_PAUSE;
 use super::deliver::Deliver;
 use super::due::Alarm;
-use super::{Engine, clock, detached};
+use super::{Engine, detached};
 use crate::domain::notice::{Notice, NoticeId, Reminded, Tries};
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, Timestamp};
@@ -118,7 +118,7 @@ impl Engine {
             let session = found.ok_or_else(|| unknown.clone())?.session_id;
             let retried = engine.store.transact(About::Session(session), move |tx| {
                 let notice = tx.notice(id)?.ok_or_else(|| unknown.clone())?.retried()?;
-                let notice = in_lane(tx, notice, clock::now())?;
+                let notice = in_lane(tx, notice, tx.now())?;
                 tx.update_notice(&notice)?;
                 faults::at(Point::OutboxRetryWritten);
                 Ok(notice)
@@ -153,7 +153,7 @@ impl Engine {
         loop {
             self.outbox.alarm.awake();
             match self.send_due(deliver).await {
-                Ok(next) => self.outbox.alarm.sleep(next).await,
+                Ok(next) => self.outbox.alarm.sleep(next, self.now()).await,
                 Err(error) => {
                     tracing::error!(%error, "what webhooks are owed could not be read; it is tried again");
                     tokio::time::sleep(STORE_PAUSE).await;
@@ -165,7 +165,7 @@ impl Engine {
     /// Takes over what the last server was sending.
     async fn release(&self) -> Result<(), Error> {
         match self.store.upkeep().next_notice_at(Vec::new()).await? {
-            Some(_) => self.store.upkeep().release_notices(clock::now()).await,
+            Some(_) => self.store.upkeep().release_notices(self.now()).await,
             None => Ok(()),
         }
     }
@@ -176,7 +176,7 @@ impl Engine {
             // An origin that becomes free rings.
             let busy = self.outbox.busy();
             let next = self.store.upkeep().next_notice_at(busy).await?;
-            if next.is_none_or(|next| next > clock::now()) {
+            if next.is_none_or(|next| next > self.now()) {
                 return Ok(next);
             }
             let mut permits = vec![self.permit().await?];
@@ -197,13 +197,13 @@ impl Engine {
     async fn take_due(&self, places: usize) -> Result<(Vec<Notice>, Result<(), Error>), Error> {
         let mut room = Room { under_way: self.outbox.under_way().clone() };
         let busy = room.busy();
-        let seen = self.store.upkeep().due_notices(clock::now(), busy, places).await?;
+        let seen = self.store.upkeep().due_notices(self.now(), busy, places).await?;
         let mut jobs = Vec::new();
         for notice in seen {
             if notice.status == NoticeStatus::Scheduled || room.take(notice.origin()) {
                 let notifications = Arc::clone(&self.notifications);
                 let about = About::Session(notice.session_id);
-                jobs.push(self.store.transact(about, move |tx| take(tx, &notice, &notifications, clock::now())));
+                jobs.push(self.store.transact(about, move |tx| take(tx, &notice, &notifications)));
             }
         }
         let (mut leased, mut all) = (Vec::new(), Ok(()));
@@ -223,15 +223,14 @@ impl Engine {
 
     async fn deliver(self: Arc<Self>, deliver: Arc<dyn Deliver>, notice: Notice, place: SendPermit) {
         let outcome = tokio::select! {
-            outcome = deliver.attempt(&notice, clock::now()) => outcome,
+            outcome = deliver.attempt(&notice, self.now()) => outcome,
             () = self.stopped.cancelled() => return,
         };
         faults::at(Point::OutboxSent);
         let (id, attempt, tries) = (notice.id, notice.attempts, self.settings.tries);
         let about = About::Session(notice.session_id);
         let reason = outcome.clone().err();
-        let settled =
-            self.store.transact(about, move |tx| record_attempt(tx, id, attempt, &outcome, &tries, clock::now())).await;
+        let settled = self.store.transact(about, move |tx| record_attempt(tx, id, attempt, &outcome, &tries)).await;
         drop(place);
         let reason = reason.unwrap_or_default();
         match settled {
@@ -282,8 +281,8 @@ fn take(
     tx: &mut dyn Transaction,
     seen: &Notice,
     notifications: &NotificationSettings,
-    now: Timestamp,
 ) -> Result<Option<Notice>, Error> {
+    let now = tx.now();
     if tx.notice(seen.id)?.as_ref() != Some(seen) {
         return Ok(None);
     }
@@ -338,8 +337,8 @@ fn record_attempt(
     attempt: u32,
     outcome: &Result<(), String>,
     tries: &Tries,
-    now: Timestamp,
 ) -> Result<Option<NoticeStatus>, Error> {
+    let now = tx.now();
     let Some(stored) = tx.notice(id)?.filter(|stored| stored.is_leased_for(attempt)) else { return Ok(None) };
     let settled = match outcome {
         Ok(()) => stored.delivered(now),

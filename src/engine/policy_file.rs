@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use super::Engine;
 use super::claims::STORE_PAUSE;
-use super::{Engine, clock};
 use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::Rules;
 use crate::domain::{Error, Timestamp};
 use crate::store::StoreExt;
 use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 
 /// Why a file gives no rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -103,7 +104,7 @@ impl Engine {
             }
         };
         if let Some(deed) = deed {
-            self.store.transact(About::Nothing, move |tx| tx.append_audit(deed.clone(), clock::now())).await?;
+            self.store.transact(About::Nothing, move |tx| tx.append_audit(deed.clone(), tx.now())).await?;
             self.policies.take(read.clone());
         }
         Ok(())
@@ -118,6 +119,6 @@ impl Engine {
 impl PolicyStatus {
     /// That of rules that hold from now on.
     pub fn of(file: &PolicyFile) -> Self {
-        Self { rules: file.rules.len(), digest: file.digest.clone(), loaded_at: clock::now(), error: None }
+        Self { rules: file.rules.len(), digest: file.digest.clone(), loaded_at: WallClock.now(), error: None }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use super::holds::claimer;
 use super::messages::{reply_scope, stored_reply};
 use super::view::{Answer, IdempotencyKey};
-use super::{Engine, clock, grants};
+use super::{Engine, grants};
 use crate::domain::access::Actor;
 use crate::domain::answer::{self, Valid};
 use crate::domain::decision::{DecisionKind, TOOL_APPROVAL};
@@ -150,7 +150,7 @@ impl Engine {
         server: Arc<Rules>,
     ) -> Result<Precheck, Error> {
         let PrecheckInput { session, asked, pending } = scene;
-        let (now, own) = (clock::now(), self.policies.of_session(&session));
+        let (now, own) = (self.now(), self.policies.of_session(&session));
         let standing = RuleSets { session: &own, server: &server };
         let mut seen = HashSet::new();
         let (mut found, mut sweeps) = (HashMap::new(), HashMap::new());

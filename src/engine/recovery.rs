@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 
+use super::Engine;
 use super::after_commit::AfterCommit;
 use super::dispatch::Lost;
 use super::turns::owned_turn;
-use super::{Engine, clock};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
@@ -98,9 +98,7 @@ impl Engine {
         for some in rest.chunks(AT_ONCE) {
             let fail = |left: &Left| {
                 let (engine, turn, session) = (Arc::clone(self), left.turn.id, left.turn.session_id);
-                self.store.transact(About::Session(session), move |tx| {
-                    engine.fail_not_replayable(tx, session, turn, clock::now())
-                })
+                self.store.transact(About::Session(session), move |tx| engine.fail_not_replayable(tx, session, turn))
             };
             let failed: Vec<_> = some.iter().map(fail).collect();
             let mut all = Ok(());
@@ -133,8 +131,8 @@ impl Engine {
         tx: &mut dyn Transaction,
         session: SessionId,
         turn: TurnId,
-        now: Timestamp,
     ) -> Result<AfterCommit, Error> {
+        let now = tx.now();
         let session = tx.session(session)?.ok_or(Error::TurnNotOpen(None))?;
         self.fail(tx, &session, turn, Failure::not_replayable(), now)
     }
@@ -198,7 +196,7 @@ impl Engine {
 
     /// Decides over a turn that lost its worker, inside a transaction.
     fn decide(&self, tx: &mut dyn Transaction, turn: TurnId, epoch: u64, counts: bool) -> Result<Fate, Error> {
-        let now = clock::now();
+        let now = tx.now();
         let row = owned_turn(tx, turn, epoch)?;
         let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
         if !self.runtime()?.replay {

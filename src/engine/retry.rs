@@ -8,7 +8,7 @@ use super::after_commit::AfterCommit;
 use super::claims::WakeOutcome;
 use super::sessions::view;
 use super::view::SessionView;
-use super::{Engine, clock, detached};
+use super::{Engine, detached};
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
@@ -35,7 +35,8 @@ impl Engine {
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             engine.check_agent(&session)?;
             let after_commit = engine.owed_by(&by);
-            let (woken, after_commit) = engine.reopen(tx, &session, after_commit, clock::now())?;
+            let now = tx.now();
+            let (woken, after_commit) = engine.reopen(tx, &session, after_commit, now)?;
             Ok((view(tx, id)?, woken, after_commit))
         });
         let engine = Arc::clone(self);
@@ -91,7 +92,8 @@ impl Engine {
             let (engine, id) = (Arc::clone(self), *id);
             self.store.transact(About::Session(id), move |tx| {
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-                engine.reopen(tx, &session, engine.after_commit(), clock::now())
+                let now = tx.now();
+                engine.reopen(tx, &session, engine.after_commit(), now)
             })
         };
         let reopened: Vec<_> = sessions.iter().map(reopen).collect();

@@ -27,6 +27,7 @@ use crate::domain::session::{self, Failure, Phase, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::record::Turn;
 use crate::store::{Reader, Store, StoreExt, Transaction};
 
@@ -58,7 +59,7 @@ impl Begin {
 
 /// The time, for decisions that are made outside of any store.
 pub fn now() -> Timestamp {
-    clock::now()
+    WallClock.now()
 }
 
 /// The id of a new grant.
@@ -132,7 +133,7 @@ impl Engine {
         let (session, turn) = begin.ids();
         let engine = Arc::clone(self);
         let begun = self.store.transact(About::Session(session), move |tx| {
-            let now = clock::now();
+            let now = tx.now();
             match &begin {
                 Begin::Message { session, turn, message } => {
                     engine.begin_message(tx, *session, *turn, Arc::clone(message), now)

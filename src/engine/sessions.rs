@@ -63,7 +63,7 @@ impl Engine {
         if let Some(webhook) = &webhook {
             webhook.check(self.settings.webhook_allow_private)?;
         }
-        let session = Session { rules, webhook, ..Session::new(id, &self.settings.agent, state.len(), clock::now()) };
+        let session = Session { rules, webhook, ..Session::new(id, &self.settings.agent, state.len(), self.now()) };
         let max_sessions = self.settings.max_sessions;
         self.store
             .transact(About::Session(id), move |tx| {
@@ -156,7 +156,7 @@ impl Engine {
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
         let owing = self.owed_by(&actor);
         let deleted = self.store.transact(About::Session(id), move |tx| {
-            let (mut after_commit, now) = (owing.clone(), clock::now());
+            let (mut after_commit, now) = (owing.clone(), tx.now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             after_commit.woken.push(id);
             for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
@@ -191,7 +191,7 @@ impl Engine {
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
         let owing = self.owed_by(&actor);
         let cancelled = self.store.transact(About::Session(id), move |tx| {
-            let (mut after_commit, now) = (owing.clone(), clock::now());
+            let (mut after_commit, now) = (owing.clone(), tx.now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             let turn = session.turn().ok_or(Error::NothingToCancel)?;
             let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.life.worked_ms);
@@ -223,7 +223,7 @@ impl Engine {
     /// The store's.
     pub async fn interrupts(&self, query: InterruptQuery) -> Result<Page<Interrupt>, Error> {
         let mut page = self.search(query.is_search(), move |reader| reader.interrupts(&query)).await?;
-        let now = clock::now();
+        let now = self.now();
         page.items = page.items.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
         Ok(page)
     }
@@ -251,7 +251,7 @@ impl Engine {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let interrupt = self.store.query(move |reader| reader.interrupt(id)?.ok_or(unknown)).await?;
-        Ok(interrupt.as_of(clock::now()))
+        Ok(interrupt.as_of(self.now()))
     }
 
     /// Events from now on, or after number `after`, of one session or of all; ends at shutdown.
@@ -267,9 +267,9 @@ impl Engine {
         Ok(subscription)
     }
 
-    /// The time, for filters.
+    /// The time, by the store's clock.
     pub fn now(&self) -> Timestamp {
-        clock::now()
+        self.store.clock().now()
     }
 
     /// What `GET /health` shows.
@@ -300,7 +300,7 @@ impl Engine {
             return Err(Error::ShuttingDown);
         }
         // A row of its own, with another time in it each time: what changes nothing is not written, and says nothing.
-        let row = StoredReply { request_digest: String::new(), body: Value::Null, created_at: clock::now() };
+        let row = StoredReply { request_digest: String::new(), body: Value::Null, created_at: self.now() };
         self.store.transact(About::Nothing, move |tx| tx.insert_reply("ready", "", &row)).await
     }
 }
@@ -316,7 +316,7 @@ pub(super) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Er
 /// Those of the store.
 pub(super) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionView, Error> {
     let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
-    let now = clock::now();
+    let now = reader.now();
     let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
     let replay = match reader.last_turn(session.id) {
         // The session says what has become of the turn.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, clock};
+use super::Engine;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::{Error, Timestamp};
 use crate::store::upkeep::Sweep;
@@ -56,7 +56,7 @@ impl Engine {
     /// # Errors
     /// What could not be swept.
     pub(super) async fn sweep(self: &Arc<Self>) -> Result<(), Unswept> {
-        let now = clock::now();
+        let now = self.now();
         let (day_ago, week_ago) = (now.plus_seconds(-DAY), now.plus_seconds(-7.0 * DAY));
         let swept = [
             ("replies", self.sweep_rows(Sweep::Replies, day_ago).await),
@@ -85,7 +85,7 @@ impl Engine {
     async fn sweep_sessions(&self) -> Result<(), Error> {
         let ttl = self.settings.ttl;
         while ttl > 0.0 && !self.is_stopping() {
-            let (now, deed) = (clock::now(), Deed::new(Action::SessionDeleted).with("ttl", ttl));
+            let (now, deed) = (self.now(), Deed::new(Action::SessionDeleted).with("ttl", ttl));
             let before = now.plus_seconds(-ttl);
             let swept = self.store.upkeep().sweep_sessions(before, SESSIONS_AT_ONCE, deed, now).await?;
             let is_last = swept.len() < SESSIONS_AT_ONCE;
@@ -104,7 +104,7 @@ impl Engine {
     async fn compact_journals(&self) -> Result<(), Error> {
         let keep = self.settings.keep_journal;
         while keep > 0.0 && !self.is_stopping() {
-            let before = clock::now().plus_seconds(-keep);
+            let before = self.now().plus_seconds(-keep);
             if self.store.upkeep().compact_journals(before, JOURNALS_AT_ONCE).await? < JOURNALS_AT_ONCE {
                 break;
             }

@@ -12,7 +12,7 @@ use super::claims::WakeOutcome;
 use super::runs::{export, insert, record_imported};
 use super::sessions::{check_room, view};
 use super::view::SessionView;
-use super::{Engine, clock, detached};
+use super::{Engine, detached};
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
@@ -57,7 +57,8 @@ impl Engine {
             if is_signed {
                 tx.note_carried(turn, &Carried { left_at: None })?;
             }
-            engine.owed_by(&actor).record(tx, deed.clone(), clock::now())
+            let now = tx.now();
+            engine.owed_by(&actor).record(tx, deed.clone(), now)
         });
         noted.await?;
         Ok(document)
@@ -122,7 +123,7 @@ impl Engine {
         deed: Deed,
         actor: &Actor,
     ) -> Result<Imported, Error> {
-        let now = clock::now();
+        let now = tx.now();
         if tx.session(state.session)?.is_some() {
             return Err(Error::SessionExists);
         }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+use super::Engine;
 use super::after_commit::AfterCommit;
 use super::runs::RunOver;
-use super::{Engine, clock};
 use crate::domain::event::EventView;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
@@ -106,7 +106,7 @@ impl Engine {
         let (after_commit, outcome) = self
             .store
             .transact(About::Session(session_id), move |tx| {
-                let now = clock::now();
+                let now = tx.now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 let (response, state) = (said.0.clone(), &said.1);
@@ -142,7 +142,7 @@ impl Engine {
         let (after_commit, outcome) = self
             .store
             .transact(About::Session(session_id), move |tx| {
-                let now = clock::now();
+                let now = tx.now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 owned_turn(tx, turn, epoch)?;
                 let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, clock};
+use super::Engine;
 use crate::domain::session::Failure;
 use crate::domain::{Error, TurnId};
 use crate::store::record::DueKind;
@@ -25,7 +25,8 @@ impl Engine {
             };
             let Some(session) = session.map(|id| tx.session(id)).transpose()?.flatten() else { return Ok(None) };
             let Some(turn) = session.turn().filter(|_| session.agent == engine.settings.agent) else { return Ok(None) };
-            let after_commit = engine.fail(tx, &session, turn, failure.clone(), clock::now())?;
+            let now = tx.now();
+            let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;
             Ok(Some((turn, after_commit)))
         });
         match suspended.await {

@@ -15,10 +15,10 @@ use crate::domain::journal::Entry;
 use crate::domain::session::Phase;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
-use crate::engine::clock;
 use crate::engine::dispatch::{Delivery, Record, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
@@ -145,7 +145,7 @@ async fn work(world: Arc<World>, order: TurnOrder, plan: Vec<Act>, dice: Arc<Dic
                         assert_eq!(parked, None);
                         return;
                     }
-                    () = tokio::time::sleep(due.since(clock::now())) => {}
+                    () = tokio::time::sleep(due.since(WallClock.now())) => {}
                 }
                 match world.append(&order, vec![Record::Timer { path: "t".to_owned(), due }]).await {
                     Ok(batch) => last = batch.into_iter().flatten().flatten().map(|own| own.index).fold(last, u64::max),

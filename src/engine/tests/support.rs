@@ -14,11 +14,12 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
+use crate::engine::Engine;
 use crate::engine::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::engine::view::{Answer, Resumed};
-use crate::engine::{Engine, clock};
 use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::InterruptQuery;
 use crate::store::record::Turn;
@@ -406,5 +407,5 @@ pub fn asked(batch: AppendResults) -> Vec<InterruptId> {
 
 /// So many milliseconds from now; negative for the past.
 pub fn ahead(millis: i64) -> Timestamp {
-    Timestamp::from_millis(clock::now().millis() + millis)
+    Timestamp::from_millis(WallClock.now().millis() + millis)
 }

@@ -12,10 +12,10 @@ use crate::domain::journal::Entry;
 use crate::domain::notice::Notice;
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, Timestamp};
-use crate::engine::clock;
 use crate::engine::settings::Settings;
 use crate::engine::sweeper::{JOURNALS_AT_ONCE, ROWS_AT_ONCE, SESSIONS_AT_ONCE, Unswept};
 use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::{Fixture, about, at, change, event, session, session_id, turn, turn_id};
 use crate::store::contract::outbox::notice;
 use crate::store::query::NoticeQuery;
@@ -130,7 +130,7 @@ async fn fill(world: &World, count: usize, time: Timestamp) {
             tx.insert_sign_in(&SignIn { token: token.into(), key: [0; 32].into(), ends_at })?;
         }
         // The newest is never swept.
-        tx.append_event(&event(2, "x"), clock::now()).map(drop)
+        tx.append_event(&event(2, "x"), WallClock.now()).map(drop)
     });
     filled.await.unwrap();
 }
@@ -162,7 +162,7 @@ async fn however_much_is_old_all_of_it_goes(fixture: Fixture) {
 
 async fn what_is_not_old_stays(fixture: Fixture) {
     let (world, _) = world(fixture).await;
-    let now = clock::now();
+    let now = WallClock.now();
     fill(&world, 3, now).await;
     world.engine.sweep().await.unwrap();
     assert_eq!(left(&world, 3, now).await, [3; 4]);

@@ -17,6 +17,7 @@ use crate::domain::session::{Phase, Session};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::about::About;
+use crate::store::clock::Clock;
 use crate::store::memory::MemoryStore;
 use crate::store::owner::TurnOwner;
 use crate::store::record::Turn;
@@ -42,6 +43,11 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn memory() -> Self {
         Self::of(MemoryStore::default(), None)
+    }
+
+    /// In which it is as late as `clock` says.
+    pub(crate) fn at_the_time_of(clock: Arc<dyn Clock>) -> Self {
+        Self::of(MemoryStore::with_clock(clock), None)
     }
 
     pub(crate) fn sqlite() -> Self {

@@ -11,11 +11,12 @@ mod transaction;
 mod turns;
 mod upkeep;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use uuid::Uuid;
 
 use super::about::About;
+use super::clock::{Clock, WallClock};
 use super::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, StoreId};
@@ -27,15 +28,22 @@ use transaction::MemoryTransaction;
 pub struct MemoryStore {
     /// `None` once the store is closed.
     state: Mutex<Option<MemoryState>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self { state: Mutex::new(Some(MemoryState::new(StoreId(Uuid::new_v4())))) }
+        Self::with_clock(Arc::new(WallClock))
     }
 }
 
 impl MemoryStore {
+    /// A store in which it is as late as `clock` says.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let state = MemoryState::new(StoreId(Uuid::new_v4()), Arc::clone(&clock));
+        Self { state: Mutex::new(Some(state)), clock }
+    }
+
     fn with_state(
         &self,
         job: impl FnOnce(&mut MemoryState) -> Result<(), Error>,
@@ -84,6 +92,10 @@ impl Store for MemoryStore {
 
     fn upkeep(&self) -> &dyn Upkeep {
         self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {

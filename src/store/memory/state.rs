@@ -1,6 +1,7 @@
 //! What the store holds, and how it is read.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{Action, AuditRow, Head};
@@ -16,13 +17,14 @@ use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::carried::Carried;
-use crate::store::clock::{Clock, WallClock};
+use crate::store::clock::Clock;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
 use crate::store::record::{Due, DueKind, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
 pub(super) struct MemoryState {
     pub(super) id: StoreId,
+    clock: Arc<dyn Clock>,
     pub(super) sessions: Ordered<SessionId, SessionRow>,
     pub(super) turns: Ordered<TurnId, TurnRow>,
     pub(super) interrupts: Ordered<InterruptId, Interrupt>,
@@ -41,9 +43,10 @@ pub(super) struct MemoryState {
 
 impl MemoryState {
     /// Nothing yet.
-    pub(super) fn new(id: StoreId) -> Self {
+    pub(super) fn new(id: StoreId, clock: Arc<dyn Clock>) -> Self {
         Self {
             id,
+            clock,
             sessions: Ordered::default(),
             turns: Ordered::default(),
             interrupts: Ordered::default(),
@@ -210,7 +213,7 @@ impl Reader for MemoryState {
     }
 
     fn now(&self) -> Timestamp {
-        WallClock.now()
+        self.clock.now()
     }
 
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
