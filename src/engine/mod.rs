@@ -47,6 +47,7 @@ mod slots;
 mod sweeper;
 pub mod timeline;
 pub mod transfers;
+mod turn_queue;
 pub mod turns;
 mod unreadable;
 pub mod view;

@@ -1,4 +1,5 @@
-//! `--workers` and `--queue`: how many turns are at work, and which wait for a place.
+//! `--workers` and `--queue`: how many turns are at work, and how many may wait for a place. Which of them is next is
+//! [`super::turn_queue`]'s to say.
 //!
 //! A turn that awaits nothing but people and timers holds no place. When it is answered in memory it is at work again
 //! at once, even if that is one more than `--workers`. Parked turns that were answered, and turns taken up again, wait
@@ -7,9 +8,10 @@
 //! The lock is in here and nobody is handed it: whoever holds [`super::live`]'s may come by, and nobody can hold this one
 //! and wait for that.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::turn_queue::{LocalQueue, NextTurn, TurnQueue};
 use crate::domain::{Error, TurnId};
 
 /// The epoch of a turn that has a place and is being claimed.
@@ -23,33 +25,22 @@ pub struct Slots {
     places: Mutex<SlotState>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SlotState {
     /// Promised to turns whose transaction is under way.
     reserved: usize,
     /// By the epoch at which they work: what is said of an older one must not take the place of a newer one.
     at_work: HashMap<TurnId, u64>,
-    /// Turns to be claimed: answered, fired and recovered ones.
-    first: VecDeque<TurnId>,
-    /// The same, to find one.
-    is_first: HashSet<TurnId>,
-    /// New turns, claimed at an epoch. What their workers are given is in the store until then: it may be large.
-    queue: VecDeque<(TurnId, u64)>,
-}
-
-/// What may begin now.
-#[derive(Debug)]
-pub enum NextTurn {
-    /// A turn that has to be claimed.
-    Claim(TurnId),
-    /// A new turn, claimed already at this epoch.
-    Start(TurnId, u64),
+    /// Who waits.
+    queue: Box<dyn TurnQueue>,
 }
 
 impl Slots {
     /// `workers` places, and a queue of `queue_limit` in front of them.
     pub fn new(workers: usize, queue_limit: usize) -> Self {
-        Self { workers, queue_limit, places: Mutex::default() }
+        let queue = Box::<LocalQueue>::default();
+        let places = SlotState { reserved: 0, at_work: HashMap::new(), queue };
+        Self { workers, queue_limit, places: Mutex::new(places) }
     }
 
     /// Promises a place at work or in the queue to a turn that is not written yet.
@@ -58,8 +49,9 @@ impl Slots {
     /// [`Error::QueueFull`].
     pub fn reserve(&self) -> Result<(), Error> {
         let mut places = self.lock();
-        let free = self.workers.saturating_sub(places.at_work.len() + places.first.len());
-        if places.queue.len() + places.reserved >= self.queue_limit.saturating_add(free) {
+        let waiting = places.queue.count();
+        let free = self.workers.saturating_sub(places.at_work.len() + waiting.first);
+        if waiting.new + places.reserved >= self.queue_limit.saturating_add(free) {
             return Err(Error::QueueFull);
         }
         places.reserved += 1;
@@ -77,11 +69,11 @@ impl Slots {
     pub fn admit(&self, turn: TurnId, epoch: u64) -> bool {
         let mut places = self.lock();
         places.reserved = places.reserved.saturating_sub(1);
-        let is_free = places.first.is_empty() && places.queue.is_empty() && places.at_work.len() < self.workers;
+        let is_free = places.queue.count().total() == 0 && places.at_work.len() < self.workers;
         if is_free {
             places.at_work.insert(turn, epoch);
         } else {
-            places.queue.push_back((turn, epoch));
+            places.queue.put_last(turn, epoch);
         }
         is_free
     }
@@ -89,7 +81,7 @@ impl Slots {
     /// Gives a free place to a turn that is to be claimed, unless others were first; whether it has one.
     pub fn take(&self, turn: TurnId) -> bool {
         let mut places = self.lock();
-        let is_free = places.first.is_empty() && places.at_work.len() < self.workers;
+        let is_free = places.queue.count().first == 0 && places.at_work.len() < self.workers;
         if is_free {
             places.at_work.insert(turn, UNCLAIMED);
         }
@@ -98,10 +90,7 @@ impl Slots {
 
     /// The turn is to be claimed and started, before all new ones.
     pub fn put_first(&self, turn: TurnId) {
-        let mut places = self.lock();
-        if places.is_first.insert(turn) {
-            places.first.push_back(turn);
-        }
+        self.lock().queue.put_first(turn);
     }
 
     /// The turn that has a place was claimed.
@@ -127,13 +116,8 @@ impl Slots {
     /// The turn is over, wherever it was.
     pub fn forget(&self, turn: TurnId) {
         let mut places = self.lock();
-        if places.at_work.remove(&turn).is_some() {
-            return;
-        }
-        if places.is_first.remove(&turn) {
-            places.first.retain(|waiting| *waiting != turn);
-        } else {
-            places.queue.retain(|(waiting, _)| *waiting != turn);
+        if places.at_work.remove(&turn).is_none() {
+            places.queue.forget(turn);
         }
     }
 
@@ -145,7 +129,7 @@ impl Slots {
     /// How many are at work, and how many wait.
     pub fn count(&self) -> (usize, usize) {
         let places = self.lock();
-        (places.at_work.len(), places.first.len() + places.queue.len())
+        (places.at_work.len(), places.queue.count().total())
     }
 
     /// Who may begin now; it has a place from here on.
@@ -154,14 +138,12 @@ impl Slots {
         if places.at_work.len() >= self.workers {
             return None;
         }
-        if let Some(turn) = places.first.pop_front() {
-            places.is_first.remove(&turn);
-            places.at_work.insert(turn, UNCLAIMED);
-            return Some(NextTurn::Claim(turn));
-        }
-        let (turn, epoch) = places.queue.pop_front()?;
-        places.at_work.insert(turn, epoch);
-        Some(NextTurn::Start(turn, epoch))
+        let next = places.queue.take_next()?;
+        match next {
+            NextTurn::Claim(turn) => places.at_work.insert(turn, UNCLAIMED),
+            NextTurn::Start(turn, epoch) => places.at_work.insert(turn, epoch),
+        };
+        Some(next)
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotState> {
