@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use super::support::{World, runtime, settings};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, TurnId};
-use crate::engine::bells::SessionSnapshot;
 use crate::engine::clock;
-use crate::engine::dispatch::TurnOrder;
-use crate::engine::view::SessionView;
+use crate::engine::placement::dispatch::TurnOrder;
+use crate::engine::telling::bells::SessionSnapshot;
+use crate::engine::telling::view::SessionView;
 use crate::store::contract::fixture::Fixture;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 

@@ -13,7 +13,7 @@ use crate::domain::scope::Scopes;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::engine::clock;
 use crate::engine::settings::Settings;
-use crate::engine::view::Answer;
+use crate::engine::telling::view::Answer;
 use crate::store::contract::fixture::Fixture;
 
 const ROUNDS: usize = 100;

@@ -14,9 +14,11 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
-use crate::engine::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::placement::dispatch::{
+    AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder,
+};
 use crate::engine::settings::Settings;
-use crate::engine::view::{Answer, Resumed};
+use crate::engine::telling::view::{Answer, Resumed};
 use crate::engine::{Engine, clock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::InterruptQuery;
@@ -146,7 +148,7 @@ impl World {
     }
 
     pub async fn session(&self) -> SessionId {
-        self.engine.create_session(crate::engine::view::NewSession::default()).await.unwrap().session.id
+        self.engine.create_session(crate::engine::telling::view::NewSession::default()).await.unwrap().session.id
     }
 
     /// A session that was made while the store took it.
