@@ -173,9 +173,9 @@ fn the_domain_is_pure() {
 
 /// Each enum of effects in the domain, and the file with the one function that performs them.
 const PERFORMED: [(&str, &str, &str); 3] = [
-    ("domain/session.rs", "Effect", "engine/after_commit.rs"),
+    ("domain/session.rs", "Effect", "engine/telling/after_commit.rs"),
     ("domain/turn/mod.rs", "TurnEffect", "store/turns.rs"),
-    ("domain/turn/stage.rs", "StageEffect", "engine/live.rs"),
+    ("domain/turn/stage.rs", "StageEffect", "engine/placement/live.rs"),
 ];
 
 #[test]

@@ -9,10 +9,10 @@ use super::support::{World, asked, call, question, runtime, settings, step, wait
 use crate::domain::policy::{Effect, Rule, Rules};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, apart};
-use crate::engine::dispatch::TurnOrder;
-use crate::engine::policy_file::PolicyFile;
+use crate::engine::access::policy_file::PolicyFile;
+use crate::engine::placement::dispatch::TurnOrder;
 use crate::engine::settings::Settings;
-use crate::engine::view::NewSession;
+use crate::engine::telling::view::NewSession;
 use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
 use crate::store::upkeep::Upkeep;
@@ -198,11 +198,11 @@ async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_aske
 async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     let (world, store) = holding(fixture).await;
     let (order, id) = paying(&world, 5).await;
-    for _ in 0..super::super::prechecks::MAX_PRECHECKS {
+    for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
         store.hold_next();
     }
     let answering = answering(&world, &order, id, json!({"approved": true}));
-    for _ in 0..super::super::prechecks::MAX_PRECHECKS {
+    for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
         let held = store.held().await;
         load(&world, rule(Effect::Ask, None));
         store.write_now(held).await;

@@ -12,7 +12,7 @@ use crate::domain::access::Actor;
 use crate::domain::scope::Scopes;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::engine::settings::Settings;
-use crate::engine::view::Answer;
+use crate::engine::telling::view::Answer;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 

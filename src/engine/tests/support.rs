@@ -15,9 +15,11 @@ use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
-use crate::engine::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::placement::dispatch::{
+    AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder,
+};
 use crate::engine::settings::Settings;
-use crate::engine::view::{Answer, Resumed};
+use crate::engine::telling::view::{Answer, Resumed};
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
@@ -149,7 +151,7 @@ impl World {
     }
 
     pub async fn session(&self) -> SessionId {
-        self.engine.create_session(crate::engine::view::NewSession::default()).await.unwrap().session.id
+        self.engine.create_session(crate::engine::telling::view::NewSession::default()).await.unwrap().session.id
     }
 
     /// A session that was made while the store took it.
