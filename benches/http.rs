@@ -16,6 +16,7 @@ use hitl::domain::{SessionId, Timestamp};
 use hitl::engine::Engine;
 use hitl::engine::settings::Settings;
 use hitl::server::{self, HttpSettings};
+use hitl::store::about::About;
 use hitl::store::memory::MemoryStore;
 use hitl::store::{Store, StoreExt};
 use tokio::net::TcpListener;
@@ -56,7 +57,7 @@ async fn empty_route() -> SocketAddr {
 async fn our_server(session: SessionId) -> SocketAddr {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let row = Session::new(session, "agents:main", 0, Timestamp::from_millis(1_700_000_000_000));
-    store.transact(move |transaction| transaction.insert_session(&row, &[])).await.unwrap();
+    store.transact(About::Session(row.id), move |transaction| transaction.insert_session(&row, &[])).await.unwrap();
     let engine = Engine::start(Settings::default(), store, Arc::new(Webhooks::new(&Settings::default()).unwrap()))
         .await
         .unwrap();

@@ -18,6 +18,8 @@ use hitl::domain::schema::Anew;
 use hitl::domain::session::Session;
 use hitl::domain::status::InterruptStatus;
 use hitl::domain::{InterruptId, JsonObject, SessionId, Timestamp, TurnId};
+use hitl::store::about::About;
+use hitl::store::owner::TurnOwner;
 use hitl::store::record::Turn;
 use hitl::store::sqlite::SqliteStore;
 use hitl::store::{Store, StoreExt, Transaction};
@@ -63,7 +65,7 @@ async fn open_turn(store: &dyn Store) -> (SessionId, TurnId) {
     let message = ChatMessage { content: Some("go".to_owned()), ..ChatMessage::default() };
     let row = Turn::new(turn, session, message, None, now());
     store
-        .transact(move |transaction| {
+        .transact(About::Session(session), move |transaction| {
             transaction.insert_session(&Session::new(session, "agents:main", 0, now()), &[])?;
             transaction.insert_turn(&row)
         })
@@ -87,7 +89,7 @@ async fn question(store: &dyn Store) -> Interrupt {
     let schema = ask.schema(opening.max_payload, &Anew, &Anew);
     let interrupt = Interrupt::open(ask, schema, opening).unwrap();
     let row = interrupt.clone();
-    store.transact(move |transaction| transaction.insert_interrupt(&row)).await.unwrap();
+    store.transact(About::Session(session_id), move |transaction| transaction.insert_interrupt(&row)).await.unwrap();
     interrupt
 }
 
@@ -135,13 +137,19 @@ fn bench<T: Clone, M, F>(
 async fn append(store: Arc<dyn Store>, turn: TurnId, epoch: u64, times: u64) {
     for number in 0..times {
         let entry = step(number);
-        store.transact(move |transaction| transaction.append(turn, epoch, &entry, now())).await.unwrap();
+        store
+            .transact(About::Turn(turn), move |transaction| transaction.append(turn, epoch, &entry, now()))
+            .await
+            .unwrap();
     }
 }
 
 async fn claim(store: Arc<dyn Store>, turn: TurnId, times: u64) {
     for _ in 0..times {
-        store.transact(move |transaction| transaction.claim_turn(turn)).await.unwrap();
+        store
+            .transact(About::Turn(turn), move |transaction| transaction.claim_turn(turn, TurnOwner::this_process()))
+            .await
+            .unwrap();
     }
 }
 
@@ -160,7 +168,7 @@ async fn answer(store: Arc<dyn Store>, pending: Interrupt, times: u64) {
             let entry = Entry::Answer { interrupt_id: answered.interrupt_id, value: json!(true) };
             transaction.append_foreign(answered.turn_id, &entry, now())
         };
-        store.transact(write).await.unwrap();
+        store.transact(About::Session(pending.session_id), write).await.unwrap();
     }
 }
 
@@ -170,7 +178,13 @@ fn of_our_store(criterion: &mut Criterion) {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&directory.path().join("hitl.db")).unwrap());
     let claimed = async || {
         let (_, turn) = open_turn(store.as_ref()).await;
-        (turn, store.transact(move |transaction| transaction.claim_turn(turn)).await.unwrap())
+        (
+            turn,
+            store
+                .transact(About::Turn(turn), move |transaction| transaction.claim_turn(turn, TurnOwner::this_process()))
+                .await
+                .unwrap(),
+        )
     };
     bench(criterion, &runtime, "store/append", claimed, |(turn, epoch), times| {
         append(store.clone(), turn, epoch, times)

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::digest::hex;
 use crate::domain::policy::file;
-use crate::engine::policy_file::{PolicyError, PolicyFile, RulesSource};
+use crate::engine::access::policy_file::{PolicyError, PolicyFile, RulesSource};
 
 /// How often it is looked at. It is read each time: its text says whether it has changed, and it is small.
 const INTERVAL: Duration = Duration::from_millis(500);

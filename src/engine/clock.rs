@@ -1,16 +1,8 @@
-//! The one place that reads the wall clock, and draws ids and secrets.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! The one place that draws ids and secrets. The time is the store's to say: [`Clock`](crate::store::clock::Clock).
 
 use uuid::Uuid;
 
-use crate::domain::{Error, GrantId, InterruptId, KeyId, SessionId, Timestamp, TurnId};
-
-/// The time.
-pub fn now() -> Timestamp {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
-}
+use crate::domain::{Error, GrantId, InterruptId, KeyId, SessionId, TurnId};
 
 /// A new session's id.
 pub fn session_id() -> SessionId {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::Engine;
-use super::dispatch::{AppendResults, Lost, Record, TurnInbox};
-use super::held::Held;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::{Error, TurnId};
+use crate::engine::Engine;
+use crate::engine::placement::dispatch::{AppendResults, Lost, Record, TurnInbox};
+use crate::engine::placement::held::Held;
 
 impl TurnInbox for Engine {
     fn turn_append(

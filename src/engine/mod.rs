@@ -1,55 +1,20 @@
 //! The engine: load, let the domain decide, persist, then do what is owed.
 //!
-//! Clients come in through [`sessions`], [`messages`], [`answers`] and [`retry`], workers through [`append`] and
-//! [`turns`]; all of them change a session only inside one store transaction. Whatever others are told (pollers,
+//! Clients come in through [`journal::sessions`], [`journal::messages`], [`journal::answers`] and [`journal::retry`], workers through [`journal::append`] and
+//! [`journal::turns`]; all of them change a session only inside one store transaction. Whatever others are told (pollers,
 //! listeners, workers, webhooks), they are told after the commit.
 //!
-//! A turn is new ([`messages`]), or it has a journal and is claimed ([`claims`]): because it was answered or its time
-//! has come ([`due`]) after it was parked ([`parking`]), because its worker or server was lost ([`recovery`]), or because
-//! it is retried ([`retry`]). Which of them are at work is [`slots`]' to say, which are in memory [`live`]'s.
+//! A turn is new ([`journal::messages`]), or it has a journal and is claimed ([`placement::turn_claims`]): because it was answered or its time
+//! has come ([`journal::due`]) after it was parked ([`journal::parking`]), because its worker or server was lost ([`journal::recovery`]), or because
+//! it is retried ([`journal::retry`]). Which of them are at work is [`placement::slots`]' to say, which are in memory [`placement::live`]'s.
 
 pub mod access;
-mod after_commit;
-pub mod answers;
-mod append;
-pub mod audit;
-mod bells;
-mod claims;
 mod clock;
-pub mod deliver;
-mod deliveries;
-pub mod dispatch;
-mod due;
-mod feed;
-pub mod figures;
-pub mod giving_up;
-mod grants;
-pub mod held;
-pub mod histogram;
-pub mod holds;
 mod inbox;
-mod live;
-pub mod messages;
-pub mod metrics;
-mod outage;
-mod outbox;
-mod parking;
-mod policy;
-pub mod policy_file;
-mod prechecks;
-mod recovery;
-pub mod retry;
-pub mod runs;
-mod schemas;
-pub mod sessions;
+pub mod journal;
+pub mod placement;
 pub mod settings;
-mod slots;
-mod sweeper;
-pub mod timeline;
-pub mod transfers;
-pub mod turns;
-mod unreadable;
-pub mod view;
+pub mod telling;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -61,22 +26,22 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
-use access::Keyring;
-use after_commit::{AfterCommit, NotificationSettings};
-use bells::Bells;
-use deliver::Deliver;
-use dispatch::Dispatch;
-use due::Alarm;
-use feed::Feed;
-use live::LiveTurns;
-use metrics::{Counters, Pending};
-use outage::Outage;
-use outbox::Outbox;
-use policy::Policies;
-use runs::{RunOutcome, RunOver};
-use schemas::Schemas;
+use access::keyring::Keyring;
+use access::policy::Policies;
+use access::schemas::Schemas;
+use journal::due::Alarm;
+use journal::outage::Outage;
+use journal::runs::{RunOutcome, RunOver};
+use placement::dispatch::Dispatch;
+use placement::live::LiveTurns;
+use placement::slots::Slots;
 use settings::Settings;
-use slots::Slots;
+use telling::after_commit::{AfterCommit, NotificationSettings};
+use telling::bells::Bells;
+use telling::deliver::Deliver;
+use telling::feed::Feed;
+use telling::metrics::{Counters, Pending};
+use telling::outbox::Outbox;
 
 /// See the module.
 pub struct Engine {
@@ -158,7 +123,7 @@ impl Engine {
             outage: Outage::default(),
             counters: Counters::default(),
             pending: Pending::default(),
-            prechecking: Arc::new(Semaphore::new(*prechecks::PROCESSORS)),
+            prechecking: Arc::new(Semaphore::new(*journal::prechecks::PROCESSORS)),
             searching: Arc::default(),
             policies: Policies::default(),
             schemas: Schemas::default(),

@@ -55,7 +55,7 @@ pub struct Settings {
     pub state_key: Option<String>,
     /// Whether whoever sent a message may not let its tools run.
     pub prevent_self_approval: bool,
-    /// Whether this is the engine of one run (see [`super::runs`]), and not of a server.
+    /// Whether this is the engine of one run (see [`crate::engine::journal::runs`]), and not of a server.
     pub one_run: bool,
 }
 

@@ -10,7 +10,7 @@ use super::runtime::runtime;
 use crate::domain::Error;
 use crate::domain::access::{Actor, NewKey};
 use crate::domain::scope::Scope;
-use crate::engine::access;
+use crate::engine::access::keyring;
 use crate::store::open::{self, OpenError};
 use crate::store::{Store, StoreExt};
 

@@ -9,7 +9,7 @@ use super::convert::to_json;
 use super::errors::raised;
 use crate::domain::message::ChatMessage;
 use crate::domain::{Error, json, run_state};
-use crate::engine::runs;
+use crate::engine::journal::runs;
 
 /// Adds the class to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -20,7 +20,7 @@ use super::params::{Query, SessionPath, last_event_id};
 use super::problems::problems;
 use crate::domain::SessionId;
 use crate::domain::event::EventView;
-use crate::engine::view::{FeedItem, Subscription};
+use crate::engine::telling::view::{FeedItem, Subscription};
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {

@@ -3,8 +3,8 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use crate::engine::figures::{Family, Figures, Labelled};
-use crate::engine::histogram::Counted;
+use crate::engine::telling::figures::{Family, Figures, Labelled};
+use crate::engine::telling::histogram::Counted;
 
 /// What [`text`] is.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -15,10 +15,10 @@ use crate::domain::session::{Phase, Session};
 use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp};
-use crate::engine::held::HeldTurn;
-use crate::engine::held::Holder;
-use crate::engine::policy_file::PolicyStatus;
-use crate::engine::view::{ReplayNotes, Resumed, SessionView};
+use crate::engine::access::policy_file::PolicyStatus;
+use crate::engine::placement::held::HeldTurn;
+use crate::engine::placement::held::Holder;
+use crate::engine::telling::view::{ReplayNotes, Resumed, SessionView};
 
 /// A session as clients see it.
 #[derive(Debug, Serialize, ToSchema)]

@@ -12,7 +12,7 @@ use url::form_urlencoded;
 use super::error::ServerError;
 use crate::domain::timeline::TimelineCursor;
 use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
-use crate::engine::view::IdempotencyKey;
+use crate::engine::telling::view::IdempotencyKey;
 
 /// A session's id in the path. What is no UUID is no session either: 404.
 pub struct SessionPath(pub SessionId);

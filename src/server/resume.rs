@@ -19,7 +19,7 @@ use super::problems::problems;
 use super::reading::{At, Reading};
 use crate::domain::SessionId;
 use crate::domain::access::Actor;
-use crate::engine::view::Answer;
+use crate::engine::telling::view::Answer;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {

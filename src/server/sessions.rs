@@ -27,7 +27,7 @@ use crate::domain::access::Actor;
 use crate::domain::scope::Scope;
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId};
-use crate::engine::view::{NewSession, SessionView};
+use crate::engine::telling::view::{NewSession, SessionView};
 use crate::store::query::{Order, SessionQuery};
 
 /// The statuses a session can have, for messages.

@@ -22,7 +22,7 @@ use super::reading::{At, Reading};
 use crate::domain::Error;
 use crate::domain::access::{Actor, digest};
 use crate::domain::scope::Scopes;
-use crate::engine::access::SIGN_IN_SECONDS;
+use crate::engine::access::keyring::SIGN_IN_SECONDS;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 
-use crate::engine::figures::{Family, Figures, Labelled};
-use crate::engine::histogram::Histogram;
+use crate::engine::telling::figures::{Family, Figures, Labelled};
+use crate::engine::telling::histogram::Histogram;
 
 /// Marks the answer to a request that waited because it was asked to: its duration says nothing about the server.
 #[derive(Debug, Clone, Copy)]

@@ -7,18 +7,23 @@
 //! closure does nothing whose time its caller's client decides over ([`crate::domain::apart`]). No implementation may
 //! assume that one process owns the data: a turn is claimed with an epoch, and every append is conditional on it.
 
+pub mod about;
 pub mod asked;
 pub mod carried;
+pub mod clock;
 #[cfg(test)]
 pub(crate) mod contract;
+mod delegate;
 pub mod kept;
 pub mod memory;
 pub mod open;
 pub mod outbox;
+pub mod owner;
 pub mod query;
 pub mod record;
 pub mod sqlite;
 pub mod turns;
+pub mod upkeep;
 
 use std::any::Any;
 use std::future::Future;
@@ -38,12 +43,17 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
+use about::About;
 use asked::AskedReader;
 use carried::{CarriedReader, CarriedWriter};
+use clock::{Clock, WallClock};
+pub(crate) use delegate::reads_from;
 use outbox::{OutboxReader, OutboxWriter};
+use owner::TurnOwner;
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use record::{Due, DueKind, PendingCount, StoredReply, Turn};
+use record::{DueKind, StoredReply, Turn};
 use turns::TurnWriter;
+use upkeep::Upkeep;
 
 /// A boxed future, as trait objects need.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -60,17 +70,31 @@ pub type ReadJob = Box<dyn FnOnce(&dyn Reader) -> Result<(), Error> + Send>;
 /// A store. [`Store::write`] and [`Store::read`] take their place in line when they are called, not when the future is
 /// first polled.
 pub trait Store: Send + Sync + 'static {
-    /// Runs `job` in a transaction, again where the store refuses the commit, and resolves once it is durable.
+    /// Runs `job` in a transaction, again where the store refuses the commit, and resolves once it is durable. It changes
+    /// what it is `about`, and nothing else.
     ///
     /// # Errors
     /// The job's own, or [`Error::StoreUnavailable`]: then nobody knows whether it happened.
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>>;
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>>;
 
     /// Runs `job` on a snapshot that holds every write acknowledged before this call.
     ///
     /// # Errors
     /// The job's own, or [`Error::StoreUnavailable`].
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// What is done over everything, and for no session in particular.
+    fn upkeep(&self) -> &dyn Upkeep;
+
+    /// What tells the time to whoever works with this store; [`Reader::now`] is the same.
+    fn clock(&self) -> &dyn Clock {
+        &WallClock
+    }
+
+    /// Who claims turns through this store. Where that is lost (others have taken over), it is somebody else from then on.
+    fn owner(&self) -> TurnOwner {
+        TurnOwner::this_process()
+    }
 
     /// Stops taking jobs, finishes those taken, and closes.
     fn close(&self) -> BoxFuture<'static, Result<(), Error>>;
@@ -82,22 +106,13 @@ pub trait StoreExt: Store {
     /// that what it holds in memory (a place, a claim, an announcement) is void by then.
     fn transact<T: Send + 'static>(
         &self,
+        about: About,
         job: impl Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Error>> {
         let came_to = Arc::new(JobValue::new());
         let slot = Arc::clone(&came_to);
-        let written = self.write(Box::new(move |transaction| {
-            drop(slot.take());
-            let awaited = Awaited::begin();
-            let value = job(transaction)?;
-            drop(awaited);
-            slot.put(value);
-            Ok(())
-        }));
-        Box::pin(async move {
-            written.await?;
-            came_to.take().ok_or_else(lost)
-        })
+        let job: WriteJob = Box::new(move |transaction| slot.run(|| about::held_to(about, transaction, &job)));
+        finished(self.write(about, job), came_to)
     }
 
     /// [`Store::read`] with a result.
@@ -128,6 +143,16 @@ impl<T> JobValue<T> {
         Self(Mutex::new(None))
     }
 
+    /// Runs a job once more, for its value; awaited by everybody else who writes.
+    fn run(&self, job: impl FnOnce() -> Result<T, Error>) -> Result<(), Error> {
+        drop(self.take());
+        let awaited = Awaited::begin();
+        let value = job()?;
+        drop(awaited);
+        self.put(value);
+        Ok(())
+    }
+
     fn put(&self, value: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
@@ -135,6 +160,17 @@ impl<T> JobValue<T> {
     fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// What a job came to, once the store says that it is done.
+fn finished<T: Send + 'static>(
+    done: BoxFuture<'static, Result<(), Error>>,
+    came_to: Arc<JobValue<T>>,
+) -> BoxFuture<'static, Result<T, Error>> {
+    Box::pin(async move {
+        done.await?;
+        came_to.take().ok_or_else(lost)
+    })
 }
 
 fn lost() -> Error {
@@ -162,6 +198,9 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Which store this is: the same for as long as what it holds is there, and another one for every other store.
     fn store_id(&self) -> Result<StoreId, Error>;
 
+    /// The time, by the store's clock.
+    fn now(&self) -> Timestamp;
+
     /// A session without its messages.
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error>;
 
@@ -171,7 +210,7 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Sessions, oldest first.
     fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error>;
 
-    /// How many sessions there are.
+    /// How many sessions there are; where many servers share the store, how many there were a moment ago.
     fn count_sessions(&self) -> Result<usize, Error>;
 
     /// One interrupt.
@@ -179,9 +218,6 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
 
     /// The pending interrupts of a session in order of arrival.
     fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error>;
-
-    /// How many interrupts are pending, by type and by age at `now`; looks at all of them.
-    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error>;
 
     /// Interrupts over all sessions, newest first.
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error>;
@@ -205,10 +241,7 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Whose an interrupt is; known even where the rest of its row is [`Error::Unreadable`].
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error>;
 
-    /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
-    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error>;
-
-    /// A turn's journal in order; empty for an unknown turn, and after [`Transaction::compact_journals`].
+    /// A turn's journal in order; empty for an unknown turn, and after [`Upkeep::compact_journals`].
     fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error>;
 
     /// What a turn's journal holds after `index`; all of it after `None`.
@@ -219,20 +252,6 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
 
     /// Up to `limit` entries of a turn's journal from the one at `first` on; no more than these are looked at.
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error>;
-
-    /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those
-    /// of suspended turns, and timers of parked turns.
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error>;
-
-    /// When the next thing is due.
-    fn next_due(&self) -> Result<Option<Timestamp>, Error>;
-
-    /// Up to `limit` turns that were suspended under other code than `code`, oldest first.
-    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error>;
-
-    /// Up to `limit` turns that were suspended before `before`, those first that were suspended first, without the first
-    /// `skip` of them.
-    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error>;
 
     /// What a request with this key was answered with; `scope` keeps the keys of one route and session apart.
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error>;
@@ -282,10 +301,6 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay. Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
-    /// Removes up to `limit` idle and error sessions that have not changed since `before` and have no suspended turn, those
-    /// longest unchanged first; their ids, oldest session first.
-    fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error>;
-
     /// Adds an interrupt.
     ///
     /// # Errors
@@ -313,15 +328,8 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// [`Error::TurnNotOpen`].
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error>;
 
-    /// Removes the journals of up to `limit` turns that ended before `before` and have not been through this yet, those
-    /// that ended first first; how many. Turns and interrupts stay.
-    fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
-
     /// Keeps the reply to a request with an idempotency key, in the place of an older one.
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error>;
-
-    /// Forgets up to `limit` of the replies kept before `before`, the oldest first; how many.
-    fn sweep_replies(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 
     /// Appends a row to the audit; nothing ever takes it away.
     fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<(), Error>;
@@ -344,13 +352,6 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// Removes the sign-in with this token, if it is there.
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error>;
 
-    /// Removes up to `limit` of the sign-ins that have ended at `now`, those that ended first first; how many.
-    fn sweep_sign_ins(&mut self, now: Timestamp, limit: usize) -> Result<usize, Error>;
-
     /// Appends an event; its number.
     fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error>;
-
-    /// Forgets events up to the first that was stored at `before` or later, but never the newest one, from which the next
-    /// number is counted: at most the first `limit`; how many.
-    fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 }

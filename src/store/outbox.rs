@@ -30,17 +30,6 @@ pub trait OutboxReader {
 
     /// The first pending notice of a session to an address: the head of their lane.
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error>;
-
-    /// Up to `limit` notices whose time has come at `now`, earliest first, without those to the origins `except`
-    /// ([`Notice::origin`]).
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error>;
-
-    /// When the next notice is due, without those to the origins `except`
-    /// ([`Notice::origin`]).
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error>;
-
-    /// What is pending.
-    fn outbox_figures(&self) -> Result<OutboxFigures, Error>;
 }
 
 /// What can be written of notices.
@@ -59,11 +48,4 @@ pub trait OutboxWriter {
 
     /// Removes a notice. Whether it was there.
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error>;
-
-    /// Whoever held leases is gone: those notices are due at `now`.
-    fn release_notices(&mut self, now: Timestamp) -> Result<(), Error>;
-
-    /// Forgets up to `limit` of the notices that were settled before `before`, those first that were settled first; how
-    /// many.
-    fn sweep_notices(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error>;
 }

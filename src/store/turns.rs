@@ -2,6 +2,7 @@
 //! what ([`Life::transition`]). So there is one place for it, and it is the same in every store.
 
 use super::Reader;
+use super::owner::TurnOwner;
 use super::record::Turn;
 use crate::domain::turn::{Life, TurnEffect, TurnEvent};
 use crate::domain::{Error, Timestamp, TurnId};
@@ -50,11 +51,13 @@ pub trait TurnWriter: Reader {
         Ok(next)
     }
 
-    /// [`TurnEvent::Claimed`]: the new owner's epoch.
+    /// [`TurnEvent::Claimed`]: the epoch from which on the turn is `owner`'s. A store that keeps owners compares both.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
-    fn claim_turn(&mut self, id: TurnId) -> Result<u64, Error> {
+    fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) -> Result<u64, Error> {
+        // The one who has this store.
+        let _ = owner;
         Ok(self.change_turn(id, TurnEvent::Claimed)?.epoch)
     }
 

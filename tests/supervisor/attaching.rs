@@ -7,6 +7,8 @@ use hitl::domain::message::ChatMessage;
 use hitl::domain::session::{Phase, Session};
 use hitl::domain::{SessionId, Timestamp, TurnId};
 use hitl::serve::{Config, Running, ServerStartError};
+use hitl::store::about::About;
+use hitl::store::owner::TurnOwner;
 use hitl::store::record::Turn;
 use hitl::store::sqlite::SqliteStore;
 use hitl::store::{Store, StoreExt};
@@ -82,11 +84,11 @@ async fn leave_a_turn(directory: &Path) {
     let (session, turn) = (SessionId(Uuid::now_v7()), TurnId(Uuid::now_v7()));
     let now = Timestamp::from_millis(1_700_000_000_000);
     let store = SqliteStore::open(&store(directory)).unwrap();
-    let left = store.transact(move |tx| {
+    let left = store.transact(About::Session(session), move |tx| {
         let phase = Phase::Running { turn };
         tx.insert_session(&Session { phase, ..Session::new(session, "agents:agent", 0, now) }, &[])?;
         tx.insert_turn(&Turn::new(turn, session, ChatMessage::default(), None, now))?;
-        tx.claim_turn(turn)
+        tx.claim_turn(turn, TurnOwner::this_process())
     });
     left.await.unwrap();
     store.close().await.unwrap();

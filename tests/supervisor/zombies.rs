@@ -42,7 +42,8 @@ impl Server {
 
     /// Starts a turn of a new session: the turn, too.
     async fn turn(&self) -> (SessionId, TurnId) {
-        let session = self.engine.create_session(hitl::engine::view::NewSession::default()).await.unwrap().session.id;
+        let session =
+            self.engine.create_session(hitl::engine::telling::view::NewSession::default()).await.unwrap().session.id;
         let message = ChatMessage { content: Some("zombie".to_owned()), ..ChatMessage::default() };
         self.engine.send_message(session, message, None, None, &Actor::anyone()).await.unwrap();
         (session, self.engine.session(session).await.unwrap().session.turn().unwrap())

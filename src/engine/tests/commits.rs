@@ -8,9 +8,11 @@ use serde_json::json;
 use super::support::{World, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::access::Actor;
-use crate::engine::dispatch::Runtime;
+use crate::engine::placement::dispatch::Runtime;
 use crate::engine::settings::Settings;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// Counts transactions that write.
@@ -20,13 +22,17 @@ struct Counting {
 }
 
 impl Store for Counting {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         self.writes.fetch_add(1, Ordering::Relaxed);
-        self.store.write(job)
+        self.store.write(about, job)
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {

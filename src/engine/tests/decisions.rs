@@ -9,9 +9,9 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::scope::Scopes;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, SessionId};
-use crate::engine::dispatch::{Appended, Record, TurnOrder};
+use crate::engine::placement::dispatch::{Appended, Record, TurnOrder};
 use crate::engine::settings::Settings;
-use crate::engine::view::Answer;
+use crate::engine::telling::view::Answer;
 use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;
 

@@ -6,8 +6,9 @@ use super::support::{World, ahead, asked, question, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::journal::{Entry, Wake};
 use crate::domain::status::Status;
-use crate::engine::dispatch::{Delivery, Record};
-use crate::store::contract::fixture::Fixture;
+use crate::engine::placement::dispatch::{Delivery, Record};
+use crate::store::about::About;
+use crate::store::contract::fixture::{Fixture, me};
 
 super::for_each_store!(
     a_batch_is_appended_in_its_order,
@@ -131,7 +132,7 @@ async fn nothing_is_appended_under_another_epoch(fixture: Fixture) {
     assert_eq!(world.engine.turn_append(turn, order.epoch + 1, vec![step("a")]).await, Err(Error::TurnNotOpen(None)));
     assert_eq!(world.engine.turn_replayed(turn, order.epoch + 1, Vec::new()).await, Err(Error::TurnNotOpen(None)));
     use crate::store::StoreExt;
-    world.store.transact(move |tx| tx.claim_turn(turn)).await.unwrap();
+    world.store.transact(About::Turn(turn), move |tx| tx.claim_turn(turn, me())).await.unwrap();
     assert_eq!(world.step(&order, "a").await, Err(Error::StaleEpoch));
     assert_eq!(world.end(&order).await, Err(Error::StaleEpoch));
     assert_eq!(world.kinds(turn).await, "start");

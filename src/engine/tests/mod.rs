@@ -21,6 +21,7 @@ macro_rules! for_each_store {
 use for_each_store;
 
 mod abandoned;
+mod clocks;
 mod commits;
 mod compaction;
 mod decisions;

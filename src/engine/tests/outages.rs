@@ -10,11 +10,13 @@ use super::support::{PATIENCE, World, asked, journal_of, message, question, runt
 use crate::domain::Error;
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
-use crate::engine::dispatch::Runtime;
+use crate::engine::placement::dispatch::Runtime;
 use crate::engine::settings::Settings;
-use crate::engine::view::{FeedItem, NewSession};
+use crate::engine::telling::view::{FeedItem, NewSession};
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
 use crate::store::sqlite::SqliteStore;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// Runs every job, and rolls it back where it is told to be full; or keeps it, and says that it has failed.
@@ -66,23 +68,26 @@ impl Fickle {
 }
 
 impl Store for Fickle {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         if self.lies.swap(false, Ordering::Relaxed) {
-            let written = self.store.write(job);
+            let written = self.store.write(about, job);
             return Box::pin(async move { written.await.and(Err(Error::StoreUnavailable("disk away".to_owned()))) });
         }
         let fewer = |left: usize| left.checked_sub(1);
         if self.spoiled_writes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok() {
-            return self.store.write(Box::new(|_| Err(Error::Unreadable("no JSON".to_owned()))));
+            return self.store.write(about, Box::new(|_| Err(Error::Unreadable("no JSON".to_owned()))));
         }
         if !self.full.load(Ordering::Relaxed) {
-            return self.store.write(job);
+            return self.store.write(about, job);
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        self.store.write(Box::new(move |tx| {
-            job(tx)?;
-            Err(Error::StoreUnavailable("disk full".to_owned()))
-        }))
+        self.store.write(
+            about,
+            Box::new(move |tx| {
+                job(tx)?;
+                Err(Error::StoreUnavailable("disk full".to_owned()))
+            }),
+        )
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
@@ -94,6 +99,10 @@ impl Store for Fickle {
             return Box::pin(std::future::ready(Err(Error::Unreadable("no JSON".to_owned()))));
         }
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -147,7 +156,7 @@ async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back()
     store.fill(true);
     let losing = tokio::spawn({
         let engine = world.engine.clone();
-        async move { engine.turn_lost(order.turn, order.epoch, crate::engine::dispatch::Lost::Silent).await }
+        async move { engine.turn_lost(order.turn, order.epoch, crate::engine::placement::dispatch::Lost::Silent).await }
     });
     while store.refused.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;

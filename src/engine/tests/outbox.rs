@@ -17,9 +17,9 @@ use crate::domain::session::Failure;
 use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId};
-use crate::engine::figures::{Family, Figures, Labelled};
 use crate::engine::settings::Settings;
-use crate::engine::view::NewSession;
+use crate::engine::telling::figures::{Family, Figures, Labelled};
+use crate::engine::telling::view::NewSession;
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::NoticeQuery;
 

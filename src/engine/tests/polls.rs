@@ -10,11 +10,13 @@ use tokio::time::timeout;
 use super::support::{World, runtime, settings};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, TurnId};
-use crate::engine::bells::SessionSnapshot;
 use crate::engine::clock;
-use crate::engine::dispatch::TurnOrder;
-use crate::engine::view::SessionView;
+use crate::engine::placement::dispatch::TurnOrder;
+use crate::engine::telling::bells::SessionSnapshot;
+use crate::engine::telling::view::SessionView;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// A store that can be written only, once it is told so.
@@ -24,8 +26,8 @@ struct Unreadable {
 }
 
 impl Store for Unreadable {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
-        self.store.write(job)
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.write(about, job)
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
@@ -33,6 +35,10 @@ impl Store for Unreadable {
             return Box::pin(std::future::ready(Err(Error::StoreUnavailable("nobody reads".to_owned()))));
         }
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {

@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
-use super::support::{World, asked, call, question, runtime, settings, waiting};
+use super::support::{World, asked, call, question, runtime, settings, step, waiting};
 use crate::domain::policy::{Effect, Rule, Rules};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, apart};
-use crate::engine::dispatch::TurnOrder;
-use crate::engine::policy_file::PolicyFile;
+use crate::engine::access::policy_file::PolicyFile;
+use crate::engine::placement::dispatch::TurnOrder;
 use crate::engine::settings::Settings;
-use crate::engine::view::NewSession;
+use crate::engine::telling::view::NewSession;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 super::for_each_store!(
@@ -22,11 +24,12 @@ super::for_each_store!(
     an_answer_is_looked_at_again_once_the_rules_are_others,
     what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked,
     an_answer_whose_rules_change_for_ever_is_not_taken,
+    a_question_is_looked_at_again_once_the_rules_are_others,
     the_rules_of_a_session_are_ready_when_it_asks,
 );
 
 /// A job that is held back, and whoever waits for it.
-type Held = (WriteJob, oneshot::Sender<Result<(), Error>>);
+type Held = (About, WriteJob, oneshot::Sender<Result<(), Error>>);
 
 /// Holds back what is written, as often as it is told to.
 struct Holding {
@@ -51,26 +54,30 @@ impl Holding {
         }
     }
 
-    async fn write_now(&self, (job, done): Held) {
-        done.send(self.store.write(job).await).unwrap();
+    async fn write_now(&self, (about, job, done): Held) {
+        done.send(self.store.write(about, job).await).unwrap();
     }
 }
 
 impl Store for Holding {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let mut next = self.next.lock().unwrap();
         if *next == 0 {
-            return self.store.write(job);
+            return self.store.write(about, job);
         }
         *next -= 1;
         let (done, written) = oneshot::channel();
-        self.held.lock().unwrap().push((job, done));
+        self.held.lock().unwrap().push((about, job, done));
         self.changed.notify_one();
         Box::pin(async move { written.await.unwrap() })
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -124,7 +131,7 @@ async fn a_transaction_does_nothing_that_may_take_its_time(fixture: Fixture) {
         apart::takes_its_time();
         Ok(())
     };
-    let refused = fixture.store.transact(slow).await;
+    let refused = fixture.store.transact(About::Nothing, slow).await;
     // Only builds with failpoints look.
     assert_eq!(matches!(refused, Err(Error::Internal(_))), cfg!(feature = "failpoints"), "{refused:?}");
     apart::takes_its_time();
@@ -191,11 +198,11 @@ async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_aske
 async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     let (world, store) = holding(fixture).await;
     let (order, id) = paying(&world, 5).await;
-    for _ in 0..super::super::prechecks::MAX_PRECHECKS {
+    for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
         store.hold_next();
     }
     let answering = answering(&world, &order, id, json!({"approved": true}));
-    for _ in 0..super::super::prechecks::MAX_PRECHECKS {
+    for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
         let held = store.held().await;
         load(&world, rule(Effect::Ask, None));
         store.write_now(held).await;
@@ -203,6 +210,23 @@ async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     assert!(matches!(answering.await.unwrap(), Err(Error::StoreUnavailable(_))));
     assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
     world.answer(order.session, id, json!({"approved": true})).await.unwrap();
+}
+
+async fn a_question_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    load(&world, rule(Effect::Ask, Some("args.amount > 4")));
+    let order = world.begin().await;
+    store.hold_next();
+    let (other, turn) = (Arc::clone(&world), order.clone());
+    let said = vec![step("a"), call(pay(5)), waiting(None, &[])];
+    let asking = tokio::spawn(async move { other.append(&turn, said).await });
+    let held = store.held().await;
+    load(&world, rule(Effect::Deny, Some("args.amount > 4")));
+    store.write_now(held).await;
+    let batch = asking.await.unwrap().unwrap();
+    assert_eq!(world.kinds(order.turn).await, "start step ask answer");
+    let denied = world.interrupt(asked(batch)[0]).await;
+    assert_eq!((denied.status, denied.rule.as_deref()), (InterruptStatus::Resolved, Some("policy:rule")));
 }
 
 async fn the_rules_of_a_session_are_ready_when_it_asks(fixture: Fixture) {

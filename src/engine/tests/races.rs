@@ -11,9 +11,9 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::scope::Scopes;
 use crate::domain::status::{InterruptStatus, Status};
-use crate::engine::clock;
 use crate::engine::settings::Settings;
-use crate::engine::view::Answer;
+use crate::engine::telling::view::Answer;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 
 const ROUNDS: usize = 100;
@@ -116,7 +116,7 @@ async fn an_answer_at_the_moment_of_expiry_has_one_winner() {
                 let due = world.interrupt(interrupt).await.expires_at.unwrap();
                 // Within a millisecond of it.
                 let early = Duration::from_micros((round % 10 * 200) as u64);
-                tokio::time::sleep((due.since(clock::now()) + Duration::from_millis(1)).saturating_sub(early)).await;
+                tokio::time::sleep((due.since(WallClock.now()) + Duration::from_millis(1)).saturating_sub(early)).await;
                 let answered = world.answer(order.session, interrupt, json!(1)).await;
                 world.delivery(order.turn).await;
                 let (status, entry) = match answered {
@@ -147,7 +147,7 @@ async fn a_parked_turn_that_is_answered_as_its_timer_fires_starts_once() {
                 let due = ahead(20);
                 let records = vec![question(0, None), waiting(None, &[("t", due)])];
                 let interrupt = asked(world.append(&first, records).await.unwrap())[0];
-                tokio::time::sleep(due.since(clock::now()) + Duration::from_micros((round % 10 * 200) as u64)).await;
+                tokio::time::sleep(due.since(WallClock.now()) + Duration::from_micros((round % 10 * 200) as u64)).await;
                 world.answer(first.session, interrupt, json!(1)).await.unwrap();
                 let order = world.order_of(first.session).await;
                 world.end(&order).await.unwrap();

@@ -8,9 +8,11 @@ use serde_json::json;
 use super::support::{World, asked, question, refused_once, runtime, settings, step, waiting};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId};
-use crate::engine::dispatch::{Delivery, TurnOrder};
+use crate::engine::placement::dispatch::{Delivery, TurnOrder};
 use crate::engine::settings::Settings;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 super::for_each_store!(
@@ -39,7 +41,8 @@ async fn asking(world: &World) -> (TurnOrder, InterruptId) {
 
 async fn a_job_gives_what_its_last_run_came_to(fixture: Fixture) {
     let runs = AtomicUsize::new(0);
-    let came_to = refused_once(&fixture.store).transact(move |_| Ok(runs.fetch_add(1, Ordering::Relaxed)));
+    let came_to =
+        refused_once(&fixture.store).transact(About::Nothing, move |_| Ok(runs.fetch_add(1, Ordering::Relaxed)));
     let runs_of_one = if crate::faults::refuses_once() { 2 } else { 1 };
     assert_eq!(came_to.await, Ok(2 * runs_of_one - 1));
 }
@@ -54,7 +57,7 @@ async fn what_a_run_came_to_is_dropped_before_the_next_begins(fixture: Fixture) 
     }
     let is_held = Arc::new(AtomicBool::new(false));
     let holds = Arc::clone(&is_held);
-    let held = refused_once(&fixture.store).transact(move |_| {
+    let held = refused_once(&fixture.store).transact(About::Nothing, move |_| {
         assert!(!holds.swap(true, Ordering::Relaxed), "another one is held");
         Ok(Held(Arc::clone(&holds)))
     });
@@ -116,9 +119,9 @@ struct Lying {
 }
 
 impl Store for Lying {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let lies = self.lies.swap(false, Ordering::Relaxed);
-        let written = self.store.write(job);
+        let written = self.store.write(about, job);
         Box::pin(async move {
             written.await?;
             if lies { Err(Error::StoreUnavailable("disk away".to_owned())) } else { Ok(()) }
@@ -127,6 +130,10 @@ impl Store for Lying {
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {

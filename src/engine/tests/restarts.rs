@@ -7,8 +7,9 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::session::Phase;
 use crate::domain::status::Status;
-use crate::engine::dispatch::Runtime;
+use crate::engine::placement::dispatch::Runtime;
 use crate::engine::settings::Settings;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
 
 super::for_each_store!(
@@ -194,7 +195,7 @@ async fn a_turn_whose_time_is_over_ends_soon_after_it_is_woken(fixture: Fixture)
     let world = World::new(fixture, limited).await;
     let (first, interrupts) = world.asking(1).await;
     let (turn, epoch) = (first.turn, first.epoch);
-    world.store.transact(move |tx| tx.park_turn(turn, epoch, None, 1_000_000)).await.unwrap();
+    world.store.transact(About::Turn(turn), move |tx| tx.park_turn(turn, epoch, None, 1_000_000)).await.unwrap();
     let world = world.crash().await;
     world.answer(first.session, interrupts[0], json!(1)).await.unwrap();
     let failed = world.until_status(first.session, Status::Error).await;

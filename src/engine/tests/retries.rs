@@ -7,9 +7,10 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::session::{Failure, Phase};
 use crate::domain::status::{InterruptStatus, Status};
-use crate::engine::dispatch::{Runtime, TurnOrder};
+use crate::engine::placement::dispatch::{Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::StoreExt;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 
 super::for_each_store!(
@@ -107,7 +108,7 @@ async fn what_expired_meanwhile_expires_after_the_retry(fixture: Fixture) {
     let world = World::new(fixture, Settings { interrupt_ttl: 0.05, ..settings() }).await;
     let (order, interrupts) = world.asking(1).await;
     world.engine.turn_failed(order.turn, order.epoch, mismatch()).await.unwrap();
-    while world.interrupt(interrupts[0]).await.expires_at > Some(crate::engine::clock::now()) {
+    while world.interrupt(interrupts[0]).await.expires_at > Some(WallClock.now()) {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.interrupt(interrupts[0]).await.status, InterruptStatus::Pending);

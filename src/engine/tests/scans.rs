@@ -3,21 +3,30 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 
 use super::support::{World, runtime, settings};
 use crate::domain::Error;
 use crate::domain::audit::Action;
 use crate::domain::search::Needle;
 use crate::domain::status::InterruptStatus;
+use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::{AuditQuery, InterruptQuery};
+use crate::store::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// Puts off what is read, once it is told to.
 struct Slow {
-    store: Arc<dyn Store>,
-    put_off: Mutex<Option<Vec<ReadJob>>>,
+    store: Arc<dyn LocalStore>,
+    put_off: Mutex<Option<Vec<PutOff>>>,
 }
+
+/// Begins to read.
+type Begin = Box<dyn FnOnce(&dyn LocalStore) -> BoxFuture<'static, Result<(), Error>> + Send>;
+
+/// What is put off, and whoever waits for it.
+type PutOff = (Begin, oneshot::Sender<Result<(), Error>>);
 
 impl Slow {
     /// How many reads wait.
@@ -28,23 +37,35 @@ impl Slow {
     /// Runs what waits, and puts nothing off any more.
     async fn catch_up(&self) {
         let jobs = self.put_off.lock().unwrap().take().unwrap_or_default();
-        for job in jobs {
-            self.store.read(job).await.unwrap();
+        for (begin, done) in jobs {
+            let read = begin(self.store.as_ref()).await;
+            assert!(read.is_ok(), "{read:?}");
+            // Whoever waited may have hung up.
+            drop(done.send(read));
         }
+    }
+
+    fn read_later(&self, begin: Begin) -> BoxFuture<'static, Result<(), Error>> {
+        let (done, read) = oneshot::channel();
+        match self.put_off.lock().unwrap().as_mut() {
+            Some(jobs) => jobs.push((begin, done)),
+            None => return begin(self.store.as_ref()),
+        }
+        Box::pin(async move { read.await.unwrap() })
     }
 }
 
 impl Store for Slow {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
-        self.store.write(job)
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.write(about, job)
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
-        match self.put_off.lock().unwrap().as_mut() {
-            Some(jobs) => jobs.push(job),
-            None => return self.store.read(job),
-        }
-        Box::pin(std::future::pending())
+        self.read_later(Box::new(move |store| store.read(job)))
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -52,9 +73,19 @@ impl Store for Slow {
     }
 }
 
+impl LocalStore for Slow {
+    fn write_upkeep(&self, job: UpkeepWriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.write_upkeep(job)
+    }
+
+    fn read_upkeep(&self, job: UpkeepReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.read_later(Box::new(move |store| store.read_upkeep(job)))
+    }
+}
+
 async fn world() -> (World, Arc<Slow>) {
     let fixture = Fixture::memory();
-    let slow = Arc::new(Slow { store: Arc::clone(&fixture.store), put_off: Mutex::default() });
+    let slow = Arc::new(Slow { store: Arc::clone(&fixture.local), put_off: Mutex::default() });
     (World::over(fixture, Arc::clone(&slow) as _, settings(), runtime()).await, slow)
 }
 

@@ -15,10 +15,12 @@ use crate::domain::journal::Entry;
 use crate::domain::session::Phase;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
-use crate::engine::clock;
-use crate::engine::dispatch::{Delivery, Record, TurnOrder};
+use crate::engine::placement::dispatch::{Delivery, Record, TurnOrder};
 use crate::engine::settings::Settings;
+use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 const SESSIONS: usize = 30;
@@ -31,15 +33,19 @@ struct Mortal {
 }
 
 impl Store for Mortal {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         if self.is_dead.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(Error::StoreUnavailable("it is dead".to_owned()))));
         }
-        self.store.write(job)
+        self.store.write(about, job)
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -139,7 +145,7 @@ async fn work(world: Arc<World>, order: TurnOrder, plan: Vec<Act>, dice: Arc<Dic
                         assert_eq!(parked, None);
                         return;
                     }
-                    () = tokio::time::sleep(due.since(clock::now())) => {}
+                    () = tokio::time::sleep(due.since(WallClock.now())) => {}
                 }
                 match world.append(&order, vec![Record::Timer { path: "t".to_owned(), due }]).await {
                     Ok(batch) => last = batch.into_iter().flatten().flatten().map(|own| own.index).fold(last, u64::max),
@@ -272,7 +278,7 @@ async fn storm(fixture: Fixture) {
         world.engine.stopping.cancel();
         world.engine.live.clear();
         // What it had begun to write is written before the next server starts: a dead process has no queue.
-        store.transact(|_| Ok(())).await.unwrap();
+        store.transact(About::Nothing, |_| Ok(())).await.unwrap();
     }
 }
 

@@ -14,13 +14,18 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
-use crate::engine::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::Engine;
+use crate::engine::placement::dispatch::{
+    AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder,
+};
 use crate::engine::settings::Settings;
-use crate::engine::view::{Answer, Resumed};
-use crate::engine::{Engine, clock};
+use crate::engine::telling::view::{Answer, Resumed};
+use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::InterruptQuery;
 use crate::store::record::Turn;
+use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 /// How long a condition may take; long, because the machine may be busy.
@@ -146,7 +151,7 @@ impl World {
     }
 
     pub async fn session(&self) -> SessionId {
-        self.engine.create_session(crate::engine::view::NewSession::default()).await.unwrap().session.id
+        self.engine.create_session(crate::engine::telling::view::NewSession::default()).await.unwrap().session.id
     }
 
     /// A session that was made while the store took it.
@@ -262,7 +267,7 @@ impl World {
     }
 
     pub async fn store_next_due(&self) -> Option<Timestamp> {
-        self.store.query(|reader| reader.next_due()).await.unwrap()
+        self.store.upkeep().next_due().await.unwrap()
     }
 
     /// The interrupt of a session that was answered first.
@@ -305,12 +310,16 @@ pub fn unclosed(store: &Arc<dyn Store>) -> Arc<dyn Store> {
 struct Unclosed(Arc<dyn Store>);
 
 impl Store for Unclosed {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
-        self.0.write(job)
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.0.write(about, job)
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.0.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.0.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -326,14 +335,17 @@ pub fn refused_once(store: &Arc<dyn Store>) -> Arc<dyn Store> {
 struct RefusedOnce(Arc<dyn Store>);
 
 impl Store for RefusedOnce {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let job = Arc::new(Mutex::new(job));
         let first = Arc::clone(&job);
-        let refused = self.0.write(Box::new(move |tx| {
-            (first.lock().unwrap())(tx)?;
-            Err(Error::Internal("refused".to_owned()))
-        }));
-        let written = self.0.write(Box::new(move |tx| (job.lock().unwrap())(tx)));
+        let refused = self.0.write(
+            about,
+            Box::new(move |tx| {
+                (first.lock().unwrap())(tx)?;
+                Err(Error::Internal("refused".to_owned()))
+            }),
+        );
+        let written = self.0.write(about, Box::new(move |tx| (job.lock().unwrap())(tx)));
         Box::pin(async move {
             assert!(refused.await.is_err());
             written.await
@@ -342,6 +354,10 @@ impl Store for RefusedOnce {
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.0.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.0.upkeep()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -393,5 +409,5 @@ pub fn asked(batch: AppendResults) -> Vec<InterruptId> {
 
 /// So many milliseconds from now; negative for the past.
 pub fn ahead(millis: i64) -> Timestamp {
-    Timestamp::from_millis(clock::now().millis() + millis)
+    Timestamp::from_millis(WallClock.now().millis() + millis)
 }

@@ -12,13 +12,15 @@ use crate::domain::journal::Entry;
 use crate::domain::notice::Notice;
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, Timestamp};
-use crate::engine::clock;
+use crate::engine::journal::sweeper::{JOURNALS_AT_ONCE, ROWS_AT_ONCE, SESSIONS_AT_ONCE, Unswept};
 use crate::engine::settings::Settings;
-use crate::engine::sweeper::{JOURNALS_AT_ONCE, ROWS_AT_ONCE, SESSIONS_AT_ONCE, Unswept};
-use crate::store::contract::fixture::{Fixture, at, event, session, session_id, turn, turn_id};
+use crate::store::about::About;
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::{Fixture, about, at, change, event, session, session_id, turn, turn_id};
 use crate::store::contract::outbox::notice;
 use crate::store::query::NoticeQuery;
 use crate::store::record::StoredReply;
+use crate::store::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 super::for_each_store!(
@@ -39,7 +41,7 @@ super::for_each_store!(
 
 /// Counts what is written, refuses one of it, and tells the engine to stop after one of it.
 struct Counting {
-    store: Arc<dyn Store>,
+    store: Arc<dyn LocalStore>,
     writes: AtomicUsize,
     refuses: AtomicUsize,
     stops_after: AtomicUsize,
@@ -47,19 +49,16 @@ struct Counting {
 }
 
 impl Store for Counting {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
-        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        if number == self.stops_after.load(Ordering::Relaxed) {
-            self.stopping.get().unwrap().cancel();
-        }
-        if number == self.refuses.load(Ordering::Relaxed) {
-            return Box::pin(std::future::ready(Err(Error::Internal(format!("write {number} is refused")))));
-        }
-        self.store.write(job)
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.count(|store| store.write(about, job))
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -67,7 +66,31 @@ impl Store for Counting {
     }
 }
 
+impl LocalStore for Counting {
+    fn write_upkeep(&self, job: UpkeepWriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.count(|store| store.write_upkeep(job))
+    }
+
+    fn read_upkeep(&self, job: UpkeepReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read_upkeep(job)
+    }
+}
+
 impl Counting {
+    fn count(
+        &self,
+        write: impl FnOnce(&dyn LocalStore) -> BoxFuture<'static, Result<(), Error>>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        if number == self.stops_after.load(Ordering::Relaxed) {
+            self.stopping.get().unwrap().cancel();
+        }
+        if number == self.refuses.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(Error::Internal(format!("write {number} is refused")))));
+        }
+        write(self.store.as_ref())
+    }
+
     /// Counts from here on.
     fn begin(&self) {
         self.writes.store(0, Ordering::Relaxed);
@@ -80,7 +103,7 @@ async fn world(fixture: Fixture) -> (World, Arc<Counting>) {
 
 async fn world_with(fixture: Fixture, settings: Settings) -> (World, Arc<Counting>) {
     let store = Arc::new(Counting {
-        store: Arc::clone(&fixture.store),
+        store: Arc::clone(&fixture.local),
         writes: AtomicUsize::new(0),
         refuses: AtomicUsize::new(0),
         stops_after: AtomicUsize::new(0),
@@ -93,7 +116,7 @@ async fn world_with(fixture: Fixture, settings: Settings) -> (World, Arc<Countin
 
 /// Stores as many replies, events, notices and sign-ins of that time.
 async fn fill(world: &World, count: usize, time: Timestamp) {
-    let filled = world.store.transact(move |tx| {
+    let filled = change(world.store.as_ref(), move |tx| {
         for number in 0..count {
             let reply = StoredReply { request_digest: "d".to_owned(), body: json!(1), created_at: time };
             tx.insert_reply("s", &format!("{time}/{number}"), &reply)?;
@@ -107,7 +130,7 @@ async fn fill(world: &World, count: usize, time: Timestamp) {
             tx.insert_sign_in(&SignIn { token: token.into(), key: [0; 32].into(), ends_at })?;
         }
         // The newest is never swept.
-        tx.append_event(&event(2, "x"), clock::now()).map(drop)
+        tx.append_event(&event(2, "x"), WallClock.now()).map(drop)
     });
     filled.await.unwrap();
 }
@@ -139,7 +162,7 @@ async fn however_much_is_old_all_of_it_goes(fixture: Fixture) {
 
 async fn what_is_not_old_stays(fixture: Fixture) {
     let (world, _) = world(fixture).await;
-    let now = clock::now();
+    let now = WallClock.now();
     fill(&world, 3, now).await;
     world.engine.sweep().await.unwrap();
     assert_eq!(left(&world, 3, now).await, [3; 4]);
@@ -192,7 +215,7 @@ async fn left_after_one_of(fixture: Fixture, kind: usize) -> usize {
 
 async fn one_transaction_removes_a_few_sessions(fixture: Fixture) {
     let (world, store) = world_with(fixture, Settings { ttl: 1e6, ..settings() }).await;
-    let filled = world.store.transact(|tx| {
+    let filled = change(world.store.as_ref(), |tx| {
         (0..2 * SESSIONS_AT_ONCE).try_for_each(|number| tx.insert_session(&session(number as u128), &[]))
     });
     filled.await.unwrap();
@@ -204,7 +227,7 @@ async fn one_transaction_removes_a_few_sessions(fixture: Fixture) {
 async fn one_transaction_removes_a_few_journals(fixture: Fixture) {
     let (world, store) = world_with(fixture, Settings { keep_journal: 1e6, ..settings() }).await;
     let count = 2 * JOURNALS_AT_ONCE;
-    let filled = world.store.transact(move |tx| {
+    let filled = world.store.transact(about(1), move |tx| {
         tx.insert_session(&session(1), &[])?;
         (0..count).try_for_each(|number| {
             let turn = turn(session_id(1), number as u128);

@@ -19,6 +19,7 @@ use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::settings::HttpSettings;
 use crate::store::StoreExt;
+use crate::store::about::About;
 use crate::store::memory::MemoryStore;
 
 /// A key of the client's server.
@@ -107,7 +108,7 @@ async fn signed_in_for(seconds: f64) -> Client {
     let key = before.create_key(new, Actor::anyone()).await.unwrap().0;
     let ends_at = key.created_at.plus_seconds(seconds);
     let sign_in = SignIn { token: digest(b"token"), key: key.digest, ends_at };
-    store.transact(move |tx| tx.insert_sign_in(&sign_in)).await.unwrap();
+    store.transact(About::Access, move |tx| tx.insert_sign_in(&sign_in)).await.unwrap();
     let engine = Engine::start(Settings::default(), store, nobody()).await.unwrap();
     Client::of(&App::new(engine, HttpSettings::default(), HOST.parse().unwrap()))
 }

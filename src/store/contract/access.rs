@@ -3,6 +3,7 @@
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::access::Key;
+use crate::store::upkeep::Sweep;
 
 super::for_each_store!(
     keys_come_back_oldest_first_with_all_they_have,
@@ -49,7 +50,7 @@ async fn sign_ins_come_and_go(it: Fixture) {
     it.write(|transaction| transaction.delete_sign_in(&[9; 32].into())).await;
     assert_eq!(it.read(|reader| reader.sign_ins()).await, [sign_in(1, 1), sign_in(2, 2)]);
     // One that ends now has ended.
-    assert_eq!(it.write(|transaction| transaction.sweep_sign_ins(at(1), 10)).await, 1);
+    assert_eq!(it.upkeep().sweep(Sweep::SignIns, at(1), 10).await, Ok(1));
     assert_eq!(it.read(|reader| reader.sign_ins()).await, [sign_in(2, 2)]);
 }
 
@@ -60,7 +61,7 @@ async fn no_more_sign_ins_are_swept_at_once_than_it_is_told(it: Fixture) {
         ends.into_iter().try_for_each(|(number, ends)| transaction.insert_sign_in(&sign_in(number, ends)))
     })
     .await;
-    let sweep = async |limit| it.write(move |transaction| transaction.sweep_sign_ins(at(10), limit)).await;
+    let sweep = async |limit| it.upkeep().sweep(Sweep::SignIns, at(10), limit).await.unwrap();
     let kept = async || {
         let kept = it.read(|reader| reader.sign_ins()).await;
         let mut numbers: Vec<u8> = kept.iter().map(|sign_in| sign_in.token.bytes()[0]).collect();

@@ -35,7 +35,7 @@ async fn what_was_noted_last_is_known(it: Fixture) {
 
 async fn what_was_noted_in_a_job_that_failed_is_not_known(it: Fixture) {
     it.write(|tx| tx.note_carried(turn_id(1), &left_at(3))).await;
-    let failed = it.store.transact(|tx| {
+    let failed = it.store.transact(about(1), |tx| {
         tx.note_carried(turn_id(1), &Carried { left_at: None })?;
         tx.note_carried(turn_id(2), &left_at(1))?;
         Err::<(), _>(Error::SessionNotFound)

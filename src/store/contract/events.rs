@@ -7,6 +7,7 @@ use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
 use crate::store::record::StoredReply;
+use crate::store::upkeep::Sweep;
 
 super::for_each_store!(
     events_are_numbered_in_order_and_read_back,
@@ -113,6 +114,11 @@ async fn events_go_on_after_a_number(it: Fixture) {
     assert_eq!(read(u64::MAX, None, 10).await, [0_u64; 0]);
 }
 
+/// How many rows of that kind, from before that time, a sweep takes.
+async fn sweep(it: &Fixture, kind: Sweep, before: i64, limit: usize) -> usize {
+    it.upkeep().sweep(kind, at(before), limit).await.unwrap()
+}
+
 async fn numbers_never_go_back_when_events_are_swept(it: Fixture) {
     it.write(|transaction| {
         for millis in [0, 1, 2] {
@@ -122,13 +128,13 @@ async fn numbers_never_go_back_when_events_are_swept(it: Fixture) {
     })
     .await;
     let last = it.read(|reader| reader.last_event()).await;
-    it.write(|transaction| transaction.sweep_events(at(1), 10)).await;
+    assert_eq!(sweep(&it, Sweep::Events, 1, 10).await, 1);
     assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 2);
-    it.write(|transaction| transaction.sweep_events(at(1000), 10)).await;
+    assert_eq!(sweep(&it, Sweep::Events, 1000, 10).await, 1);
     assert_eq!(it.read(|reader| reader.last_event()).await, last);
     let next = it.write(|transaction| transaction.append_event(&event(1, "x"), at(1000))).await;
     assert!(next > last);
-    it.write(|transaction| transaction.sweep_events(at(1000), 10)).await;
+    assert_eq!(sweep(&it, Sweep::Events, 1000, 10).await, 1);
     assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 1);
 }
 
@@ -151,10 +157,10 @@ async fn a_reply_reads_back_under_its_scope_and_key(it: Fixture) {
 async fn old_replies_are_swept(it: Fixture) {
     it.write(|transaction| {
         transaction.insert_reply("s", "old", &reply("old", 9))?;
-        transaction.insert_reply("s", "new", &reply("new", 10))?;
-        transaction.sweep_replies(at(10), 10)
+        transaction.insert_reply("s", "new", &reply("new", 10))
     })
     .await;
+    assert_eq!(sweep(&it, Sweep::Replies, 10, 10).await, 1);
     assert_eq!(it.read(|reader| reader.reply("s", "old")).await, None);
     assert_eq!(it.read(|reader| reader.reply("s", "new")).await, Some(reply("new", 10)));
 }
@@ -168,7 +174,7 @@ async fn no_more_replies_are_swept_at_once_than_it_is_told(it: Fixture) {
         Ok(())
     })
     .await;
-    let sweep = async |limit| it.write(move |transaction| transaction.sweep_replies(at(10), limit)).await;
+    let sweep = async |limit| sweep(&it, Sweep::Replies, 10, limit).await;
     let kept = async || -> Vec<&str> {
         let keys = ["a", "b", "c", "d", "new"].into_iter();
         it.read(|reader| {
@@ -193,7 +199,7 @@ async fn no_more_events_are_swept_at_once_than_it_is_told(it: Fixture) {
         Ok(())
     })
     .await;
-    let sweep = async |before, limit| it.write(move |tx| tx.sweep_events(at(before), limit)).await;
+    let sweep = async |before, limit| sweep(&it, Sweep::Events, before, limit).await;
     let kept = async || it.read(|reader| reader.events_after(0, None, 10)).await.len();
     assert_eq!((sweep(10, 0).await, kept().await), (0, 6));
     assert_eq!((sweep(10, 3).await, kept().await), (3, 3));

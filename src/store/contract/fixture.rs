@@ -1,6 +1,6 @@
 //! A store to test, and things to put into it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,9 +16,13 @@ use crate::domain::scope::Scope;
 use crate::domain::session::{Phase, Session};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, KeyId, SessionId, Timestamp, TurnId};
+use crate::store::about::About;
+use crate::store::clock::Clock;
 use crate::store::memory::MemoryStore;
+use crate::store::owner::TurnOwner;
 use crate::store::record::Turn;
 use crate::store::sqlite::SqliteStore;
+use crate::store::upkeep::{LocalStore, Upkeep};
 use crate::store::{Reader, Store, StoreExt, Transaction};
 
 /// What a turn did that nobody took up again.
@@ -31,18 +35,34 @@ pub fn abandoned() -> Abandoned {
 /// A store, and the directory that goes when the test is over.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
+    /// The same, with what only a local one has.
+    pub(crate) local: Arc<dyn LocalStore>,
     _directory: Option<tempfile::TempDir>,
 }
 
 impl Fixture {
     pub(crate) fn memory() -> Self {
-        Self { store: Arc::new(MemoryStore::default()), _directory: None }
+        Self::of(MemoryStore::default(), None)
+    }
+
+    /// In which it is as late as `clock` says.
+    pub(crate) fn at_the_time_of(clock: Arc<dyn Clock>) -> Self {
+        Self::of(MemoryStore::with_clock(clock), None)
     }
 
     pub(crate) fn sqlite() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&directory.path().join("hitl.db")).unwrap();
-        Self { store: Arc::new(store), _directory: Some(directory) }
+        Self::of(store, Some(directory))
+    }
+
+    fn of(store: impl LocalStore, directory: Option<tempfile::TempDir>) -> Self {
+        let local = Arc::new(store);
+        Self { store: Arc::clone(&local) as _, local, _directory: directory }
+    }
+
+    pub(crate) fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
     }
 
     /// Runs a job that must succeed.
@@ -50,7 +70,7 @@ impl Fixture {
         &self,
         job: impl Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
     ) -> T {
-        self.store.transact(job).await.unwrap()
+        change(self.store.as_ref(), job).await.unwrap()
     }
 
     /// Runs a job that must fail.
@@ -58,7 +78,7 @@ impl Fixture {
         &self,
         job: impl Fn(&mut dyn Transaction) -> Result<(), Error> + Send + 'static,
     ) -> Error {
-        self.store.transact(job).await.unwrap_err()
+        change(self.store.as_ref(), job).await.unwrap_err()
     }
 
     pub(crate) async fn read<T: Send + 'static>(
@@ -79,6 +99,31 @@ impl Fixture {
         .await;
         turn
     }
+}
+
+/// Runs a job that may be about anything.
+pub(crate) async fn change<T: Send + 'static>(
+    store: &dyn Store,
+    job: impl Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let came_to = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&came_to);
+    let job = move |tx: &mut dyn Transaction| {
+        *slot.lock().unwrap() = Some(job(tx)?);
+        Ok(())
+    };
+    store.write(About::Nothing, Box::new(job)).await?;
+    Ok(came_to.lock().unwrap().take().unwrap())
+}
+
+/// What a job of these tests is about: the session of that number.
+pub(crate) fn about(number: u128) -> About {
+    About::Session(session_id(number))
+}
+
+/// Who claims turns in these tests.
+pub(crate) fn me() -> TurnOwner {
+    TurnOwner::this_process()
 }
 
 pub(crate) fn at(millis: i64) -> Timestamp {

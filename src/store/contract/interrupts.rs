@@ -222,7 +222,7 @@ async fn a_claim_and_a_snooze_are_kept_until_they_are_taken_back(it: Fixture) {
 }
 
 async fn what_is_pending_is_counted_by_type_and_age(it: Fixture) {
-    assert_eq!(it.read(|reader| reader.count_pending(at(0))).await, []);
+    assert_eq!(it.upkeep().count_pending(at(0)).await.unwrap(), []);
     let asked = |number, seconds: i64| Interrupt { created_at: at(-1000 * seconds), ..approval(1, number, "rm") };
     let settled = Interrupt { status: InterruptStatus::Resolved, ..approval(1, 9, "rm") };
     let other = Interrupt { created_at: at(0), ..custom(2, 8) };
@@ -232,5 +232,5 @@ async fn what_is_pending_is_counted_by_type_and_age(it: Fixture) {
         PendingCount { kind: "color_picker".to_owned(), by_age: [1, 0, 0, 0] },
         PendingCount { kind: "tool_approval".to_owned(), by_age: [1, 2, 1, 1] },
     ];
-    assert_eq!(it.read(|reader| reader.count_pending(at(0))).await, expected);
+    assert_eq!(it.upkeep().count_pending(at(0)).await.unwrap(), expected);
 }

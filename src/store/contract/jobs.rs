@@ -10,8 +10,10 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::journal::{Ending, Entry, RecordedEntry};
 use crate::domain::status::Status;
+use crate::store::StoreExt;
+use crate::store::about::About;
 use crate::store::carried::Carried;
-use crate::store::{StoreExt, Transaction};
+use crate::store::upkeep::UpkeepWriter;
 
 super::for_each_store!(
     a_job_that_fails_changes_nothing,
@@ -32,12 +34,12 @@ super::for_each_store!(
 );
 
 /// Touches every table.
-fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
+fn change_everything(transaction: &mut dyn UpkeepWriter) -> Result<(), Error> {
     transaction.insert_session(&session(2), &[message("new")])?;
     transaction.update_session(&session_in(1, Status::Error))?;
     transaction.set_messages(session_id(1), &[message("other")])?;
     transaction.insert_turn(&turn(session_id(1), 2))?;
-    let epoch = transaction.claim_turn(turn_id(1))?;
+    let epoch = transaction.claim_turn(turn_id(1), me())?;
     transaction.append(turn_id(1), epoch, &Entry::Cancel {}, at(0))?;
     transaction.end_turn(turn_id(1), at(5))?;
     transaction.insert_interrupt(&custom(1, 2))?;
@@ -75,11 +77,11 @@ async fn store_something(it: &Fixture) {
 }
 
 async fn is_as_stored(it: &Fixture) {
+    assert_eq!(it.upkeep().orphaned_turns().await, Ok(vec![turn_id(1)]));
     it.read(|reader| {
         assert_eq!(reader.session(session_id(1))?, Some(session(1)));
         assert_eq!(reader.messages(session_id(1))?, vec![message("kept")]);
         assert_eq!(reader.count_sessions()?, 1);
-        assert_eq!(reader.unparked_turns()?, vec![turn_id(1)]);
         assert_eq!(reader.turn(turn_id(1))?, Some(turn(session_id(1), 1)));
         assert_eq!(reader.journal(turn_id(1))?, vec![recorded(step("kept", json!(1)))]);
         assert_eq!(reader.pending(session_id(1))?, vec![approval(1, 1, "rm")]);
@@ -99,26 +101,28 @@ async fn is_as_stored(it: &Fixture) {
 async fn a_job_that_fails_changes_nothing(it: Fixture) {
     store_something(&it).await;
     let refused = it
-        .refuse(|transaction| {
+        .local
+        .write_upkeep(Box::new(|transaction| {
             change_everything(transaction)?;
             Err(Error::QueueFull)
-        })
+        }))
         .await;
-    assert_eq!(refused, Error::QueueFull);
+    assert_eq!(refused, Err(Error::QueueFull));
     is_as_stored(&it).await;
-    it.write(change_everything).await;
+    it.local.write_upkeep(Box::new(change_everything)).await.unwrap();
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 0);
 }
 
 async fn a_job_that_panics_changes_nothing_and_the_store_goes_on(it: Fixture) {
     store_something(&it).await;
     let refused = it
-        .refuse(|transaction| {
+        .local
+        .write_upkeep(Box::new(|transaction| {
             change_everything(transaction)?;
             panic!("a bug in a job");
-        })
+        }))
         .await;
-    assert_eq!(refused, Error::Internal("a store job panicked: a bug in a job".to_owned()));
+    assert_eq!(refused, Err(Error::Internal("a store job panicked: a bug in a job".to_owned())));
     is_as_stored(&it).await;
 }
 
@@ -159,7 +163,7 @@ async fn jobs_run_in_the_order_in_which_they_were_called(it: Fixture) {
     it.open_turn().await;
     let writes: Vec<_> = (0..100)
         .map(|number| {
-            it.store.transact(move |transaction| {
+            it.store.transact(about(1), move |transaction| {
                 transaction.append_foreign(turn_id(1), &step(&number.to_string(), json!(number)), at(0))
             })
         })
@@ -171,7 +175,7 @@ async fn jobs_run_in_the_order_in_which_they_were_called(it: Fixture) {
 }
 
 async fn a_job_runs_even_if_its_future_is_dropped(it: Fixture) {
-    drop(it.store.transact(|transaction| transaction.insert_session(&session(1), &[])));
+    drop(it.store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])));
     it.write(|_| Ok(())).await;
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 1);
 }
@@ -188,7 +192,7 @@ async fn a_read_sees_one_moment(it: Fixture) {
     // Every write keeps the two counts alike; a read that saw half of one would find them different.
     it.open_turn().await;
     let writes = (0..100).map(|_| {
-        it.store.transact(|transaction| {
+        it.store.transact(about(1), |transaction| {
             transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))?;
             transaction.append_event(&event(1, "x"), at(0)).map(drop)
         })
@@ -211,7 +215,7 @@ async fn many_writers_lose_nothing(it: Fixture) {
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
                 let write = || {
-                    store.transact(|transaction| {
+                    store.transact(about(1), |transaction| {
                         transaction.append_event(&event(1, "x"), at(0))?;
                         transaction.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))
                     })
@@ -231,7 +235,7 @@ async fn many_writers_lose_nothing(it: Fixture) {
 async fn one_of_many_failing_jobs_takes_nobody_with_it(it: Fixture) {
     it.open_turn().await;
     let writes = (0..60).map(|number| {
-        it.store.transact(move |transaction| {
+        it.store.transact(about(1), move |transaction| {
             transaction.append_foreign(turn_id(1), &step("x", json!(number)), at(0))?;
             match number % 3 {
                 0 => Ok(()),
@@ -253,7 +257,8 @@ async fn one_of_many_failing_jobs_takes_nobody_with_it(it: Fixture) {
 }
 
 async fn only_one_of_many_writers_gets_an_id(it: Fixture) {
-    let writes = (0..20).map(|_| it.store.transact(|transaction| transaction.insert_session(&session(1), &[])));
+    let writes =
+        (0..20).map(|_| it.store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])));
     let outcomes = join_all(writes.collect::<Vec<_>>()).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Err(Error::SessionExists)).count(), 19);
@@ -265,7 +270,7 @@ async fn closing_finishes_what_was_taken(it: Fixture) {
     let writes: Vec<_> = (1..=50)
         .map(|number| {
             let done = done.clone();
-            it.store.transact(move |transaction| {
+            it.store.transact(about(1), move |transaction| {
                 transaction.append_foreign(turn_id(1), &Entry::End { ending: Ending::Done }, at(0))?;
                 done.store(number, Ordering::SeqCst);
                 Ok(())
@@ -289,7 +294,7 @@ async fn a_closed_store_says_so(it: Fixture) {
 
 async fn dropping_a_store_does_not_hang(it: Fixture) {
     let (sender, receiver) = mpsc::channel();
-    let write = it.store.write(Box::new(move |_| sender.send(()).map_err(|_| Error::QueueFull)));
+    let write = it.store.write(About::Nothing, Box::new(move |_| sender.send(()).map_err(|_| Error::QueueFull)));
     drop(it);
     write.await.unwrap();
     receiver.recv().unwrap();

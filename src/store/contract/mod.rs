@@ -1,6 +1,7 @@
 //! What every store has to do. Each test runs against each store; only what a store does beyond the trait is tested
 //! next to it.
 
+mod about;
 mod access;
 mod asked;
 mod audit;

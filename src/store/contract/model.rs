@@ -12,9 +12,10 @@ use crate::domain::notice::Notice;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::{Error, SessionId};
+use crate::store::Reader;
 use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
-use crate::store::{Reader, StoreExt, Transaction};
+use crate::store::upkeep::{Upkeep, UpkeepWriter};
 
 /// Few enough that operations meet each other's rows.
 const IDS: std::ops::Range<u128> = 0..4;
@@ -135,7 +136,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 }
 
 /// What an operation gave, as text.
-fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<String, Error> {
+fn apply(operation: &Operation, transaction: &mut dyn UpkeepWriter) -> Result<String, Error> {
     let say = |what: &dyn std::fmt::Debug| Ok(format!("{what:?}"));
     match operation.clone() {
         Operation::InsertSession(id, status, texts) => {
@@ -163,7 +164,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             say(&transaction.update_interrupt(&interrupt)?)
         }
         Operation::InsertTurn(session, id) => say(&transaction.insert_turn(&turn(session_id(session), id))?),
-        Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id))?),
+        Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id), me())?),
         Operation::Append(id, epoch, value) => {
             say(&transaction.append(turn_id(id), epoch, &step("s", value), at(0))?)
         }
@@ -225,20 +226,8 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
 fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     let mut seen = vec![
         format!("{:?}", reader.count_sessions()?),
-        format!("{:?}", reader.unparked_turns()?),
-        format!("{:?}", reader.next_due()?),
-        format!("{:?}", reader.due(at(10), 100)?),
-        format!("{:?}", reader.due(at(100), 3)?),
-        format!("{:?}", reader.retriable_turns("new", 3)?),
-        format!("{:?}", reader.retriable_turns("", 2)?),
-        format!("{:?}", reader.suspended_turns(at(10), 0, 3)?),
-        format!("{:?}", reader.suspended_turns(at(10), 2, 3)?),
         format!("{:?}", reader.last_event()?),
         format!("{:?}", reader.events_after(0, None, 1000)?),
-        format!("{:?}", reader.next_notice_at(&[])?),
-        format!("{:?}", reader.due_notices(at(10), &[], 100)?),
-        format!("{:?}", reader.due_notices(at(100), &[], 2)?),
-        format!("{:?}", reader.outbox_figures()?),
     ];
     for id in IDS {
         seen.push(format!("{:?}", reader.session(session_id(id))?));
@@ -274,6 +263,25 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     Ok(seen)
 }
 
+/// Everything that upkeep finds, as lines.
+async fn find(upkeep: &dyn Upkeep) -> Vec<String> {
+    vec![
+        format!("{:?}", upkeep.orphaned_turns().await),
+        format!("{:?}", upkeep.next_due().await),
+        format!("{:?}", upkeep.due(at(10), 100).await),
+        format!("{:?}", upkeep.due(at(100), 3).await),
+        format!("{:?}", upkeep.retriable_turns("new".to_owned(), 3).await),
+        format!("{:?}", upkeep.retriable_turns(String::new(), 2).await),
+        format!("{:?}", upkeep.suspended_turns(at(10), 0, 3).await),
+        format!("{:?}", upkeep.suspended_turns(at(10), 2, 3).await),
+        format!("{:?}", upkeep.next_notice_at(Vec::new()).await),
+        format!("{:?}", upkeep.due_notices(at(10), Vec::new(), 100).await),
+        format!("{:?}", upkeep.due_notices(at(100), Vec::new(), 2).await),
+        format!("{:?}", upkeep.outbox_figures().await),
+        format!("{:?}", upkeep.totals().await),
+    ]
+}
+
 fn all_interrupts(
     reader: &dyn Reader,
     session_id: Option<SessionId>,
@@ -304,17 +312,17 @@ async fn run(
     succeeds: bool,
 ) -> (Vec<String>, Result<(), Error>, Vec<String>) {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let outcome = it
-        .store
-        .transact(move |transaction| {
-            for operation in &operations {
-                sender.send(format!("{:?}", apply(operation, transaction))).unwrap();
-            }
-            sender.send(format!("{:?}", look(transaction))).unwrap();
-            if succeeds { Ok(()) } else { Err(Error::QueueFull) }
-        })
-        .await;
-    (receiver.try_iter().collect(), outcome, it.read(look).await)
+    let job = move |transaction: &mut dyn UpkeepWriter| {
+        for operation in &operations {
+            sender.send(format!("{:?}", apply(operation, transaction))).unwrap();
+        }
+        sender.send(format!("{:?}", look(transaction))).unwrap();
+        if succeeds { Ok(()) } else { Err(Error::QueueFull) }
+    };
+    let outcome = it.local.write_upkeep(Box::new(job)).await;
+    let mut after = it.read(look).await;
+    after.extend(find(it.upkeep()).await);
+    (receiver.try_iter().collect(), outcome, after)
 }
 
 proptest! {

@@ -12,6 +12,7 @@ use crate::domain::webhook::Webhook;
 use crate::store::outbox::OutboxFigures;
 use crate::store::query::NoticeQuery;
 use crate::store::record::Turn;
+use crate::store::upkeep::Sweep;
 
 super::for_each_store!(
     a_notice_reads_back_with_every_member,
@@ -141,12 +142,12 @@ async fn the_first_pending_of_a_session_and_address_is_the_head_of_their_lane(it
 }
 
 async fn what_is_due_comes_earliest_first(it: Fixture) {
-    assert_eq!(it.read(|reader| reader.next_notice_at(&[])).await, None);
+    assert_eq!(it.upkeep().next_notice_at(Vec::new()).await.unwrap(), None);
     let due = |number, millis| Notice { due_at: Some(at(millis)), ..notice(number, number) };
     insert(&it, [due(1, 30), notice(2, 2), due(3, 10), due(4, 20), due(5, 20), due(6, 31)]).await;
-    assert_eq!(it.read(|reader| reader.next_notice_at(&[])).await, Some(at(10)));
+    assert_eq!(it.upkeep().next_notice_at(Vec::new()).await.unwrap(), Some(at(10)));
     let numbers = async |millis, limit| {
-        let found = it.read(move |reader| reader.due_notices(at(millis), &[], limit)).await;
+        let found = it.upkeep().due_notices(at(millis), Vec::new(), limit).await.unwrap();
         found.into_iter().map(|notice| notice.id.event.as_u128()).collect::<Vec<_>>()
     };
     assert_eq!(numbers(30, 10).await, [3, 4, 5, 1]);
@@ -164,12 +165,9 @@ async fn what_is_due_is_found_past_an_origin(it: Fixture) {
     .await;
     let found = async |except: &[&str]| {
         let except: Vec<String> = except.iter().map(ToString::to_string).collect();
-        it.read(move |reader| {
-            let notices = reader.due_notices(at(35), &except, 10)?;
-            let numbers: Vec<u128> = notices.iter().map(|notice| notice.id.event.as_u128()).collect();
-            Ok((numbers, reader.next_notice_at(&except)?))
-        })
-        .await
+        let notices = it.upkeep().due_notices(at(35), except.clone(), 10).await.unwrap();
+        let numbers: Vec<u128> = notices.iter().map(|notice| notice.id.event.as_u128()).collect();
+        (numbers, it.upkeep().next_notice_at(except).await.unwrap())
     };
     assert_eq!(found(&["http://a"]).await, (vec![2, 3], Some(at(20))));
     assert_eq!(found(&["http://a", "http://b:8"]).await, (vec![3], Some(at(30))));
@@ -181,7 +179,7 @@ async fn leases_are_released_and_nothing_else_is(it: Fixture) {
     let waits = Notice { due_at: Some(at(900)), attempts: 1, ..notice(1, 1) };
     let leased = notice(2, 2).leased(at(0));
     insert(&it, [waits.clone(), leased.clone(), notice(3, 1)]).await;
-    it.write(|tx| tx.release_notices(at(5))).await;
+    it.upkeep().release_notices(at(5)).await.unwrap();
     assert_eq!(it.read(|reader| reader.notice(id(1, 0))).await, Some(waits));
     let released = Notice { leased: false, due_at: Some(at(5)), ..leased };
     assert_eq!(it.read(|reader| reader.notice(id(2, 0))).await, Some(released));
@@ -189,18 +187,18 @@ async fn leases_are_released_and_nothing_else_is(it: Fixture) {
 }
 
 async fn the_figures_are_of_what_is_pending(it: Fixture) {
-    assert_eq!(it.read(|reader| reader.outbox_figures()).await, OutboxFigures::default());
+    assert_eq!(it.upkeep().outbox_figures().await.unwrap(), OutboxFigures::default());
     let delivered = Notice { status: NoticeStatus::Delivered, ..notice(1, 1) };
     let scheduled = Notice { status: NoticeStatus::Scheduled, ..notice(2, 1) };
     insert(&it, [delivered, scheduled, notice(4, 1), notice(3, 1)]).await;
-    let figures = it.read(|reader| reader.outbox_figures()).await;
+    let figures = it.upkeep().outbox_figures().await.unwrap();
     assert_eq!(figures, OutboxFigures { pending: 2, oldest: Some(at(4)) });
 }
 
 async fn what_was_settled_long_ago_is_swept(it: Fixture) {
     let settled = |number, millis| Notice { settled_at: Some(at(millis)), ..notice(number, 1) };
     insert(&it, [settled(1, 9), settled(2, 10), notice(3, 1)]).await;
-    it.write(|tx| tx.sweep_notices(at(10), 10)).await;
+    assert_eq!(it.upkeep().sweep(Sweep::Notices, at(10), 10).await, Ok(1));
     let query = NoticeQuery { limit: 10, ..NoticeQuery::default() };
     assert_eq!(it.read(move |reader| reader.notices(&query)).await.items, [notice(3, 1), settled(2, 10)].map(listed));
 }
@@ -208,7 +206,7 @@ async fn what_was_settled_long_ago_is_swept(it: Fixture) {
 async fn no_more_notices_are_swept_at_once_than_it_is_told(it: Fixture) {
     let settled = |number, millis| Notice { settled_at: Some(at(millis)), ..notice(number, 1) };
     insert(&it, [settled(1, 5), settled(2, 3), settled(3, 4), settled(4, 3), settled(5, 10), notice(6, 1)]).await;
-    let sweep = async |limit| it.write(move |tx| tx.sweep_notices(at(10), limit)).await;
+    let sweep = async |limit| it.upkeep().sweep(Sweep::Notices, at(10), limit).await.unwrap();
     let kept = async || {
         let query = NoticeQuery { limit: 10, ..NoticeQuery::default() };
         it.read(move |reader| reader.notices(&query))

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::fixture::*;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::session::Session;
@@ -45,7 +46,7 @@ fn id() -> TurnId {
 async fn park(it: &Fixture) -> u64 {
     it.open_turn().await;
     it.write(|transaction| {
-        let epoch = transaction.claim_turn(id())?;
+        let epoch = transaction.claim_turn(id(), me())?;
         transaction.append(id(), epoch, &Entry::Pause { timers: Vec::new(), context: None }, at(0))?;
         transaction.park_turn(id(), epoch, Some(at(500)), 42)?;
         Ok(epoch)
@@ -56,7 +57,7 @@ async fn park(it: &Fixture) -> u64 {
 async fn suspend(it: &Fixture) -> u64 {
     it.open_turn().await;
     it.write(|transaction| {
-        let epoch = transaction.claim_turn(id())?;
+        let epoch = transaction.claim_turn(id(), me())?;
         transaction.append(id(), epoch, &step("a", json!(1)), at(0))?;
         transaction.lose_turn(id(), epoch, true)?;
         transaction.suspend_turn(id(), at(7), "v1")?;
@@ -84,8 +85,8 @@ async fn parking_a_turn_takes_it_from_its_owner(it: Fixture) {
 
 async fn only_the_owner_parks(it: Fixture) {
     it.open_turn().await;
-    let old = it.write(|tx| tx.claim_turn(id())).await;
-    it.write(|tx| tx.claim_turn(id())).await;
+    let old = it.write(|tx| tx.claim_turn(id(), me())).await;
+    it.write(|tx| tx.claim_turn(id(), me())).await;
     assert_eq!(it.refuse(move |tx| tx.park_turn(id(), old, None, 0)).await, Error::StaleEpoch);
     assert!(!turn_of(&it, TURN).await.life.is_parked());
     assert_eq!(it.refuse(|tx| tx.park_turn(turn_id(9), 1, None, 0)).await, Error::TurnNotOpen(None));
@@ -106,21 +107,21 @@ async fn a_parked_turn_is_woken_for_whoever_claims_it_then(it: Fixture) {
     it.write(|tx| tx.wake_turn(id())).await;
     let ready = turn_of(&it, TURN).await.life;
     assert_eq!((ready.state, ready.worked_ms), (TurnState::UnderWay, 42));
-    assert_eq!(it.read(|reader| reader.next_due()).await, None);
+    assert_eq!(it.upkeep().next_due().await.unwrap(), None);
     let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(1)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
     let refused = it.refuse(|tx| tx.wake_turn(id())).await;
     assert_eq!(refused, Error::Internal("a turn that is under way cannot be woken".to_owned()));
-    assert!(it.write(|tx| tx.claim_turn(id())).await > ready.epoch);
+    assert!(it.write(|tx| tx.claim_turn(id(), me())).await > ready.epoch);
 }
 
 async fn claiming_a_parked_turn_wakes_it(it: Fixture) {
     let old = park(&it).await;
-    let epoch = it.write(|tx| tx.claim_turn(id())).await;
+    let epoch = it.write(|tx| tx.claim_turn(id(), me())).await;
     assert!(epoch > old + 1);
     let woken = turn_of(&it, TURN).await;
     assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, state: TurnState::UnderWay });
-    assert_eq!(it.read(|reader| reader.next_due()).await, None);
+    assert_eq!(it.upkeep().next_due().await.unwrap(), None);
     it.write(move |tx| tx.append(id(), epoch, &step("b", json!(1)), at(1))).await;
 }
 
@@ -131,15 +132,15 @@ async fn unparked_turns_are_listed_oldest_first(it: Fixture) {
             tx.insert_turn(&turn(session_id(number), 10 - number))?;
         }
         for number in [2, 3] {
-            let epoch = tx.claim_turn(turn_id(10 - number))?;
+            let epoch = tx.claim_turn(turn_id(10 - number), me())?;
             tx.park_turn(turn_id(10 - number), epoch, None, 0)?;
         }
-        tx.claim_turn(turn_id(7))?;
+        tx.claim_turn(turn_id(7), me())?;
         tx.end_turn(turn_id(5), at(50))?;
         tx.suspend_turn(turn_id(4), at(50), "v1")
     })
     .await;
-    let ids = async || -> Vec<_> { it.read(|reader| reader.unparked_turns()).await };
+    let ids = async || -> Vec<_> { it.upkeep().orphaned_turns().await.unwrap() };
     assert_eq!(ids().await, [turn_id(9), turn_id(7), turn_id(6)]);
     it.write(|tx| tx.reopen_turn(turn_id(4))).await;
     assert_eq!(ids().await, [turn_id(9), turn_id(7), turn_id(6), turn_id(4)]);
@@ -154,7 +155,7 @@ async fn a_suspended_turn_is_closed_and_its_journal_kept(it: Fixture) {
     let refusals = [
         it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(8)).map(drop)).await,
         it.refuse(move |tx| tx.append_foreign(id(), &Entry::Cancel {}, at(8)).map(drop)).await,
-        it.refuse(move |tx| tx.claim_turn(id()).map(drop)).await,
+        it.refuse(move |tx| tx.claim_turn(id(), me()).map(drop)).await,
         it.refuse(move |tx| tx.suspend_turn(id(), at(8), "v2")).await,
         it.refuse(move |tx| tx.lose_turn(id(), epoch, true).map(drop)).await,
         it.refuse(move |tx| tx.wake_turn(id())).await,
@@ -173,7 +174,7 @@ async fn a_reopened_turn_goes_on(it: Fixture) {
     // Its owner from before is gone, although nobody has claimed it since.
     let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(8)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
-    let epoch = it.write(|tx| tx.claim_turn(id())).await;
+    let epoch = it.write(|tx| tx.claim_turn(id(), me())).await;
     assert_eq!(it.write(move |tx| tx.append(id(), epoch, &step("b", json!(2)), at(9))).await, 1);
 }
 
@@ -208,7 +209,7 @@ async fn turns_suspended_under_other_code_are_retriable(it: Fixture) {
         Ok(())
     })
     .await;
-    let retriable = async |code: &'static str, limit| it.read(move |reader| reader.retriable_turns(code, limit)).await;
+    let retriable = async |code: &str, limit| it.upkeep().retriable_turns(code.to_owned(), limit).await.unwrap();
     assert_eq!(retriable("v1", 10).await, [turn_id(8), turn_id(6), turn_id(5)]);
     assert_eq!(retriable("v4", 2).await, [turn_id(9), turn_id(8)]);
     it.write(|tx| tx.reopen_turn(turn_id(8))).await;
@@ -225,10 +226,10 @@ async fn turns_suspended_for_long_are_found_in_that_order(it: Fixture) {
         Ok(())
     })
     .await;
-    let old = async |before, limit| it.read(move |reader| reader.suspended_turns(at(before), 0, limit)).await;
+    let old = async |before, limit| it.upkeep().suspended_turns(at(before), 0, limit).await.unwrap();
     assert_eq!(old(40, 10).await, [turn_id(2), turn_id(3), turn_id(1)]);
     assert_eq!(old(100, 2).await, [turn_id(2), turn_id(3)]);
-    let rest = async |skip, limit| it.read(move |reader| reader.suspended_turns(at(40), skip, limit)).await;
+    let rest = async |skip, limit| it.upkeep().suspended_turns(at(40), skip, limit).await.unwrap();
     assert_eq!((rest(1, 1).await, rest(2, 10).await), (vec![turn_id(3)], vec![turn_id(1)]));
     assert_eq!(rest(3, 10).await, []);
     it.write(|tx| tx.reopen_turn(turn_id(2))).await;
@@ -240,7 +241,7 @@ async fn lost_workers_are_counted_where_that_counts(it: Fixture) {
     it.open_turn().await;
     for (counts, recoveries) in [(true, 1), (false, 1), (true, 2)] {
         let lost = it.write(move |tx| {
-            let epoch = tx.claim_turn(id())?;
+            let epoch = tx.claim_turn(id(), me())?;
             let recoveries = tx.lose_turn(id(), epoch, counts)?;
             Ok((epoch, recoveries))
         });
@@ -272,7 +273,7 @@ async fn notes_are_kept_and_added_to(it: Fixture) {
 fn park_until(tx: &mut dyn Transaction, number: u128, wake_at: i64) -> Result<(), Error> {
     tx.insert_session(&session(number), &[])?;
     tx.insert_turn(&turn(session_id(number), number))?;
-    let epoch = tx.claim_turn(turn_id(number))?;
+    let epoch = tx.claim_turn(turn_id(number), me())?;
     tx.park_turn(turn_id(number), epoch, Some(at(wake_at)), 0)
 }
 
@@ -290,11 +291,11 @@ fn timers_due(number: u128, millis: i64) -> Due {
 }
 
 async fn due(it: &Fixture, now: i64, limit: usize) -> Vec<Due> {
-    it.read(move |reader| reader.due(at(now), limit)).await
+    it.upkeep().due(at(now), limit).await.unwrap()
 }
 
 async fn interrupts_and_timers_are_due_in_order_of_time(it: Fixture) {
-    assert_eq!(it.read(|reader| reader.next_due()).await, None);
+    assert_eq!(it.upkeep().next_due().await.unwrap(), None);
     it.write(|tx| {
         park_until(tx, 1, 30)?;
         park_until(tx, 2, 10)?;
@@ -304,7 +305,7 @@ async fn interrupts_and_timers_are_due_in_order_of_time(it: Fixture) {
         Ok(())
     })
     .await;
-    assert_eq!(it.read(|reader| reader.next_due()).await, Some(at(10)));
+    assert_eq!(it.upkeep().next_due().await.unwrap(), Some(at(10)));
     assert_eq!(due(&it, 9, 10).await, []);
     let all = [
         timers_due(2, 10),
@@ -332,8 +333,8 @@ async fn nothing_settled_is_due(it: Fixture) {
     assert_eq!(due(&it, 100, 10).await, [timers_due(2, 20), interrupt_due(2, 40)]);
     it.write(|tx| tx.delete_session(session_id(1))).await;
     assert_eq!(due(&it, 100, 10).await, [timers_due(2, 20)]);
-    it.write(|tx| tx.claim_turn(turn_id(2))).await;
-    assert_eq!(it.read(|reader| reader.next_due()).await, None);
+    it.write(|tx| tx.claim_turn(turn_id(2), me())).await;
+    assert_eq!(it.upkeep().next_due().await.unwrap(), None);
 }
 
 async fn interrupts_of_a_suspended_turn_are_not_due(it: Fixture) {
@@ -345,7 +346,7 @@ async fn interrupts_of_a_suspended_turn_are_not_due(it: Fixture) {
     })
     .await;
     assert_eq!(due(&it, 100, 10).await, []);
-    assert_eq!(it.read(|reader| reader.next_due()).await, None);
+    assert_eq!(it.upkeep().next_due().await.unwrap(), None);
     it.write(|tx| tx.reopen_turn(id())).await;
     assert_eq!(due(&it, 100, 10).await, [interrupt_due(1, 10), interrupt_due(2, 20)]);
     // Ended for good is not suspended any more either.
@@ -371,7 +372,7 @@ async fn old_journals_are_compacted_once(it: Fixture) {
         tx.suspend_turn(turn_id(4), at(20), "v1")
     })
     .await;
-    let compact = async |before, limit| it.write(move |tx| tx.compact_journals(at(before), limit)).await;
+    let compact = async |before, limit| it.upkeep().compact_journals(at(before), limit).await.unwrap();
     let lengths = async || -> Vec<usize> {
         it.read(|reader| (1..=5).map(|number| Ok(reader.journal(turn_id(number))?.len())).collect()).await
     };
@@ -395,7 +396,9 @@ async fn sweeping_leaves_sessions_with_a_suspended_turn(it: Fixture) {
         tx.end_turn(turn_id(2), at(0))
     })
     .await;
-    assert_eq!(it.write(|tx| tx.sweep_sessions(at(100), 10)).await, [session_id(2)]);
+    let deed = Deed::new(Action::SessionDeleted);
+    let sweep = async || it.upkeep().sweep_sessions(at(100), 10, deed.clone(), at(100)).await.unwrap();
+    assert_eq!(sweep().await, [session_id(2)]);
     it.write(|tx| tx.abandon_turn(turn_id(1), at(1))).await;
-    assert_eq!(it.write(|tx| tx.sweep_sessions(at(100), 10)).await, [session_id(1)]);
+    assert_eq!(sweep().await, [session_id(1)]);
 }

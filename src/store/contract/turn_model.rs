@@ -9,6 +9,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::turn::{Life, TurnEvent, TurnState};
 use crate::domain::{Error, Timestamp};
 use crate::store::Transaction;
+use crate::store::upkeep::Upkeep;
 
 /// When what the turn asks expires: after any timer.
 const EXPIRES: i64 = 1_000;
@@ -44,12 +45,27 @@ fn said(event: TurnEvent, epoch: u64) -> TurnEvent {
 struct Seen {
     life: Option<Life>,
     of_row: Option<Life>,
+    owner_appends: Result<(), Error>,
+    others_append: Result<(), Error>,
+}
+
+/// All that upkeep finds of it.
+#[derive(Debug, Clone, PartialEq)]
+struct FoundByUpkeep {
     is_taken_up: bool,
     next_due: Option<Timestamp>,
     is_retriable: bool,
     suspended_before: bool,
-    owner_appends: Result<(), Error>,
-    others_append: Result<(), Error>,
+}
+
+async fn find(upkeep: &dyn Upkeep) -> Result<FoundByUpkeep, Error> {
+    let id = turn_id(1);
+    Ok(FoundByUpkeep {
+        is_taken_up: upkeep.orphaned_turns().await?.contains(&id),
+        next_due: upkeep.next_due().await?,
+        is_retriable: upkeep.retriable_turns("a".to_owned(), 1).await?.contains(&id),
+        suspended_before: upkeep.suspended_turns(at(5), 0, 1).await?.contains(&id),
+    })
 }
 
 fn see(tx: &mut dyn Transaction, epoch: u64) -> Result<Seen, Error> {
@@ -57,10 +73,6 @@ fn see(tx: &mut dyn Transaction, epoch: u64) -> Result<Seen, Error> {
     Ok(Seen {
         life: tx.life(id)?,
         of_row: tx.turn(id)?.map(|turn| turn.life),
-        is_taken_up: tx.unparked_turns()?.contains(&id),
-        next_due: tx.next_due()?,
-        is_retriable: tx.retriable_turns("a", 1)?.contains(&id),
-        suspended_before: tx.suspended_turns(at(5), 0, 1)?.contains(&id),
         owner_appends: tx.append(id, epoch, &step("a", json!(1)), at(0)).map(drop),
         others_append: tx.append_foreign(id, &step("b", json!(2)), at(0)).map(drop),
     })
@@ -68,16 +80,21 @@ fn see(tx: &mut dyn Transaction, epoch: u64) -> Result<Seen, Error> {
 
 /// What the domain makes of the same.
 fn expected(life: &Life, epoch: u64) -> Seen {
-    let asks_until = life.suspended().is_none().then(|| at(EXPIRES));
     Seen {
         life: Some(life.clone()),
         of_row: Some(life.clone()),
+        owner_appends: life.check_owner(epoch),
+        others_append: life.check_open(),
+    }
+}
+
+fn expected_of_upkeep(life: &Life) -> FoundByUpkeep {
+    let asks_until = life.suspended().is_none().then(|| at(EXPIRES));
+    FoundByUpkeep {
         is_taken_up: life.state == TurnState::UnderWay,
         next_due: life.wake_at().or(asks_until),
         is_retriable: life.suspended().is_some_and(|(_, code)| code != "a"),
         suspended_before: life.suspended().is_some_and(|(since, _)| since < at(5)),
-        owner_appends: life.check_owner(epoch),
-        others_append: life.check_open(),
     }
 }
 
@@ -119,9 +136,12 @@ proptest! {
                     prop_assert_eq!(got.await, expected.clone());
                 }
                 life = outcome.unwrap_or(life);
+                for it in &stores {
+                    prop_assert_eq!(find(it.upkeep()).await, Ok(expected_of_upkeep(&life)));
+                }
             }
             for it in &stores {
-                let compacted = it.write(|tx| tx.compact_journals(at(EXPIRES), 1)).await;
+                let compacted = it.upkeep().compact_journals(at(EXPIRES), 1).await.unwrap();
                 prop_assert_eq!(compacted, usize::from(life.ended_at().is_some()));
             }
             Ok(())

@@ -1,7 +1,6 @@
 //! What a turn asked and began.
 
 use super::state::MemoryState;
-use super::transaction::MemoryTransaction;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, StepIdentity};
 use crate::domain::{Error, InterruptId, TurnId};
@@ -35,19 +34,5 @@ impl AskedReader for MemoryState {
             _ => None,
         });
         Ok(asked.filter(|asked| !asked.approvers.is_empty()).find(|asked| is_it(asked)).cloned())
-    }
-}
-
-impl AskedReader for MemoryTransaction<'_> {
-    fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
-        self.state.asking_step(turn, interrupt)
-    }
-
-    fn begun_step(&self, turn: TurnId, path: &str) -> Result<Option<StepIdentity>, Error> {
-        self.state.begun_step(turn, path)
-    }
-
-    fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
-        self.state.last_with_approvers(turn, is_it)
     }
 }

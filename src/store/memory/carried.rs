@@ -11,12 +11,6 @@ impl CarriedReader for MemoryState {
     }
 }
 
-impl CarriedReader for MemoryTransaction<'_> {
-    fn carried(&self, turn: TurnId) -> Result<Option<Carried>, Error> {
-        self.state.carried(turn)
-    }
-}
-
 impl CarriedWriter for MemoryTransaction<'_> {
     fn note_carried(&mut self, turn: TurnId, carried: &Carried) -> Result<(), Error> {
         let before = self.state.carried.insert(turn, carried.clone());

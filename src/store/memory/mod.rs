@@ -9,11 +9,15 @@ mod outbox;
 mod state;
 mod transaction;
 mod turns;
+mod upkeep;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use uuid::Uuid;
 
+use super::about::About;
+use super::clock::{Clock, WallClock};
+use super::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, StoreId};
 use crate::faults;
@@ -24,15 +28,22 @@ use transaction::MemoryTransaction;
 pub struct MemoryStore {
     /// `None` once the store is closed.
     state: Mutex<Option<MemoryState>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self { state: Mutex::new(Some(MemoryState::new(StoreId(Uuid::new_v4())))) }
+        Self::with_clock(Arc::new(WallClock))
     }
 }
 
 impl MemoryStore {
+    /// A store in which it is as late as `clock` says.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let state = MemoryState::new(StoreId(Uuid::new_v4()), Arc::clone(&clock));
+        Self { state: Mutex::new(Some(state)), clock }
+    }
+
     fn with_state(
         &self,
         job: impl FnOnce(&mut MemoryState) -> Result<(), Error>,
@@ -45,8 +56,12 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+impl MemoryStore {
+    /// Runs a job in a transaction, or in two where a test wants that.
+    fn with_transaction(
+        &self,
+        job: impl Fn(&mut MemoryTransaction<'_>) -> Result<(), Error>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
         self.with_state(|state| {
             if faults::refuses_once() {
                 let mut refused = MemoryTransaction::new(state);
@@ -61,6 +76,12 @@ impl Store for MemoryStore {
             outcome
         })
     }
+}
+
+impl Store for MemoryStore {
+    fn write(&self, _about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.with_transaction(|transaction| job(transaction))
+    }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
         self.with_state(|state| {
@@ -69,8 +90,29 @@ impl Store for MemoryStore {
         })
     }
 
+    fn upkeep(&self) -> &dyn Upkeep {
+        self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
         drop(self.state.lock().unwrap_or_else(PoisonError::into_inner).take());
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl LocalStore for MemoryStore {
+    fn write_upkeep(&self, job: UpkeepWriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.with_transaction(|transaction| job(transaction))
+    }
+
+    fn read_upkeep(&self, job: UpkeepReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.with_state(|state| {
+            let state: &MemoryState = state;
+            guard(|| job(state))
+        })
     }
 }

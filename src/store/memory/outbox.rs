@@ -5,12 +5,12 @@ use super::transaction::MemoryTransaction;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
-use crate::domain::{Error, SessionId, Timestamp, TurnId};
-use crate::store::outbox::{OutboxFigures, OutboxReader, OutboxWriter};
+use crate::domain::{Error, SessionId, TurnId};
+use crate::store::outbox::{OutboxReader, OutboxWriter};
 use crate::store::query::{NoticeQuery, Page};
 
 impl MemoryState {
-    fn pending_notices(&self) -> impl Iterator<Item = &Notice> {
+    pub(super) fn pending_notices(&self) -> impl Iterator<Item = &Notice> {
         self.notices.values().filter(|notice| notice.status == NoticeStatus::Pending)
     }
 }
@@ -41,34 +41,13 @@ impl OutboxReader for MemoryState {
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
         Ok(self.pending_notices().find(|notice| notice.session_id == session && notice.url == url).cloned())
     }
-
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
-        let is_due = |notice: &&Notice| notice.due_at.is_some_and(|at| at <= now) && !except.contains(&notice.origin());
-        let mut due: Vec<&Notice> = self.notices.values().filter(is_due).collect();
-        due.sort_by_key(|notice| notice.due_at);
-        Ok(due.into_iter().take(limit).cloned().collect())
-    }
-
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        let others = self.notices.values().filter(|notice| !except.contains(&notice.origin()));
-        Ok(others.filter_map(|notice| notice.due_at).min())
-    }
-
-    fn outbox_figures(&self) -> Result<OutboxFigures, Error> {
-        let oldest = self.pending_notices().next().map(|notice| notice.created_at);
-        Ok(OutboxFigures { pending: self.pending_notices().count(), oldest })
-    }
 }
 
 impl MemoryTransaction<'_> {
-    fn remove_notice(&mut self, id: NoticeId) -> bool {
+    pub(super) fn remove_notice(&mut self, id: NoticeId) -> bool {
         let Some((seq, notice)) = self.state.notices.remove(id) else { return false };
         self.on_undo(move |state| state.notices.put(seq, id, notice));
         true
-    }
-
-    fn notice_ids(&self, wanted: impl Fn(&Notice) -> bool) -> Vec<NoticeId> {
-        self.state.notices.values().filter(|notice| wanted(notice)).map(|notice| notice.id).collect()
     }
 }
 
@@ -97,60 +76,5 @@ impl OutboxWriter for MemoryTransaction<'_> {
 
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {
         Ok(self.remove_notice(id))
-    }
-
-    fn release_notices(&mut self, now: Timestamp) -> Result<(), Error> {
-        for id in self.notice_ids(|notice| notice.status == NoticeStatus::Pending && notice.leased) {
-            if let Some(notice) = self.state.notices.get(id).cloned() {
-                self.update_notice(&Notice { leased: false, due_at: Some(now), ..notice })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn sweep_notices(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        let settled = self.state.notices.values().filter_map(|notice| Some((notice.settled_at?, notice.id)));
-        let mut old: Vec<_> = settled.filter(|(settled_at, _)| *settled_at < before).collect();
-        // Stable: of those that were settled at once the first goes first.
-        old.sort_by_key(|(settled_at, _)| *settled_at);
-        old.truncate(limit);
-        for (_, id) in &old {
-            self.remove_notice(*id);
-        }
-        Ok(old.len())
-    }
-}
-
-impl OutboxReader for MemoryTransaction<'_> {
-    fn webhook_of_turn(&self, id: TurnId) -> Result<Option<Webhook>, Error> {
-        self.state.webhook_of_turn(id)
-    }
-
-    fn notice(&self, id: NoticeId) -> Result<Option<Notice>, Error> {
-        self.state.notice(id)
-    }
-
-    fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error> {
-        self.state.notices(query)
-    }
-
-    fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
-        self.state.has_pending_notice(session, url)
-    }
-
-    fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
-        self.state.first_pending_notice(session, url)
-    }
-
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
-        self.state.due_notices(now, except, limit)
-    }
-
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        self.state.next_notice_at(except)
-    }
-
-    fn outbox_figures(&self) -> Result<OutboxFigures, Error> {
-        self.state.outbox_figures()
     }
 }

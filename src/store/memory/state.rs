@@ -1,6 +1,7 @@
 //! What the store holds, and how it is read.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{Action, AuditRow, Head};
@@ -12,16 +13,18 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
-use crate::domain::turn::{self, Life};
+use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::carried::Carried;
+use crate::store::clock::Clock;
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
-use crate::store::record::{Due, DueKind, PendingCount, StoredReply, Turn};
+use crate::store::record::{Due, DueKind, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
 pub(super) struct MemoryState {
     pub(super) id: StoreId,
+    clock: Arc<dyn Clock>,
     pub(super) sessions: Ordered<SessionId, SessionRow>,
     pub(super) turns: Ordered<TurnId, TurnRow>,
     pub(super) interrupts: Ordered<InterruptId, Interrupt>,
@@ -40,9 +43,10 @@ pub(super) struct MemoryState {
 
 impl MemoryState {
     /// Nothing yet.
-    pub(super) fn new(id: StoreId) -> Self {
+    pub(super) fn new(id: StoreId, clock: Arc<dyn Clock>) -> Self {
         Self {
             id,
+            clock,
             sessions: Ordered::default(),
             turns: Ordered::default(),
             interrupts: Ordered::default(),
@@ -185,7 +189,7 @@ impl MemoryState {
     }
 
     /// Everything that has a time: first the interrupts, then the timers, each in order of arrival.
-    fn dues(&self) -> impl Iterator<Item = Due> {
+    pub(super) fn dues(&self) -> impl Iterator<Item = Due> {
         let is_suspended = |interrupt: &Interrupt| {
             let turn = self.turns.get(interrupt.turn_id).map(|row| &row.turn);
             turn.is_some_and(|turn| turn.life.suspended().is_some() && turn.session_id == interrupt.session_id)
@@ -206,6 +210,10 @@ impl MemoryState {
 impl Reader for MemoryState {
     fn store_id(&self) -> Result<StoreId, Error> {
         Ok(self.id)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
@@ -239,18 +247,6 @@ impl Reader for MemoryState {
         Ok(pending.cloned().collect())
     }
 
-    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
-        let bounds = PendingCount::bounds(now);
-        let mut counts: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
-        for interrupt in self.interrupts.values().filter(|interrupt| interrupt.is_pending()) {
-            let age = bounds.iter().filter(|bound| interrupt.created_at <= **bound).count();
-            if let Some(count) = counts.entry(&interrupt.kind).or_default().get_mut(age) {
-                *count += 1;
-            }
-        }
-        Ok(counts.into_iter().map(|(kind, by_age)| PendingCount { kind: kind.to_owned(), by_age }).collect())
-    }
-
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
         let rows = self.interrupts.before(query.cursor).filter(|(_, interrupt)| matches(query, interrupt));
         let found = page(rows, query.limit);
@@ -282,11 +278,6 @@ impl Reader for MemoryState {
         Ok(self.interrupt(id)?.map(|interrupt| interrupt.session_id))
     }
 
-    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
-        let open = self.turns.values().filter(|row| row.turn.life.state == turn::TurnState::UnderWay);
-        Ok(open.map(|row| row.turn.id).collect())
-    }
-
     fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error> {
         self.journal_after(turn, None)
     }
@@ -305,34 +296,6 @@ impl Reader for MemoryState {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
         let rest = row.journal.get(usize::try_from(first).unwrap_or(usize::MAX)..).unwrap_or_default();
         Ok(rest.iter().take(limit).cloned().collect())
-    }
-
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
-        let mut due: Vec<Due> = self.dues().filter(|due| due.at <= now).collect();
-        due.sort_by_key(|due| due.at);
-        due.truncate(limit);
-        Ok(due)
-    }
-
-    fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.dues().map(|due| due.at).min())
-    }
-
-    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let is_of_other = |row: &&TurnRow| row.turn.life.suspended().is_some_and(|(_, other)| other != code);
-        let retriable = self.turns.values().filter(is_of_other);
-        Ok(retriable.map(|row| row.turn.id).take(limit).collect())
-    }
-
-    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let mut old: Vec<(Timestamp, TurnId)> = self
-            .turns
-            .values()
-            .filter_map(|row| Some((row.turn.life.suspended()?.0, row.turn.id)))
-            .filter(|(ended_at, _)| *ended_at < before)
-            .collect();
-        old.sort_by_key(|(ended_at, _)| *ended_at);
-        Ok(old.into_iter().map(|(_, id)| id).skip(skip).take(limit).collect())
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {

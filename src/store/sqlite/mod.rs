@@ -21,6 +21,7 @@ mod rows;
 mod tests;
 mod trouble;
 mod turns;
+mod upkeep;
 mod writer;
 mod writing;
 
@@ -29,9 +30,12 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{oneshot, watch};
 
+use self::connection::Handle;
 use self::lock::Access;
 use self::writer::Limits;
+use super::about::About;
 use super::open::OpenError;
+use super::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use super::{BoxFuture, ReadJob, Store, WriteJob};
 use crate::domain::Error;
 
@@ -52,6 +56,36 @@ struct Queued<J> {
     reply: oneshot::Sender<JobResult>,
 }
 
+/// What the writing thread runs.
+enum WriterJob {
+    Write(WriteJob),
+    Upkeep(UpkeepWriteJob),
+}
+
+impl WriterJob {
+    fn run(&self, handle: &mut Handle<'_>) -> JobResult {
+        match self {
+            Self::Write(job) => job(handle),
+            Self::Upkeep(job) => job(handle),
+        }
+    }
+}
+
+/// What the reading threads run.
+enum ReaderJob {
+    Read(ReadJob),
+    Upkeep(UpkeepReadJob),
+}
+
+impl ReaderJob {
+    fn run(self, handle: &Handle<'_>) -> JobResult {
+        match self {
+            Self::Read(job) => job(handle),
+            Self::Upkeep(job) => job(handle),
+        }
+    }
+}
+
 /// See the module.
 pub struct SqliteStore {
     /// `None` once the store is closed. Dropping the senders is what ends the threads.
@@ -61,8 +95,8 @@ pub struct SqliteStore {
 }
 
 struct Queues {
-    writes: mpsc::Sender<Queued<WriteJob>>,
-    reads: mpsc::Sender<Queued<ReadJob>>,
+    writes: mpsc::Sender<Queued<WriterJob>>,
+    reads: mpsc::Sender<Queued<ReaderJob>>,
 }
 
 impl SqliteStore {
@@ -130,12 +164,16 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn write(&self, job: WriteJob) -> BoxFuture<'static, JobResult> {
-        self.enqueue(|queues| &queues.writes, job)
+    fn write(&self, _about: About, job: WriteJob) -> BoxFuture<'static, JobResult> {
+        self.enqueue(|queues| &queues.writes, WriterJob::Write(job))
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, JobResult> {
-        self.enqueue(|queues| &queues.reads, job)
+        self.enqueue(|queues| &queues.reads, ReaderJob::Read(job))
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self
     }
 
     fn close(&self) -> BoxFuture<'static, JobResult> {
@@ -147,5 +185,15 @@ impl Store for SqliteStore {
                 Err(_) => Err(Error::StoreUnavailable("the store's writer ended without closing the file".to_owned())),
             }
         })
+    }
+}
+
+impl LocalStore for SqliteStore {
+    fn write_upkeep(&self, job: UpkeepWriteJob) -> BoxFuture<'static, JobResult> {
+        self.enqueue(|queues| &queues.writes, WriterJob::Upkeep(job))
+    }
+
+    fn read_upkeep(&self, job: UpkeepReadJob) -> BoxFuture<'static, JobResult> {
+        self.enqueue(|queues| &queues.reads, ReaderJob::Upkeep(job))
     }
 }

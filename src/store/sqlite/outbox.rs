@@ -2,7 +2,6 @@
 
 use rusqlite::params;
 use rusqlite::types::Value as SqlValue;
-use serde_json::json;
 
 use super::connection::Handle;
 use super::reading::Filter;
@@ -14,7 +13,7 @@ use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point};
-use crate::store::outbox::{OutboxFigures, OutboxReader, OutboxWriter};
+use crate::store::outbox::{OutboxReader, OutboxWriter};
 use crate::store::query::{NoticeQuery, Page};
 
 impl Handle<'_> {
@@ -72,26 +71,6 @@ impl OutboxReader for Handle<'_> {
         let sql = concat!(sql!("outbox/select"), sql!("outbox/lane"));
         Ok(self.one("outbox", sql, params![session.0.as_bytes(), url], notice)?.map(|(_, notice)| notice))
     }
-
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
-        let sql = concat!(sql!("outbox/select"), sql!("outbox/due"));
-        let params = params![now.millis(), rows::count(limit), json!(except).to_string()];
-        self.all("outbox", sql, params, |cells| Ok(notice(cells)?.1))
-    }
-
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        Ok(self
-            .one("outbox", sql!("outbox/next_due"), [json!(except).to_string()], |cells| cells.time_or_none())?
-            .flatten())
-    }
-
-    fn outbox_figures(&self) -> Result<OutboxFigures, Error> {
-        let figures = self.one("outbox", sql!("outbox/figures"), [], |cells| {
-            let pending = usize::try_from(cells.number()?).unwrap_or(usize::MAX);
-            Ok(OutboxFigures { pending, oldest: cells.time_or_none()? })
-        })?;
-        Ok(figures.unwrap_or_default())
-    }
 }
 
 impl OutboxWriter for Handle<'_> {
@@ -113,14 +92,6 @@ impl OutboxWriter for Handle<'_> {
 
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {
         Ok(self.execute(sql!("outbox/delete"), params![id.event.as_bytes(), id.reminder])? > 0)
-    }
-
-    fn release_notices(&mut self, now: Timestamp) -> Result<(), Error> {
-        self.execute(sql!("outbox/release"), [now.millis()]).map(drop)
-    }
-
-    fn sweep_notices(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        self.execute(sql!("outbox/sweep"), params![before.millis(), rows::count(limit)])
     }
 }
 
@@ -145,7 +116,7 @@ pub(super) fn notices_sql(query: &NoticeQuery) -> String {
 }
 
 /// A row of `outbox/select.sql` or `outbox/list.sql`: its place in order, and the notice.
-fn notice(cells: &mut Cells<'_, '_>) -> Result<(u64, Notice), Error> {
+pub(super) fn notice(cells: &mut Cells<'_, '_>) -> Result<(u64, Notice), Error> {
     let seq = cells.number()?;
     let id = NoticeId { event: cells.uuid()?, reminder: cells.plain()? };
     let session_id = SessionId(cells.uuid()?);

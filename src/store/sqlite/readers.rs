@@ -12,11 +12,11 @@ use rusqlite::Connection;
 
 use super::connection::{self, Handle};
 use super::trouble::Trouble;
-use super::{JobResult, Queued, file};
+use super::{JobResult, Queued, ReaderJob, file};
 use crate::domain::Error;
+use crate::store::guard;
 use crate::store::kept::KeptForms;
 use crate::store::open::OpenError;
-use crate::store::{ReadJob, guard};
 
 /// Enough that one long list does not hold up everybody else.
 const READERS: usize = 2;
@@ -28,7 +28,7 @@ pub(super) type Open = fn(&Path) -> rusqlite::Result<Connection>;
 pub(super) fn start(
     path: &Arc<Path>,
     open: Open,
-    queue: Receiver<Queued<ReadJob>>,
+    queue: Receiver<Queued<ReaderJob>>,
     forms: &Arc<KeptForms>,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let queue = Arc::new(Mutex::new(queue));
@@ -55,7 +55,7 @@ pub(super) fn start(
 struct ReadThread {
     path: Arc<Path>,
     open: Open,
-    queue: Arc<Mutex<Receiver<Queued<ReadJob>>>>,
+    queue: Arc<Mutex<Receiver<Queued<ReaderJob>>>>,
     forms: Arc<KeptForms>,
     /// `None` after a fault, until the next job.
     connection: Option<Connection>,
@@ -72,18 +72,18 @@ impl ReadThread {
         }
     }
 
-    fn next(&self) -> Option<Queued<ReadJob>> {
+    fn next(&self) -> Option<Queued<ReaderJob>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
     }
 
-    fn read(&mut self, job: ReadJob) -> JobResult {
+    fn read(&mut self, job: ReaderJob) -> JobResult {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => (self.open)(&self.path).map_err(|error| self.refused(&error))?,
         };
         connection::run(&connection, "BEGIN").map_err(|error| self.refused(&error))?;
         let handle = Handle::new(&connection, &self.forms);
-        let outcome = guard(|| job(&handle));
+        let outcome = guard(|| job.run(&handle));
         let is_sound = !handle.is_broken() && connection::run(&connection, "ROLLBACK").is_ok();
         if is_sound {
             self.connection = Some(connection);

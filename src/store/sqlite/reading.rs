@@ -18,8 +18,9 @@ use crate::domain::status::InterruptStatus;
 use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
-use crate::store::record::{Due, DueKind, PendingCount, StoredReply, Turn};
+use crate::store::record::{StoredReply, Turn};
 
 impl Handle<'_> {
     /// Every row of `table` that `sql` gives.
@@ -131,6 +132,10 @@ impl Reader for Handle<'_> {
         id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))
     }
 
+    fn now(&self) -> Timestamp {
+        WallClock.now()
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         let sql = concat!(sql!("sessions/select"), "WHERE id = ?1");
         let found = self.one("sessions", sql, [id.0.as_bytes()], rows::session)?;
@@ -165,15 +170,6 @@ impl Reader for Handle<'_> {
         self.all("interrupts", sql, [session.0.as_bytes()], |cells| Ok(rows::interrupt(cells, self.forms)?.1))
     }
 
-    fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
-        let bounds = PendingCount::bounds(now).map(Timestamp::millis);
-        self.all("interrupts", sql!("interrupts/count_pending"), bounds, |cells| {
-            let kind = cells.plain()?;
-            let by_age = [cells.number()?, cells.number()?, cells.number()?, cells.number()?];
-            Ok(PendingCount { kind, by_age })
-        })
-    }
-
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
         self.page("interrupts", &filter_interrupts(query), query.limit, |cells| rows::interrupt(cells, self.forms))
     }
@@ -203,10 +199,6 @@ impl Reader for Handle<'_> {
         self.one("interrupts", sql!("interrupts/session"), [id.0.as_bytes()], |cells| cells.uuid().map(SessionId))
     }
 
-    fn unparked_turns(&self) -> Result<Vec<TurnId>, Error> {
-        self.all("turns", sql!("turns/unparked"), [], |cells| cells.uuid().map(TurnId))
-    }
-
     fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error> {
         self.journal_after(turn, None)
     }
@@ -224,36 +216,6 @@ impl Reader for Handle<'_> {
         let after = first.checked_sub(1).map_or(-1, rows::integer);
         let params = params![turn.0.as_bytes(), after, rows::count(limit)];
         self.all("journal", concat!(sql!("journal/of_turn"), "LIMIT ?3"), params, entries::recorded)
-    }
-
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>, Error> {
-        let params = params![now.millis(), rows::count(limit)];
-        let mut due = self.all("interrupts", sql!("interrupts/due"), params, |cells| {
-            Ok(Due { at: cells.time()?, what: DueKind::Interrupt(InterruptId(cells.uuid()?)) })
-        })?;
-        due.extend(self.all("turns", sql!("turns/due"), params, |cells| {
-            Ok(Due { at: cells.time()?, what: DueKind::Timers(TurnId(cells.uuid()?)) })
-        })?);
-        due.sort_by_key(|due| due.at);
-        due.truncate(limit);
-        Ok(due)
-    }
-
-    fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        let interrupt =
-            self.one("interrupts", sql!("interrupts/next_due"), [], |cells| cells.time_or_none())?.flatten();
-        let timer = self.one("turns", sql!("turns/next_due"), [], |cells| cells.time_or_none())?.flatten();
-        Ok(interrupt.into_iter().chain(timer).min())
-    }
-
-    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let params = params![code, rows::count(limit)];
-        self.all("turns", sql!("turns/retriable"), params, |cells| cells.uuid().map(TurnId))
-    }
-
-    fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let params = params![before.millis(), rows::count(limit), rows::count(skip)];
-        self.all("turns", sql!("turns/suspended"), params, |cells| cells.uuid().map(TurnId))
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {

@@ -19,11 +19,11 @@ use super::connection::{self, Handle};
 use super::file::StoreFile;
 use super::lock::Access;
 use super::trouble::Trouble;
-use super::{JobResult, Queued, log};
+use super::{JobResult, Queued, WriterJob, log};
 use crate::domain::Error;
 use crate::faults::{self, Point};
+use crate::store::guard;
 use crate::store::kept::KeptForms;
-use crate::store::{WriteJob, guard};
 
 /// Bounds of what shares a commit, and of the log.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(super) fn start(
     forms: Arc<KeptForms>,
     readers: Vec<JoinHandle<()>>,
     checkpoints: Checkpoints,
-    queue: Receiver<Queued<WriteJob>>,
+    queue: Receiver<Queued<WriterJob>>,
     closing: watch::Sender<Option<JobResult>>,
 ) -> std::io::Result<()> {
     let (mut connection, lock) = file.into_parts();
@@ -72,7 +72,7 @@ pub(super) fn start(
 /// Starts a thread in the place of a writer, for a store that is only read: it refuses every job.
 pub(super) fn refuse(
     readers: Vec<JoinHandle<()>>,
-    queue: Receiver<Queued<WriteJob>>,
+    queue: Receiver<Queued<WriterJob>>,
     closing: watch::Sender<Option<JobResult>>,
 ) -> std::io::Result<()> {
     Builder::new().name("hitl-store-refuse".to_owned()).spawn(move || {
@@ -114,7 +114,7 @@ struct Ran {
 }
 
 impl Writer {
-    fn batch(&mut self, first: Queued<WriteJob>, queue: &Receiver<Queued<WriteJob>>) {
+    fn batch(&mut self, first: Queued<WriterJob>, queue: &Receiver<Queued<WriterJob>>) {
         let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
             Ok(connection) => connection,
             Err(error) => {
@@ -199,8 +199,8 @@ fn run_batch(
     connection: &Connection,
     forms: &KeptForms,
     limits: Limits,
-    first: Queued<WriteJob>,
-    queue: &Receiver<Queued<WriteJob>>,
+    first: Queued<WriterJob>,
+    queue: &Receiver<Queued<WriterJob>>,
     ran: &mut Vec<Ran>,
 ) -> Result<(), String> {
     let began = Instant::now();
@@ -251,7 +251,7 @@ impl Undo {
 }
 
 /// Runs one job. `Err` when the transaction around it cannot go on.
-fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Undo) -> Result<JobResult, String> {
+fn run_job(connection: &Connection, forms: &KeptForms, job: WriterJob, undo: &Undo) -> Result<JobResult, String> {
     let text = |error: rusqlite::Error| error.to_string();
     let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
     run(undo.before.as_slice())?;
@@ -269,9 +269,9 @@ fn run_job(connection: &Connection, forms: &KeptForms, job: WriteJob, undo: &Und
 }
 
 /// `Err` when the transaction around it cannot go on.
-fn run_once(connection: &Connection, forms: &KeptForms, job: &WriteJob) -> Result<JobResult, String> {
+fn run_once(connection: &Connection, forms: &KeptForms, job: &WriterJob) -> Result<JobResult, String> {
     let mut handle = Handle::new(connection, forms);
-    let outcome = guard(|| job(&mut handle));
+    let outcome = guard(|| job.run(&mut handle));
     match outcome {
         Err(Error::StoreUnavailable(reason)) if handle.is_broken() => Err(reason),
         _ if handle.is_broken() => Err("the file could not be read or written".to_owned()),

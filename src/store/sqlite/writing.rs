@@ -168,16 +168,6 @@ impl Transaction for Handle<'_> {
         Ok(self.execute(sql!("sessions/delete"), [id.0.as_bytes()])? > 0)
     }
 
-    fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
-        self.session.set(None);
-        let mut swept =
-            self.all("sessions", sql!("sessions/sweep"), params![before.millis(), rows::count(limit)], |cells| {
-                Ok((cells.number()?, SessionId(cells.uuid()?)))
-            })?;
-        swept.sort_unstable();
-        Ok(swept.into_iter().map(|(_, id)| id).collect())
-    }
-
     fn insert_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
         if self.write_interrupt(sql!("interrupts/insert"), interrupt)? == 0 {
             return Err(Error::Internal(format!("interrupt {} is stored already", interrupt.interrupt_id)));
@@ -214,23 +204,9 @@ impl Transaction for Handle<'_> {
         self.append_entry(turn, entry, now)
     }
 
-    fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        let params = params![before.millis(), rows::count(limit)];
-        let turns: Vec<i64> = self.all("turns", sql!("turns/to_compact"), params, |cells| cells.plain())?;
-        for turn in &turns {
-            self.execute(sql!("journal/delete"), [turn])?;
-            self.execute(sql!("turns/compact"), [turn])?;
-        }
-        Ok(turns.len())
-    }
-
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
         let params = params![scope, key, reply.request_digest, rows::json(&reply.body)?, reply.created_at.millis()];
         self.execute(sql!("replies/upsert"), params).map(drop)
-    }
-
-    fn sweep_replies(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        self.execute(sql!("replies/sweep"), params![before.millis(), rows::count(limit)])
     }
 
     fn append_audit(&mut self, deed: Deed, now: Timestamp) -> Result<(), Error> {
@@ -283,10 +259,6 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("sign_ins/delete"), [token.bytes()]).map(drop)
     }
 
-    fn sweep_sign_ins(&mut self, now: Timestamp, limit: usize) -> Result<usize, Error> {
-        self.execute(sql!("sign_ins/sweep"), params![now.millis(), rows::count(limit)])
-    }
-
     fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error> {
         let (status, interrupt, error) = match &event.what {
             EventBody::Session { status, error } => (status.as_str(), None, error.as_deref()),
@@ -297,10 +269,6 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("events/append"), params)?;
         u64::try_from(self.connection.last_insert_rowid())
             .map_err(|_| Error::Internal("an event got a negative number".to_owned()))
-    }
-
-    fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        self.execute(sql!("events/sweep"), params![before.millis(), rows::count(limit)])
     }
 }
 

@@ -110,7 +110,7 @@ _OF_INTERRUPTS_AND_NOTICES = (
     "src/domain/notice",
     "src/domain/replay/",
     "src/domain/run_state/",
-    "src/engine/grants.rs",
+    "src/engine/journal/grants.rs",
     "src/store/",
     "python/hitl/cli/chat/",
     "python/hitl/turn/records.py",

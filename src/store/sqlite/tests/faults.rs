@@ -22,7 +22,7 @@ fn append(transaction: &mut dyn Transaction) -> Result<u64, Error> {
 }
 
 async fn store_turn(store: &SqliteStore) {
-    let stored = store.transact(|transaction| {
+    let stored = store.transact(about(1), |transaction| {
         transaction.insert_session(&session(1), &[])?;
         transaction.insert_turn(&turn(session_id(1), 1))
     });
@@ -47,14 +47,14 @@ async fn jobs_that_queue_up_share_a_commit_and_its_failure() {
     make_commits_of_events_fail(&path);
 
     let (release, released) = mpsc::channel::<()>();
-    let first = store.transact(move |transaction| {
+    let first = store.transact(about(1), move |transaction| {
         // Until the other end is let go of, whichever run waits.
         let _ = released.recv();
         append(transaction)
     });
-    let second = store.transact(append);
-    let third = store.transact(|transaction| transaction.append_event(&event(1, "x"), at(0)));
-    let fourth = store.transact(|_| Err::<u64, _>(Error::QueueFull));
+    let second = store.transact(about(1), append);
+    let third = store.transact(about(1), |transaction| transaction.append_event(&event(1, "x"), at(0)));
+    let fourth = store.transact(about(1), |_| Err::<u64, _>(Error::QueueFull));
     drop(release);
 
     for outcome in join_all([first, second, third, fourth]).await {
@@ -62,7 +62,7 @@ async fn jobs_that_queue_up_share_a_commit_and_its_failure() {
     }
     assert_eq!(store.query(|reader| reader.journal(turn_id(1))).await, Ok(vec![]));
     assert_eq!(store.query(|reader| reader.last_event()).await, Ok(0));
-    assert_eq!(store.transact(append).await, Ok(0));
+    assert_eq!(store.transact(about(1), append).await, Ok(0));
 }
 
 /// The part of the next test that runs in a process of its own; without its variable it has nothing to do.
@@ -77,11 +77,11 @@ async fn on_a_full_disk() {
     let store = open(Path::new(&path));
     store_turn(&store).await;
     for round in 0..3 {
-        let stored = store.transact(append).await;
+        let stored = store.transact(about(1), append).await;
         assert!(stored.is_ok(), "round {round}: {stored:?}");
         limit(Some(0));
         for _ in 0..3 {
-            let outcome = store.transact(append).await;
+            let outcome = store.transact(about(1), append).await;
             assert!(matches!(outcome, Err(Error::StoreUnavailable(_))), "{outcome:?}");
         }
         let seen = store.query(|reader| reader.journal(turn_id(1))).await;
@@ -163,14 +163,14 @@ async fn while_the_log_cannot_be_copied() {
     std::fs::rename(&path, &away).unwrap();
     store_turn(&store).await;
     while !said.text().contains("could not be copied") {
-        store.transact(append).await.unwrap();
+        store.transact(about(1), append).await.unwrap();
     }
     for _ in 0..20 {
-        store.transact(append).await.unwrap();
+        store.transact(about(1), append).await.unwrap();
     }
     std::fs::rename(&away, &path).unwrap();
     while !said.text().contains("is copied into its file again") {
-        store.transact(append).await.unwrap();
+        store.transact(about(1), append).await.unwrap();
     }
     store.close().await.unwrap();
     said.is(&[
@@ -195,7 +195,7 @@ async fn while_the_file_cannot_be_read() {
     let store = open(&path);
     store_turn(&store).await;
     let large = step("s", serde_json::json!("x".repeat(200_000)));
-    store.transact(move |transaction| transaction.append_foreign(turn_id(1), &large, at(0))).await.unwrap();
+    store.transact(about(1), move |transaction| transaction.append_foreign(turn_id(1), &large, at(0))).await.unwrap();
     store.close().await.unwrap();
     // What stands last in the file are pages of the step's result, each of which names the next one.
     let whole = std::fs::read(&path).unwrap();
@@ -239,7 +239,9 @@ async fn the_log_of_a_busy_store_does_not_grow_for_ever() {
     while written < 48 * 1024 * 1024 {
         let text = serde_json::json!("x".repeat(64 * 1024));
         store
-            .transact(move |transaction| transaction.append_foreign(turn_id(1), &step("s", text.clone()), at(0)))
+            .transact(about(1), move |transaction| {
+                transaction.append_foreign(turn_id(1), &step("s", text.clone()), at(0))
+            })
             .await
             .unwrap();
         written += 64 * 1024;

@@ -20,7 +20,7 @@ async fn writing_until_killed() {
     };
     let store = open(Path::new(&path));
     store
-        .transact(|transaction| {
+        .transact(about(1), |transaction| {
             if transaction.session(session_id(1))?.is_none() {
                 transaction.insert_session(&session(1), &[])?;
                 transaction.insert_turn(&turn(session_id(1), 1))?;
@@ -35,7 +35,7 @@ async fn writing_until_killed() {
         let writes: Vec<_> = (0..3)
             .map(|_| {
                 let value = serde_json::json!(text);
-                store.transact(move |transaction| {
+                store.transact(about(1), move |transaction| {
                     transaction.append_foreign(turn_id(1), &step("s", value.clone()), at(0))
                 })
             })

@@ -35,7 +35,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 async fn insert(store: &dyn Store, number: u128) -> Result<(), Error> {
-    store.transact(move |tx| tx.insert_session(&session(number), &[])).await
+    store.transact(about(number), move |tx| tx.insert_session(&session(number), &[])).await
 }
 
 async fn count(store: &dyn Store) -> usize {
@@ -85,7 +85,7 @@ async fn sharing_until_done() {
     };
     let store = shared(Path::new(&path));
     for _ in 0..WRITES {
-        let written = store.transact(|tx| {
+        let written = store.transact(about(1), |tx| {
             if tx.session(session_id(1))?.is_none() {
                 tx.insert_session(&session(1), &[])?;
                 tx.insert_turn(&turn(session_id(1), 1))?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::store::contract::fixture::{message, session, session_id};
+use crate::store::contract::fixture::{about, message, session, session_id};
 use crate::store::open::{self, Address, OpenError, Owner};
 use crate::store::sqlite::migrations::NEWEST;
 use crate::store::{Store, StoreExt};
@@ -30,7 +30,7 @@ fn mode(path: &Path) -> u32 {
 async fn everything_is_there_after_closing_and_reopening() {
     let (_directory, path) = place();
     let store = open(&path);
-    store.transact(|transaction| transaction.insert_session(&session(1), &[message("kept")])).await.unwrap();
+    store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[message("kept")])).await.unwrap();
     store.close().await.unwrap();
     let store = open(&path);
     let seen = store.query(|reader| reader.messages(session_id(1))).await.unwrap();
@@ -67,7 +67,7 @@ fn the_whole_address_of_a_store_holds_in_every_directory() {
 async fn closing_leaves_one_file() {
     let (directory, path) = place();
     let store = open(&path);
-    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
     store.query(|reader| reader.count_sessions()).await.unwrap();
     store.close().await.unwrap();
     assert_eq!(names(directory.path()), ["hitl.db"]);
@@ -77,12 +77,12 @@ async fn closing_leaves_one_file() {
 async fn closing_does_not_wait_for_whoever_reads_the_file() {
     let (_directory, path) = place();
     let store = open(&path);
-    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection.execute_batch("BEGIN").unwrap();
     let count = || connection.query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0));
     assert_eq!(count(), Ok(1));
-    store.transact(|transaction| transaction.insert_session(&session(2), &[])).await.unwrap();
+    store.transact(about(2), |transaction| transaction.insert_session(&session(2), &[])).await.unwrap();
     assert_eq!(store.close().await, Ok(()));
     assert_eq!(count(), Ok(1));
     drop(connection);
@@ -93,7 +93,7 @@ async fn closing_does_not_wait_for_whoever_reads_the_file() {
 async fn only_the_owner_may_read_the_files() {
     let (directory, path) = place();
     let store = open(&path);
-    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
     assert_eq!(names(directory.path()), ["hitl.db", "hitl.db-shm", "hitl.db-wal", "hitl.db.lock"]);
     for name in names(directory.path()) {
         assert_eq!(mode(&directory.path().join(&name)), 0o600, "{name}");
@@ -194,7 +194,7 @@ async fn one_server_owns_a_file() {
         OpenError::Locked { path: path.clone(), owner: Some(Owner { pid: std::process::id(), is_server: true }) }
     );
     assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
-    store.transact(|transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
     store.close().await.unwrap();
     open(&path).close().await.unwrap();
 }

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
+use crate::store::about::About;
 use crate::store::contract::fixture::*;
 use crate::store::query::{AuditQuery, InterruptQuery, SessionQuery};
 use crate::store::{Reader, Store, StoreExt};
@@ -16,7 +17,7 @@ async fn spoiled<T: Send + std::fmt::Debug + 'static>(
 ) -> String {
     let (_directory, path) = place();
     let store = open(&path);
-    let stored = store.transact(|transaction| {
+    let stored = store.transact(about(1), |transaction| {
         transaction.insert_session(&session_in(1, crate::domain::status::Status::Interrupted), &[message("m")])?;
         transaction.insert_turn(&turn(session_id(1), 1))?;
         transaction.append_foreign(turn_id(1), &step("s", serde_json::json!(1)), at(0))?;
@@ -84,7 +85,7 @@ async fn what_nests_too_deep_to_be_read_back_is_not_stored() {
     let store = open(&path);
     let deep = (0..200).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
     let outcome = store
-        .transact(move |transaction| {
+        .transact(about(1), move |transaction| {
             transaction.insert_session(&session(1), &[])?;
             transaction.insert_turn(&turn(session_id(1), 1))?;
             transaction.append_foreign(turn_id(1), &step("s", deep.clone()), at(0))
@@ -197,7 +198,7 @@ async fn what_a_turn_asked_and_began_is_found_in_its_own_journal_from_the_end() 
 async fn a_row_of_the_audit_cannot_be_changed_removed_or_replaced() {
     let (_directory, path) = place();
     let store = open(&path);
-    let deeds = store.transact(|tx| {
+    let deeds = store.transact(About::Nothing, |tx| {
         tx.append_audit(Deed::new(Action::Asked), at(0))?;
         tx.append_audit(Deed::new(Action::Decided), at(1))
     });
@@ -227,7 +228,7 @@ async fn what_may_be_stored_may_be_audited() {
     let deepest = (0..120).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
     let deed = Deed::new(Action::Decided).with("value", deepest.clone());
     let store = open(&path);
-    store.transact(move |tx| tx.append_audit(deed.clone(), at(0))).await.unwrap();
+    store.transact(About::Nothing, move |tx| tx.append_audit(deed.clone(), at(0))).await.unwrap();
     let query = AuditQuery { limit: 1, ..AuditQuery::default() };
     let read = store.query(move |reader| reader.audit(&query)).await.unwrap().items;
     assert_eq!(read[0].details["value"], deepest);

@@ -14,7 +14,7 @@ use crate::store::contract::fixture::*;
 use crate::store::kept::KeptForms;
 use crate::store::record::Turn;
 use crate::store::sqlite::connection::{self, Handle};
-use crate::store::{Store, StoreExt, Transaction};
+use crate::store::{Store, Transaction};
 
 const SESSIONS: u64 = 20_000;
 /// Bytes that each may take beyond the text of its message.
@@ -69,7 +69,7 @@ impl Written {
         let turn = self.turn.id;
         tx.insert_turn(&self.turn)?;
         self.become_(tx, Phase::Running { turn })?;
-        self.epoch = tx.claim_turn(turn)?;
+        self.epoch = tx.claim_turn(turn, me())?;
         let start = Entry::Start {
             code: "0123456789abcdef".to_owned(),
             python: "3.11".to_owned(),
@@ -111,7 +111,7 @@ impl Written {
     }
 
     fn claim(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
-        self.epoch = tx.claim_turn(self.turn.id)?;
+        self.epoch = tx.claim_turn(self.turn.id, me())?;
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Written {
 async fn store_parked(path: &Path, sessions: u64) {
     let store = open(path);
     for first in (0..sessions).step_by(1000) {
-        let written = store.transact(move |tx| {
+        let written = change(&store, move |tx| {
             for first in (first..(first + 1000).min(sessions)).step_by(50) {
                 let mut window: Vec<Written> = (first..first + 50).map(Written::new).collect();
                 for part in [Written::create, Written::send, Written::step, Written::ask, Written::park] {

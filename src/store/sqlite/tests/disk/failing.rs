@@ -8,6 +8,7 @@ use super::image::Chance;
 use super::powercut::{cut_everywhere, is_full, numbers, write};
 use super::shim::{Call, Change, Disk, Fault};
 use crate::domain::Error;
+use crate::store::contract::fixture::about;
 use crate::store::sqlite::lock::Access;
 use crate::store::sqlite::writer::Limits;
 use crate::store::{Store, StoreExt};
@@ -26,8 +27,9 @@ fn small(path: &Path) -> SqliteStore {
 /// Writes `count` numbers at once, the first of which is `first`: those that were acknowledged. Every refusal says that
 /// the store is unavailable.
 async fn write_some(store: &SqliteStore, disk: &Disk, first: u64, count: u64, size: u64) -> Vec<u64> {
-    let writes: Vec<_> =
-        (first..first + count).map(|number| store.transact(move |tx| write(tx, number, size as usize))).collect();
+    let writes: Vec<_> = (first..first + count)
+        .map(|number| store.transact(about(1), move |tx| write(tx, number, size as usize)))
+        .collect();
     let mut kept = Vec::new();
     for (number, write) in (first..).zip(writes) {
         match write.await {

@@ -70,7 +70,7 @@ async fn changes(seed: u64) -> Vec<(String, Change)> {
         let writes: Vec<_> = (first..next)
             .map(|number| {
                 let size = chance.below(6000) as usize;
-                store.transact(move |tx| write(tx, number, size))
+                store.transact(about(1), move |tx| write(tx, number, size))
             })
             .collect();
         for (number, write) in (first..).zip(writes) {

@@ -1,0 +1,186 @@
+//! What is due: interrupts expire, timers of parked turns fire.
+//!
+//! The store knows what is ahead, so that nothing is forgotten over a restart and nothing is held in memory; one task
+//! sleeps until the first of it. Whether something is still due is decided in the transaction that handles it: there an
+//! answer was first, or comes too late.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::Notify;
+
+use crate::domain::journal::{Entry, PendingTimer};
+use crate::domain::{Error, InterruptId, Timestamp, TurnId};
+use crate::engine::Engine;
+use crate::engine::journal::answers::{DeliveryPlan, close};
+use crate::engine::placement::dispatch::Delivery;
+use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::faults::{self, Point};
+use crate::store::about::About;
+use crate::store::record::{Due, DueKind};
+use crate::store::{StoreExt, Transaction};
+
+/// How many are handled at once; the store commits them together.
+const AT_ONCE: usize = 256;
+/// The wall clock may jump: never sleep longer than this without looking again.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Until when the task sleeps.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    /// `None` while it is awake.
+    asleep_until: Mutex<Option<Timestamp>>,
+    earlier: Notify,
+}
+
+impl Alarm {
+    /// Something new is due at that time, and on disk.
+    pub fn set(&self, at: Timestamp) {
+        if self.lock().is_none_or(|until| at < until) {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// The task looks for what is due.
+    pub fn awake(&self) {
+        *self.lock() = None;
+    }
+
+    /// Sleeps from `now` until then, or until something earlier is set.
+    pub async fn sleep(&self, next: Option<Timestamp>, now: Timestamp) {
+        *self.lock() = Some(next.unwrap_or(Timestamp::from_millis(i64::MAX)));
+        let wait = next.map_or(LONGEST, |next| next.since(now).min(LONGEST));
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = self.earlier.notified() => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        // A panic elsewhere cannot leave a time half changed.
+        self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Handles what is due as its time comes, until the engine stops.
+    pub(in crate::engine) fn spawn_due(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let stopped = engine.stopped.clone();
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = engine.run_due() => {}
+            }
+        });
+    }
+
+    async fn run_due(self: &Arc<Self>) {
+        loop {
+            self.alarm.awake();
+            match self.handle_due().await {
+                Ok(next) => self.alarm.sleep(next, self.now()).await,
+                Err(error) => {
+                    tracing::error!(%error, "what is due could not be settled; it is tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Handles what is due, and tells when the next thing is.
+    async fn handle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
+        loop {
+            let next = self.store.upkeep().next_due().await?;
+            if next.is_none_or(|next| next > self.now()) {
+                return Ok(next);
+            }
+            let due = self.store.upkeep().due(self.now(), AT_ONCE).await?;
+            for handled in join_all(due.into_iter().map(|due| self.handle_one(due))).await {
+                handled?;
+            }
+        }
+    }
+
+    async fn handle_one(self: &Arc<Self>, due: Due) -> Result<(), Error> {
+        let settled = match due.what {
+            DueKind::Interrupt(interrupt) => self.expire(interrupt).await,
+            DueKind::Timers(turn) => self.fire(turn).await,
+        };
+        match settled {
+            Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(due.what, &why).await,
+            settled => settled,
+        }
+    }
+
+    /// Expires those that are overdue, before whoever came too late is told so: a look right after must not say that
+    /// they still wait.
+    pub(in crate::engine) async fn expire_overdue(self: &Arc<Self>, ids: Vec<InterruptId>) {
+        for expired in join_all(ids.into_iter().map(|id| self.expire(id))).await {
+            if let Err(error) = expired {
+                tracing::warn!(%error, "what is overdue could not be expired yet; it is tried again");
+            }
+        }
+    }
+
+    async fn expire(self: &Arc<Self>, id: InterruptId) -> Result<(), Error> {
+        let engine = Arc::clone(self);
+        let expired = self.store.transact(About::Interrupt(id), move |tx| {
+            let now = tx.now();
+            // Somebody answered first: then there is nothing to expire.
+            let Some(expired) = tx.interrupt(id)?.and_then(|interrupt| interrupt.expire(now)) else {
+                return Ok(None);
+            };
+            let session = tx.session(expired.session_id)?.ok_or(Error::SessionNotFound)?;
+            let mut after_commit = engine.after_commit();
+            let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut after_commit, now)?;
+            let delivery = Delivery::Expired { index, at: now, interrupt: id };
+            let plan = engine.plan_delivery(tx, &session, vec![delivery], now)?;
+            faults::at(Point::EngineExpireWritten);
+            Ok(Some((plan, after_commit)))
+        });
+        if let Some((plan, after_commit)) = expired.await? {
+            faults::at(Point::EngineExpireCommitted);
+            self.counters.expired();
+            self.deliver_as_planned(plan);
+            self.run_after_commit(after_commit);
+        }
+        Ok(())
+    }
+
+    /// Appends the timers of a parked turn that are due, and wakes it.
+    async fn fire(self: &Arc<Self>, turn: TurnId) -> Result<(), Error> {
+        let engine = Arc::clone(self);
+        let fired = self.store.transact(About::Turn(turn), move |tx| {
+            let now = tx.now();
+            let Some(row) = tx.turn(turn)?.filter(|row| row.life.is_parked()) else {
+                // It was answered, or cancelled.
+                return Ok(None);
+            };
+            let session = tx.session(row.session_id)?.ok_or(Error::SessionNotFound)?;
+            let mut timers = pending_timers(tx, turn)?;
+            timers.retain(|timer| timer.due <= now);
+            // In the order of their times; those of one time in that of the worker.
+            timers.sort_by_key(|timer| timer.due);
+            for timer in timers {
+                tx.append_foreign(turn, &Entry::Timer { path: timer.path, due: timer.due }, now)?;
+            }
+            let woken = engine.wake(tx, &row, &session.agent, now)?;
+            faults::at(Point::EngineTimersWritten);
+            Ok(Some(DeliveryPlan::Parked(woken)))
+        });
+        let fired = fired.await?;
+        faults::at(Point::EngineTimersCommitted);
+        self.deliver_as_planned(fired);
+        Ok(())
+    }
+}
+
+/// The timers that a paused turn waits for.
+fn pending_timers(tx: &dyn Transaction, turn: TurnId) -> Result<Vec<PendingTimer>, Error> {
+    Ok(match tx.last_entry(turn)?.map(|last| last.entry) {
+        Some(Entry::Pause { timers, .. }) => timers,
+        _ => Vec::new(),
+    })
+}

@@ -1,0 +1,123 @@
+//! A message comes in: a turn begins.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::domain::access::Actor;
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{self, Session};
+use crate::domain::webhook::Webhook;
+use crate::domain::{Error, SessionId, Timestamp};
+use crate::engine::placement::slots;
+use crate::engine::telling::view::IdempotencyKey;
+use crate::engine::{Engine, clock, detached};
+use crate::faults::{self, Point};
+use crate::store::about::About;
+use crate::store::record::{StoredReply, Turn};
+use crate::store::{Reader, StoreExt, Transaction};
+
+impl Engine {
+    /// Starts a turn with `message` of `actor`. With a `key` that was used before for the same request, nothing happens
+    /// again.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::SessionBusy`], [`Error::OtherAgent`], [`Error::QueueFull`],
+    /// [`Error::WebhookRefused`], [`Error::IdempotencyKeyReused`], [`Error::ShuttingDown`].
+    pub async fn send_message(
+        self: &Arc<Self>,
+        id: SessionId,
+        message: ChatMessage,
+        webhook: Option<Webhook>,
+        key: Option<IdempotencyKey>,
+        actor: &Actor,
+    ) -> Result<(), Error> {
+        if let Some(webhook) = &webhook {
+            webhook.check(self.settings.webhook_allow_private)?;
+        }
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let engine = Arc::clone(self);
+        let by = actor.clone();
+        // Behind a counter, as what it is for may be written more than once.
+        let message = Arc::new(message);
+        let written = self.store.transact(About::Session(id), move |tx| {
+            let now = tx.now();
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let scope = reply_scope("messages", &session);
+            if stored_reply(tx, &scope, key.as_ref())?.is_some() {
+                return Ok(None);
+            }
+            engine.check_agent(&session)?;
+            let turn = clock::turn_id();
+            // The domain first: a busy session is a conflict even when the queue is full.
+            session.transition(session::Event::MessageReceived { turn }, now)?;
+            let reservation = slots::Reservation::take(&engine.slots)?;
+            let mut after_commit = engine.owed_by(&by);
+            let sent_by = by.name().map(str::to_owned);
+            let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
+            tx.insert_turn(&row)?;
+            let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+            let claim = engine.claim_new(tx, &session, &row, now)?;
+            keep_reply(tx, &scope, key.as_ref(), json!({}), now)?;
+            faults::at(Point::EngineMessageWritten);
+            Ok(Some((claim, reservation, after_commit)))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let Some((claim, reservation, after_commit)) = written.await? else { return Ok(()) };
+            faults::at(Point::EngineMessageCommitted);
+            engine.counters.turn_started();
+            engine.run_after_commit(after_commit);
+            if let Some((order, worked)) = claim.into_order() {
+                if reservation.redeem(order.turn, order.epoch) {
+                    engine.start_order(order, worked);
+                }
+                engine.pump();
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Where the replies of `session` to one kind of requests are kept. They outlive it, and its id may be given to another
+/// one: what was said to that is not said to this.
+pub(in crate::engine) fn reply_scope(kind: &str, session: &Session) -> String {
+    format!("{kind}:{}:{}", session.id, session.created_at.millis())
+}
+
+/// The reply that a request with this key got before.
+///
+/// # Errors
+/// [`Error::IdempotencyKeyReused`] when that was another request.
+pub(in crate::engine) fn stored_reply(
+    reader: &dyn Reader,
+    scope: &str,
+    key: Option<&IdempotencyKey>,
+) -> Result<Option<Value>, Error> {
+    let Some(key) = key else { return Ok(None) };
+    match reader.reply(scope, &key.key)? {
+        Some(stored) if stored.request_digest == key.request_digest => Ok(Some(stored.body)),
+        Some(_) => Err(Error::IdempotencyKeyReused),
+        None => Ok(None),
+    }
+}
+
+/// Keeps the reply to a request with a key.
+pub(in crate::engine) fn keep_reply(
+    tx: &mut dyn Transaction,
+    scope: &str,
+    key: Option<&IdempotencyKey>,
+    body: Value,
+    now: Timestamp,
+) -> Result<(), Error> {
+    match key {
+        Some(key) => {
+            let reply = StoredReply { request_digest: key.request_digest.clone(), body, created_at: now };
+            tx.insert_reply(scope, &key.key, &reply)
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,118 @@
+//! The store cannot be written, because its disk is full or away: what turns have done meanwhile is held in memory, and
+//! stored when the store takes it again. A finished step does not run a second time for it, as long as the server lives.
+//!
+//! It is the word that a turn is waiting for anyway, at most one for each; a worker is not read while too many of its
+//! words wait. A person's answer and a message are refused instead: whoever sent them can send them again.
+
+use std::mem::{Discriminant, discriminant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::domain::journal::Entry;
+use crate::domain::{Error, TurnId};
+use crate::engine::Engine;
+use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::store::{Reader, StoreExt};
+
+/// The turns whose words wait for the store.
+#[derive(Debug, Default)]
+pub struct Outage {
+    turns: AtomicUsize,
+}
+
+impl Outage {
+    /// How many there are.
+    pub fn turns(&self) -> usize {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    fn hold<'a>(&'a self, why: &Error) -> HeldWord<'a> {
+        if self.turns.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!(error = %why, "the store cannot be written; what turns have done is held until it can be");
+        }
+        HeldWord(self)
+    }
+}
+
+/// One of them; gone when this is dropped.
+struct HeldWord<'a>(&'a Outage);
+
+impl Drop for HeldWord<'_> {
+    fn drop(&mut self) {
+        if self.0.turns.fetch_sub(1, Ordering::Relaxed) == 1 {
+            tracing::warn!("nothing that turns have done waits for the store any more");
+        }
+    }
+}
+
+/// Where an attempt has begun to write, and what kind of entry. No other than the turn's owner writes what it writes, and
+/// that says one thing at a time: an entry of the kind in that place is the attempt's.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    /// The entry's index.
+    pub index: u64,
+    /// Its kind.
+    pub kind: Discriminant<Entry>,
+}
+
+impl Mark {
+    /// Whether what the attempt wrote is in the journal, although the store said that it had failed.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn came_about(self, reader: &dyn Reader, turn: TurnId) -> Result<bool, Error> {
+        let there = reader.journal_page(turn, self.index, 1)?;
+        Ok(there.first().is_some_and(|recorded| discriminant(&recorded.entry) == self.kind))
+    }
+}
+
+impl Engine {
+    /// Makes an attempt to store a word of the turn at `epoch` until the store takes or refuses it, or the server stops. Time
+    /// that it waits is none of the turn's (`--timeout`). A run without a server has somebody who can be told at once.
+    ///
+    /// # Errors
+    /// Those of the attempt; [`Error::StoreUnavailable`] only when the server stops.
+    pub(in crate::engine) async fn until_stored<T, A>(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        attempt: impl Fn() -> A,
+    ) -> Result<T, Error>
+    where
+        A: Future<Output = Result<T, Error>>,
+    {
+        let first = attempt().await;
+        let why = match first {
+            Err(why @ Error::StoreUnavailable(_)) if !self.settings.one_run => why,
+            outcome => return outcome,
+        };
+        let _held = self.outage.hold(&why);
+        self.live.rest(turn, epoch);
+        loop {
+            let stops = self.is_stopping();
+            tokio::select! {
+                () = self.stopping.cancelled() => {}
+                () = tokio::time::sleep(STORE_PAUSE) => {}
+            }
+            match attempt().await {
+                Err(Error::StoreUnavailable(_)) if !stops => {}
+                outcome => {
+                    self.live.work_on(self, turn, epoch);
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    /// What an attempt to end a turn has brought about is told, which it could not tell itself.
+    pub(in crate::engine) async fn tell_of_end(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        let Some(session) = self.live.standing(turn, epoch).map(|standing| standing.session) else { return };
+        self.leave(turn, epoch);
+        self.bells.ring(session, None);
+        match self.store.query(|reader| reader.last_event()).await {
+            Ok(last) => self.feed.ring(last),
+            Err(error) => tracing::warn!(%error, "listeners hear of what was stored when something else happens"),
+        }
+        self.outbox.ring();
+    }
+}

@@ -1,0 +1,258 @@
+//! What may take its time about answers (schemas, the rules' expressions) is done apart from the transaction that
+//! writes them, on what stands in the store at that moment. The transaction takes what was found only where all of it
+//! still stands; else it is looked at again.
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock};
+
+use crate::domain::access::Actor;
+use crate::domain::answer::{self, Valid};
+use crate::domain::decision::{DecisionKind, TOOL_APPROVAL};
+use crate::domain::error::LocSegment;
+use crate::domain::grant::Grant;
+use crate::domain::interrupt::{Answered, Interrupt, UNKNOWN_OUTCOME};
+use crate::domain::payload::json_size;
+use crate::domain::policy::{self, Rule, RuleSets, Rules};
+use crate::domain::session::Session;
+use crate::domain::standing::check_standing;
+use crate::domain::status::{InterruptStatus, Status};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::engine::Engine;
+use crate::engine::journal::grants;
+use crate::engine::journal::interrupt_claims::claimer;
+use crate::engine::journal::messages::{reply_scope, stored_reply};
+use crate::engine::telling::view::{Answer, IdempotencyKey};
+use crate::faults::Rule as Kept;
+use crate::store::{Reader, StoreExt};
+
+/// Processors of this machine, as many as answers are looked at apart at the same time. Asked once: the system opens
+/// files to tell, and each run without a server has an engine of its own.
+pub(in crate::engine) static PROCESSORS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(2, NonZero::get));
+
+/// How often what was looked at may be another thing by the time of the transaction.
+pub(in crate::engine) const MAX_PRECHECKS: usize = 5;
+/// Bytes of an answer that are looked at in passing.
+const SMALL: usize = 4096;
+
+/// What was found about the answers of a request.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Precheck {
+    /// By which rules.
+    own: Vec<Rule>,
+    server: Arc<Rules>,
+    /// By what is answered.
+    found: HashMap<InterruptId, CheckedAnswer>,
+    /// Whether what is decided for always may settle what else is asked.
+    sweeps: HashMap<(InterruptId, DecisionKind), bool>,
+}
+
+/// What was found about one answer.
+#[derive(Debug)]
+struct CheckedAnswer {
+    asked: Interrupt,
+    valid: Valid,
+    grant: Option<Grant>,
+}
+
+/// What is in the store for a look.
+struct PrecheckInput {
+    session: Session,
+    asked: Vec<AnswerTarget>,
+    /// What else the session asks, where it may be settled too.
+    pending: Vec<Interrupt>,
+}
+
+/// What one answer is for.
+struct AnswerTarget {
+    interrupt: Result<Interrupt, Error>,
+    /// Whether the answer would let a tool run.
+    is_tool: bool,
+}
+
+impl Precheck {
+    /// What was found about an answer of `asked`; `None` where that was not looked at, or is another question by now.
+    pub(in crate::engine) fn found_about(&self, asked: &Interrupt) -> Option<(&Valid, Option<&Grant>)> {
+        let found = self.found.get(&asked.interrupt_id)?;
+        found.asked.asks_the_same(asked).then_some((&found.valid, found.grant.as_ref()))
+    }
+
+    /// Whether the rules let what `grant` says settle `asked` too; `None` where that was not looked at.
+    pub(in crate::engine) fn lets_sweep(&self, asked: &Interrupt, grant: &Grant) -> Option<bool> {
+        self.sweeps.get(&(asked.interrupt_id, grant.decision().kind())).copied()
+    }
+}
+
+impl Engine {
+    /// Looks at the answers of a request.
+    ///
+    /// # Errors
+    /// Why they are not taken.
+    pub(in crate::engine) async fn precheck(
+        self: &Arc<Self>,
+        id: SessionId,
+        answers: &Arc<[Answer]>,
+        actor: &Actor,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Precheck, Error> {
+        let (engine, of, key) = (Arc::clone(self), Arc::clone(answers), key.cloned());
+        let scene = self.store.query(move |reader| engine.scene(reader, id, &of, key.as_ref()));
+        let Some(scene) = scene.await? else { return Ok(Precheck::default()) };
+        let server = self.policies.server();
+        let has_expressions = server.have_expressions() || scene.session.rules.iter().any(|rule| rule.when.is_some());
+        if !has_expressions && answers.iter().zip(&scene.asked).all(|(answer, asked)| is_soon_done(answer, asked)) {
+            return self.judge(scene, answers, actor, server);
+        }
+        // No more of them at once than there are processors: the rest is for everybody else.
+        let working = Arc::clone(&self.prechecking).acquire_owned().await;
+        let working = working.map_err(|error| Error::Internal(error.to_string()))?;
+        let (engine, answers, actor) = (Arc::clone(self), Arc::clone(answers), actor.clone());
+        let judged = tokio::task::spawn_blocking(move || {
+            let _working = working;
+            engine.judge(scene, &answers, &actor, server)
+        });
+        judged.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
+    }
+
+    /// Reads what there is to look at; `None` where the request was answered before.
+    fn scene(
+        &self,
+        reader: &dyn Reader,
+        id: SessionId,
+        answers: &[Answer],
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Option<PrecheckInput>, Error> {
+        let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
+        if stored_reply(reader, &reply_scope("resume", &session), key)?.is_some() {
+            return Ok(None);
+        }
+        self.check_agent(&session)?;
+        let mut asked = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let interrupt = find(reader, &session, &answer.interrupt_id)?;
+            let is_tool = match &interrupt {
+                Ok(interrupt) if interrupt.kind == UNKNOWN_OUTCOME => is_about_a_tool(reader, interrupt)?,
+                _ => true,
+            };
+            asked.push(AnswerTarget { interrupt, is_tool });
+        }
+        let may_sweep = answers.iter().any(|answer| answer.value["always"] == true);
+        let pending = if may_sweep { reader.pending(id)? } else { Vec::new() };
+        Ok(Some(PrecheckInput { session, asked, pending }))
+    }
+
+    /// May take its time.
+    fn judge(
+        &self,
+        scene: PrecheckInput,
+        answers: &[Answer],
+        actor: &Actor,
+        server: Arc<Rules>,
+    ) -> Result<Precheck, Error> {
+        let PrecheckInput { session, asked, pending } = scene;
+        let (now, own) = (self.now(), self.policies.of_session(&session));
+        let standing = RuleSets { session: &own, server: &server };
+        let mut seen = HashSet::new();
+        let (mut found, mut sweeps) = (HashMap::new(), HashMap::new());
+        for (answer, AnswerTarget { interrupt, is_tool }) in answers.iter().zip(asked) {
+            let asked = interrupt?;
+            self.check_answerer(&asked, answer, actor, &mut seen, now)?;
+            if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
+                continue;
+            }
+            let valid = answer::check((&asked).into(), answer.value.clone(), &self.schemas)
+                .map_err(|error| at(&answer.place, error))?;
+            let answered = asked.answer_with(&answer.value, Some(valid.clone()), actor.name(), now)?;
+            let Some(Answered::Now(answered)) = answered else { continue };
+            policy::objection(&answered, standing, Some(actor), is_tool).map_err(|error| at(&answer.place, error))?;
+            let grant = grants::granted_by(&answered, actor.name(), now);
+            found.insert(asked.interrupt_id, CheckedAnswer { asked, valid, grant });
+        }
+        for grant in found.values().filter_map(|found| found.grant.as_ref()) {
+            for other in pending.iter().filter(|other| grants::may_settle(grant, other, now)) {
+                let settled = grants::settled_by(grant, other, now);
+                let lets = policy::lets_sweep(&settled, standing, actor);
+                sweeps.insert((other.interrupt_id, grant.decision().kind()), lets);
+            }
+        }
+        Ok(Precheck { own: session.rules, server, found, sweeps })
+    }
+
+    /// Whether what was found by a look still stands: what it was about, and the rules that it asked.
+    pub(in crate::engine) fn still_stands(&self, look: &Precheck, session: &Session) -> bool {
+        look.own == session.rules && Arc::ptr_eq(&look.server, &self.policies.server())
+    }
+
+    /// # Errors
+    /// Why `actor` does not answer what is asked, whatever he says.
+    pub(in crate::engine) fn check_answerer(
+        &self,
+        asked: &Interrupt,
+        answer: &Answer,
+        actor: &Actor,
+        seen: &mut HashSet<InterruptId>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        // By what the ids mean: a UUID can be written in several ways.
+        if !seen.insert(asked.interrupt_id) {
+            return Err(Error::DuplicateAnswer(answer.interrupt_id.clone()));
+        }
+        check_standing(asked, actor, self.settings.prevent_self_approval)?;
+        asked.check_claim(claimer(actor, answer.said.as_deref()), now)
+    }
+}
+
+/// The interrupt that a client named, if it is one of this session that can be answered.
+///
+/// # Errors
+/// The store's.
+pub(in crate::engine) fn find(
+    reader: &dyn Reader,
+    session: &Session,
+    id: &str,
+) -> Result<Result<Interrupt, Error>, Error> {
+    let found = match id.parse::<InterruptId>() {
+        Ok(id) => reader.interrupt(id)?.filter(|interrupt| interrupt.session_id == session.id),
+        Err(_) => None,
+    };
+    Ok(match (found, session.status()) {
+        // What a suspended turn asks cannot be answered before it is taken up again.
+        (Some(found), status) if found.is_pending() && session.retry().is_some() => Err(Error::NotInterrupted(status)),
+        (Some(found), _) if Kept::FirstWriter.is_left_out() => {
+            Ok(Interrupt { status: InterruptStatus::Pending, ..found })
+        }
+        (Some(found), _) => Ok(found),
+        (None, Status::Interrupted) => Err(Error::UnknownInterrupt(id.to_owned())),
+        (None, other) => Err(Error::NotInterrupted(other)),
+    })
+}
+
+/// Says where in the request the wrong answer stood.
+fn at(place: &[LocSegment], error: Error) -> Error {
+    match error {
+        Error::InvalidAnswer(errors) => {
+            Error::InvalidAnswer(errors.into_iter().map(|error| error.under(place)).collect())
+        }
+        other => other,
+    }
+}
+
+/// Whether to look at an answer takes no more than to read it.
+fn is_soon_done(answer: &Answer, asked: &AnswerTarget) -> bool {
+    let Ok(interrupt) = &asked.interrupt else { return true };
+    let has_schema = match interrupt.kind.as_str() {
+        TOOL_APPROVAL => answer.value.get("args").is_some() && interrupt.args_schema.is_some(),
+        _ => interrupt.response_schema.is_some(),
+    };
+    !has_schema && json_size(&answer.value) <= SMALL
+}
+
+/// Whether the step is a tool whose outcome nobody knows. What the journal does not know is taken for one.
+fn is_about_a_tool(reader: &dyn Reader, asked: &Interrupt) -> Result<bool, Error> {
+    let Some(question) = reader.asking_step(asked.turn_id, asked.interrupt_id)? else { return Ok(true) };
+    // The question is asked inside of the step that it is about.
+    let Some((path, _)) = question.path.rsplit_once('/') else { return Ok(true) };
+    let began = reader.begun_step(asked.turn_id, path)?;
+    Ok(began.is_none_or(|step| step.kind == "tool"))
+}

@@ -1,0 +1,249 @@
+//! Recovery: turns whose worker or server is gone go on by a replay.
+//!
+//! At the start, paused turns are parked without starting anything, and everything else that is open is taken up again
+//! before new work. A turn that loses its worker is claimed at once, so that a worker that is only late writes nothing,
+//! and started again after a pause that grows; after `--max-recoveries` it is suspended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+
+use crate::domain::journal::Entry;
+use crate::domain::session::{Failure, Session};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::engine::Engine;
+use crate::engine::journal::turns::owned_turn;
+use crate::engine::placement::dispatch::Lost;
+use crate::engine::telling::after_commit::AfterCommit;
+use crate::faults::{self, Point};
+use crate::store::about::About;
+use crate::store::record::{DueKind, Turn};
+use crate::store::{Reader, StoreExt, Transaction};
+
+/// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+];
+/// How many turns are settled at once at the start, each in a transaction of its own; the store commits them together.
+const AT_ONCE: usize = 512;
+
+/// What becomes of a turn that lost its worker.
+enum Fate {
+    /// It was paused: it is parked.
+    Parked(Option<Timestamp>),
+    /// It is taken up again.
+    Again(Duration),
+    /// It has failed, for good or until it is retried.
+    Failed(AfterCommit),
+}
+
+/// A turn that the last server left open.
+struct Left {
+    turn: Turn,
+    agent: String,
+    /// Where it can be parked: when its earliest timer is due.
+    paused: Option<Option<Timestamp>>,
+}
+
+/// A turn that was left open, and cannot be taken up.
+struct Unreadable {
+    turn: TurnId,
+    why: Error,
+}
+
+impl Engine {
+    /// Settles what the last server left open. Nothing is started before this returns.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::engine) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
+        let can_replay = self.runtime()?.replay;
+        faults::at(Point::EngineRecover);
+        let (left, unreadable) = self.left_open().await?;
+        for Unreadable { turn, why } in unreadable {
+            self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
+        }
+        let (ours, others): (Vec<Left>, Vec<Left>) =
+            left.into_iter().partition(|left| left.agent == self.settings.agent);
+        // What another agent's turns wait for is waited for all the same; nobody here runs them.
+        let waiting = others.into_iter().filter(|left| left.paused.is_some());
+        let (waiting, rest): (Vec<Left>, Vec<Left>) = if can_replay {
+            let (paused, rest): (Vec<Left>, Vec<Left>) = ours.into_iter().partition(|left| left.paused.is_some());
+            (waiting.chain(paused).collect(), rest)
+        } else {
+            (waiting.collect(), ours)
+        };
+        for some in waiting.chunks(AT_ONCE) {
+            let park = |left: &Left| {
+                let (turn, epoch, worked_ms) = (left.turn.id, left.turn.life.epoch, left.turn.life.worked_ms);
+                let (session, wake_at) = (left.turn.session_id, left.paused.flatten());
+                self.store.transact(About::Session(session), move |tx| tx.park_turn(turn, epoch, wake_at, worked_ms))
+            };
+            try_join_all(some.iter().map(park)).await?;
+            faults::at(Point::EngineRecoverParked);
+        }
+        if !waiting.is_empty() || !rest.is_empty() {
+            tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns of the last server go on");
+        }
+        faults::at(Point::EngineRecovered);
+        if can_replay {
+            rest.iter().for_each(|left| self.slots.put_first(left.turn.id));
+            return Ok(());
+        }
+        for some in rest.chunks(AT_ONCE) {
+            let fail = |left: &Left| {
+                let (engine, turn, session) = (Arc::clone(self), left.turn.id, left.turn.session_id);
+                self.store.transact(About::Session(session), move |tx| engine.fail_not_replayable(tx, session, turn))
+            };
+            let failed: Vec<_> = some.iter().map(fail).collect();
+            let mut all = Ok(());
+            for failed in join_all(failed).await {
+                all = all.and(failed.map(|after_commit| self.run_after_commit(after_commit)));
+            }
+            all?;
+        }
+        Ok(())
+    }
+
+    /// What was left open, and what of it cannot be read.
+    async fn left_open(&self) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
+        let turns = self.store.upkeep().orphaned_turns().await?;
+        let read = move |reader: &dyn Reader| {
+            let (mut left, mut unreadable) = (Vec::new(), Vec::new());
+            for turn in turns {
+                match one_left_open(reader, turn) {
+                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn, why }),
+                    read => left.extend(read?),
+                }
+            }
+            Ok((left, unreadable))
+        };
+        self.store.query(read).await
+    }
+
+    fn fail_not_replayable(
+        &self,
+        tx: &mut dyn Transaction,
+        session: SessionId,
+        turn: TurnId,
+    ) -> Result<AfterCommit, Error> {
+        let now = tx.now();
+        let session = tx.session(session)?.ok_or(Error::TurnNotOpen(None))?;
+        self.fail(tx, &session, turn, Failure::not_replayable(), now)
+    }
+
+    /// See [`crate::engine::placement::dispatch::TurnInbox::turn_lost`].
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        faults::at(Point::EngineLost);
+        if self.settings.one_run {
+            return self.run_lost(turn, epoch, lost).await;
+        }
+        let counts = match lost {
+            Lost::Violation { message } => {
+                return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;
+            }
+            // The next server takes it up.
+            Lost::Stopping => {
+                self.leave(turn, epoch);
+                return Ok(());
+            }
+            Lost::Exited { .. } | Lost::Silent => true,
+            Lost::Unstored { .. } | Lost::Outdated => false,
+        };
+        let fate = self.persist(turn, || {
+            let engine = Arc::clone(self);
+            move |tx: &mut dyn Transaction| engine.decide(tx, turn, epoch, counts)
+        });
+        let fate = fate.await;
+        faults::at(Point::EngineLostCommitted);
+        match fate {
+            Ok(Fate::Parked(wake_at)) => {
+                self.is_parked(turn, epoch, wake_at);
+                self.pump();
+            }
+            Ok(Fate::Failed(after_commit)) => {
+                self.counters.turn_failed(standing.worked);
+                self.leave(turn, epoch);
+                self.run_after_commit(after_commit);
+            }
+            Ok(Fate::Again(pause)) => {
+                self.counters.recovered();
+                self.leave(turn, epoch);
+                self.take_up_later(turn, pause);
+            }
+            // The server stops: the next one takes it up.
+            Err(Error::StoreUnavailable(_)) => self.leave(turn, epoch),
+            Err(why @ Error::Unreadable(_)) => {
+                self.leave(turn, epoch);
+                self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
+            }
+            Err(error) => {
+                self.leave(turn, epoch);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides over a turn that lost its worker, inside a transaction.
+    fn decide(&self, tx: &mut dyn Transaction, turn: TurnId, epoch: u64, counts: bool) -> Result<Fate, Error> {
+        let now = tx.now();
+        let row = owned_turn(tx, turn, epoch)?;
+        let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
+        if !self.runtime()?.replay {
+            return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
+        }
+        if let Some(wake_at) = paused(tx, turn, &session)? {
+            let worked_ms = self.live.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
+            tx.park_turn(turn, epoch, wake_at, worked_ms)?;
+            return Ok(Fate::Parked(wake_at));
+        }
+        let recoveries = tx.lose_turn(turn, epoch, counts)?;
+        if counts && recoveries > self.settings.max_recoveries {
+            return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::worker_exited(), now)?));
+        }
+        faults::at(Point::EngineLostWritten);
+        let place = usize::try_from(recoveries).unwrap_or(usize::MAX).clamp(1, PAUSES.len()) - 1;
+        Ok(Fate::Again(PAUSES[place]))
+    }
+
+    fn take_up_later(self: &Arc<Self>, turn: TurnId, pause: Duration) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = engine.stopping.cancelled() => {}
+                () = tokio::time::sleep(pause) => {
+                    engine.slots.put_first(turn);
+                    engine.pump();
+                }
+            }
+        });
+    }
+}
+
+fn one_left_open(reader: &dyn Reader, turn: TurnId) -> Result<Option<Left>, Error> {
+    let Some(turn) = reader.turn(turn)? else { return Ok(None) };
+    let Some(session) = reader.session(turn.session_id)? else { return Ok(None) };
+    let paused = paused(reader, turn.id, &session)?;
+    Ok(Some(Left { turn, agent: session.agent, paused }))
+}
+
+/// Where the turn is paused and something will wake it: when its earliest timer is due, if it has one.
+fn paused(reader: &dyn Reader, turn: TurnId, session: &Session) -> Result<Option<Option<Timestamp>>, Error> {
+    Ok(match reader.last_entry(turn)?.map(|last| last.entry) {
+        Some(Entry::Pause { timers, .. }) => {
+            let wake_at = timers.iter().map(|timer| timer.due).min();
+            (wake_at.is_some() || !session.pending().is_empty()).then_some(wake_at)
+        }
+        _ => None,
+    })
+}

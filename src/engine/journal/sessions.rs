@@ -1,0 +1,327 @@
+//! Sessions: made, read, waited for, cancelled, deleted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::domain::access::Actor;
+use crate::domain::audit::{Action, Deed};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::{Ending, Entry};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{self, Failure, Session};
+use crate::domain::status::Status;
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::engine::journal::transfers::note_left;
+use crate::engine::telling::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
+use crate::engine::{Engine, clock, detached};
+use crate::faults::{self, Point};
+use crate::store::about::About;
+use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::record::StoredReply;
+use crate::store::{Reader, StoreExt, Transaction};
+
+/// Whether there is room for one more session.
+///
+/// # Errors
+/// [`Error::TooManySessions`].
+pub(in crate::engine) fn check_room(tx: &dyn Transaction, max_sessions: Option<usize>) -> Result<(), Error> {
+    match max_sessions {
+        Some(limit) if tx.count_sessions()? >= limit => Err(Error::TooManySessions),
+        _ => Ok(()),
+    }
+}
+
+impl Engine {
+    /// A new session.
+    ///
+    /// # Errors
+    /// [`Error::TooManySessions`], [`Error::WebhookRefused`], [`Error::ShuttingDown`].
+    pub async fn create_session(&self, new: NewSession) -> Result<SessionView, Error> {
+        self.insert_session(clock::session_id(), new).await
+    }
+
+    /// The same with the client's own id, as it wrote it. Whether ids may be chosen is looked at first, then the id, whether it is taken, and the room.
+    ///
+    /// # Errors
+    /// [`Error::CustomIdsDisabled`], [`Error::InvalidSessionId`], [`Error::SessionExists`], then those of
+    /// [`Engine::create_session`].
+    pub async fn create_session_with_id(&self, id: &str, new: NewSession) -> Result<SessionView, Error> {
+        if !self.settings.allow_custom_ids {
+            return Err(Error::CustomIdsDisabled);
+        }
+        let id = id.parse().map_err(|_| Error::InvalidSessionId)?;
+        self.insert_session(id, new).await
+    }
+
+    async fn insert_session(&self, id: SessionId, new: NewSession) -> Result<SessionView, Error> {
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        let NewSession { state, rules, webhook } = new;
+        if let Some(webhook) = &webhook {
+            webhook.check(self.settings.webhook_allow_private)?;
+        }
+        let session = Session { rules, webhook, ..Session::new(id, &self.settings.agent, state.len(), self.now()) };
+        let max_sessions = self.settings.max_sessions;
+        self.store
+            .transact(About::Session(id), move |tx| {
+                if tx.session(id)?.is_some() {
+                    return Err(Error::SessionExists);
+                }
+                check_room(tx, max_sessions)?;
+                tx.insert_session(&session, &state)?;
+                Ok(SessionView { session: session.clone(), interrupts: Vec::new(), replay: None })
+            })
+            .await
+    }
+
+    /// Sessions, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Page<Session>, Error> {
+        self.store.query(move |reader| reader.sessions(&query)).await
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn session(&self, id: SessionId) -> Result<SessionView, Error> {
+        let view = self.store.query(move |reader| view(reader, id)).await?;
+        Ok(self.with_waits(view))
+    }
+
+    /// One session, once it does not run: at once where it does not, else when something happens, at `timeout`, or
+    /// when the server stops.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
+    pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+        Ok(self.with_waits(self.until_not_running(id, timeout).await?))
+    }
+
+    async fn until_not_running(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
+        let mut listener = self.bells.listen(id);
+        let (mut view, mut event) = self.session_at(id).await?;
+        let deadline = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(deadline);
+        while view.session.status() == Status::Running {
+            let shown = tokio::select! {
+                shown = listener.heard() => shown,
+                () = &mut deadline => return Ok(view),
+                () = self.stopping.cancelled() => return Ok(view),
+            };
+            if let Some(shown) = shown.filter(|shown| shown.is_after(&view, event)) {
+                (view, event) = (shown.view.clone(), shown.event);
+                continue;
+            }
+            (view, event) = self.session_at(id).await.map_err(|error| match error {
+                Error::SessionNotFound => Error::SessionDeleted,
+                other => other,
+            })?;
+        }
+        Ok(view)
+    }
+
+    /// One session, and the number of the newest event when it was read.
+    async fn session_at(&self, id: SessionId) -> Result<(SessionView, u64), Error> {
+        self.store.query(move |reader| Ok((view(reader, id)?, reader.last_event()?))).await
+    }
+
+    /// What a session remembers.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+        self.store
+            .query(move |reader| {
+                reader.session(id)?.ok_or(Error::SessionNotFound)?;
+                reader.messages(id)
+            })
+            .await
+    }
+
+    /// Removes a session and all it has, for `actor`; a turn at work is stopped.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
+        let owing = self.owed_by(&actor);
+        let deleted = self.store.transact(About::Session(id), move |tx| {
+            let (mut after_commit, now) = (owing.clone(), tx.now());
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            after_commit.woken.push(id);
+            for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
+                after_commit.tell_of(tx, &session, &cancelled, now)?;
+            }
+            let deed = Deed::new(Action::SessionDeleted).session(id);
+            let deed = deed.with("agent", session.agent.as_str()).with("status", session.status().as_str());
+            after_commit.record(tx, deed, now)?;
+            note_left(tx, &session)?;
+            tx.delete_session(id)?;
+            Ok((session.turn(), after_commit))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let (turn, after_commit) = deleted.await?;
+            tracing::info!(session = %id, by = actor.name(), "a session is deleted");
+            engine.run_after_commit(after_commit);
+            engine.feed.close(id);
+            if let Some(turn) = turn {
+                engine.forget(turn);
+                engine.stop_worker(turn, "Session deleted");
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Stops the session's turn for `actor`; its interrupts are cancelled. A parked turn is settled without being started.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
+    pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
+        let owing = self.owed_by(&actor);
+        let cancelled = self.store.transact(About::Session(id), move |tx| {
+            let (mut after_commit, now) = (owing.clone(), tx.now());
+            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let turn = session.turn().ok_or(Error::NothingToCancel)?;
+            let worked = Duration::from_millis(tx.turn(turn)?.ok_or(Error::NothingToCancel)?.life.worked_ms);
+            let failure = Failure::cancelled();
+            tx.append_foreign(turn, &Entry::Cancel {}, now)?;
+            tx.append_foreign(turn, &Entry::End { ending: Ending::Failed(failure.message.clone()) }, now)?;
+            after_commit.change(tx, &session, session::Event::TurnFailed { turn, failure }, now)?;
+            tx.end_turn(turn, now)?;
+            faults::at(Point::EngineCancelWritten);
+            Ok(((turn, worked), view(tx, id)?, after_commit))
+        });
+        let engine = Arc::clone(self);
+        detached(async move {
+            let ((turn, worked), view, after_commit) = cancelled.await?;
+            tracing::info!(session = %id, by = actor.name(), "a turn is cancelled");
+            faults::at(Point::EngineCancelCommitted);
+            engine.run_after_commit(after_commit);
+            engine.counters.turn_failed(engine.live.worked(turn).unwrap_or(worked));
+            engine.forget(turn);
+            engine.stop_worker(turn, "Turn cancelled");
+            Ok(view)
+        })
+        .await
+    }
+
+    /// Interrupts over all sessions, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn interrupts(&self, query: InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        let mut page = self.search(query.is_search(), move |reader| reader.interrupts(&query)).await?;
+        let now = self.now();
+        page.items = page.items.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
+        Ok(page)
+    }
+
+    /// Reads what may look at every row: one at a time, so that it leaves the other readers to everybody else.
+    pub(in crate::engine) async fn search<T: Send + 'static>(
+        &self,
+        is_search: bool,
+        read: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let searching = if is_search { Some(Arc::clone(&self.searching).lock_owned().await) } else { None };
+        let search = self.store.query(move |reader| {
+            // Until the search is over, even if whoever wanted it hangs up.
+            let _searching = searching;
+            read(reader)
+        });
+        search.await
+    }
+
+    /// One interrupt, by its id as a client wrote it; nobody looks at it for that: see [`Engine::show_to`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownInterrupt`].
+    pub async fn interrupt(&self, id: &str) -> Result<Interrupt, Error> {
+        let unknown = Error::UnknownInterrupt(id.to_owned());
+        let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
+        let interrupt = self.store.query(move |reader| reader.interrupt(id)?.ok_or(unknown)).await?;
+        Ok(interrupt.as_of(self.now()))
+    }
+
+    /// Events from now on, or after number `after`, of one session or of all; ends at shutdown.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`].
+    pub async fn subscribe(&self, session: Option<SessionId>, after: Option<u64>) -> Result<Subscription, Error> {
+        let subscription = self.feed.subscribe(session, after).await?;
+        if let Some(id) = session {
+            // After listening has begun, so that a session that goes now is heard to go.
+            self.store.query(move |reader| reader.session(id)?.ok_or(Error::SessionNotFound)).await?;
+        }
+        Ok(subscription)
+    }
+
+    /// The time, by the store's clock.
+    pub fn now(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    /// What `GET /health` shows.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn health(&self) -> Result<Health, Error> {
+        let totals = self.store.upkeep().totals().await?;
+        // Before the slots are locked: whoever locks both has the turns first.
+        let (running_workers, queued) = self.slots.count();
+        Ok(Health {
+            max_workers: self.settings.workers,
+            running_workers,
+            queued,
+            total_sessions: totals.sessions,
+            audit: totals.audit,
+            held: self.held_turns().1,
+            unstored: self.outage.turns(),
+        })
+    }
+
+    /// Writes to the store; `Ok` once that is durable.
+    ///
+    /// # Errors
+    /// The store's; [`Error::ShuttingDown`].
+    pub async fn check_ready(&self) -> Result<(), Error> {
+        if self.is_stopping() {
+            return Err(Error::ShuttingDown);
+        }
+        // A row of its own, with another time in it each time: what changes nothing is not written, and says nothing.
+        let row = StoredReply { request_digest: String::new(), body: Value::Null, created_at: self.now() };
+        self.store.transact(About::Nothing, move |tx| tx.insert_reply("ready", "", &row)).await
+    }
+}
+
+/// A session and its pending interrupts.
+pub(in crate::engine) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
+    view_of(reader, reader.session(id)?.ok_or(Error::SessionNotFound)?)
+}
+
+/// A session as it stands in the store, with what belongs to it.
+///
+/// # Errors
+/// Those of the store.
+pub(in crate::engine) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionView, Error> {
+    let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
+    let now = reader.now();
+    let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
+    let replay = match reader.last_turn(session.id) {
+        // The session says what has become of the turn.
+        Err(Error::Unreadable(_)) => None,
+        read => read?.and_then(ReplayNotes::of),
+    };
+    Ok(SessionView { session, interrupts, replay })
+}

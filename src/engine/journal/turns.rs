@@ -1,0 +1,218 @@
+//! The beginning and the end of what workers tell the engine about a turn; what comes in between is [`crate::engine::journal::append`].
+//! Every word carries the epoch at which the turn was claimed: a worker that lost its turn changes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use crate::domain::event::EventView;
+use crate::domain::journal::{Ending, Entry};
+use crate::domain::message::ChatMessage;
+use crate::domain::session::{self, Failure, Session};
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::engine::Engine;
+use crate::engine::journal::runs::RunOver;
+use crate::engine::telling::after_commit::AfterCommit;
+use crate::faults::{self, Point};
+use crate::store::about::About;
+use crate::store::record::Turn;
+use crate::store::turns::check_owner;
+use crate::store::{StoreExt, Transaction};
+
+impl Engine {
+    /// The worker stands where the turn stood.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    pub async fn turn_replayed(self: &Arc<Self>, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        faults::at(Point::EngineReplayed);
+        self.live.replayed(turn, epoch);
+        if standing.is_replay() {
+            self.counters.replayed(standing.at_worker);
+        }
+        if warnings.is_empty() {
+            return Ok(());
+        }
+        for warning in &warnings {
+            tracing::warn!(session = %standing.session, "{warning}");
+        }
+        self.until_stored(turn, epoch, || {
+            let warnings = warnings.clone();
+            self.store.transact(About::Turn(turn), move |tx| {
+                owned_turn(tx, turn, epoch)?;
+                tx.note_turn(turn, None, warnings.clone())
+            })
+        })
+        .await
+    }
+
+    /// A piece of a message as the model says it.
+    pub fn turn_delta(&self, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {
+        if let Some(session) = self.live.session_of(turn) {
+            self.feed.pass(EventView::delta(session, step_id, attempt, delta));
+        }
+    }
+
+    /// The agent returned.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    pub async fn turn_ended(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        response: ChatMessage,
+        state: Vec<ChatMessage>,
+    ) -> Result<(), Error> {
+        let said = Arc::new((response, state));
+        self.end_until_stored(turn, epoch, || self.end_once(turn, epoch, Arc::clone(&said))).await
+    }
+
+    /// Makes an attempt to end a turn until it is stored.
+    async fn end_until_stored<A>(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        attempt: impl Fn() -> A,
+    ) -> Result<(), Error>
+    where
+        A: Future<Output = Result<(), Error>>,
+    {
+        let attempts = AtomicUsize::new(0);
+        let counted = || {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            attempt()
+        };
+        let ended = self.until_stored(turn, epoch, counted).await;
+        if matches!(ended, Err(Error::TurnNotOpen(_))) && attempts.into_inner() > 1 {
+            // The attempt before came about, and could not know it.
+            self.tell_of_end(turn, epoch).await;
+        }
+        ended
+    }
+
+    async fn end_once(
+        self: &Arc<Self>,
+        turn: TurnId,
+        epoch: u64,
+        said: Arc<(ChatMessage, Vec<ChatMessage>)>,
+    ) -> Result<(), Error> {
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let session_id = standing.session;
+        let engine = Arc::clone(self);
+        faults::at(Point::EngineEnd);
+        let (after_commit, outcome) = self
+            .store
+            .transact(About::Session(session_id), move |tx| {
+                let now = tx.now();
+                let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
+                tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
+                let (response, state) = (said.0.clone(), &said.1);
+                tx.set_messages(session_id, state)?;
+                let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
+                let (mut after_commit, session) = end(tx, &session, turn, event, engine.after_commit(), now)?;
+                after_commit.show(tx, &engine.bells, session, turn)?;
+                Ok((after_commit, engine.outcome(tx, session_id, turn)?))
+            })
+            .await?;
+        faults::at(Point::EngineEndCommitted);
+        self.came_out(outcome);
+        self.counters.turn_done(standing.worked);
+        self.run_is_over(RunOver::ParkedOrEnded);
+        self.leave(turn, epoch);
+        self.run_after_commit(after_commit);
+        Ok(())
+    }
+
+    /// The agent raised, its time was over, or it cannot be run here. The session's messages are those from before. A
+    /// failure that can be retried keeps the turn's journal and what it asks.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
+    pub async fn turn_failed(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
+        self.end_until_stored(turn, epoch, || self.fail_once(turn, epoch, failure.clone())).await
+    }
+
+    async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
+        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let session_id = standing.session;
+        let engine = Arc::clone(self);
+        let (after_commit, outcome) = self
+            .store
+            .transact(About::Session(session_id), move |tx| {
+                let now = tx.now();
+                let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
+                owned_turn(tx, turn, epoch)?;
+                let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;
+                Ok((after_commit, engine.outcome(tx, session_id, turn)?))
+            })
+            .await?;
+        self.came_out(outcome);
+        self.counters.turn_failed(standing.worked);
+        self.run_is_over(RunOver::ParkedOrEnded);
+        self.leave(turn, epoch);
+        self.run_after_commit(after_commit);
+        Ok(())
+    }
+
+    /// Fails an open turn inside a transaction: for good, or suspended where it can be retried.
+    pub(in crate::engine) fn fail(
+        &self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        turn: TurnId,
+        failure: Failure,
+        now: Timestamp,
+    ) -> Result<AfterCommit, Error> {
+        if !failure.can_be_retried() {
+            let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
+            tx.append_foreign(turn, &entry, now)?;
+            let event = session::Event::TurnFailed { turn, failure };
+            return end(tx, session, turn, event, self.after_commit(), now).map(|(after_commit, _)| after_commit);
+        }
+        let code = self.runtime()?.code;
+        let mut after_commit = self.after_commit();
+        after_commit.suspended = Some((session.id, failure.code.clone()));
+        after_commit.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
+        tx.suspend_turn(turn, now, &code)?;
+        faults::at(Point::EngineSuspendWritten);
+        Ok(after_commit)
+    }
+
+    /// The turn at `epoch` is over for this process.
+    pub(in crate::engine) fn leave(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        self.live.lose(self, turn, epoch);
+        self.pump();
+    }
+
+    /// The turn is over, wherever it was.
+    pub(in crate::engine) fn forget(self: &Arc<Self>, turn: TurnId) {
+        self.live.forget(self, turn);
+        self.pump();
+    }
+}
+
+/// # Errors
+/// [`Error::TurnNotOpen`], and [`Error::StaleEpoch`] where the turn is another owner's.
+pub(in crate::engine) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<Turn, Error> {
+    let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+    check_owner(&row.life, epoch)?;
+    Ok(row)
+}
+
+/// Ends a turn inside a transaction, its `End` entry being written: what is owed, and the session after it.
+pub(in crate::engine) fn end(
+    tx: &mut dyn Transaction,
+    session: &Session,
+    turn: TurnId,
+    event: session::Event,
+    mut after_commit: AfterCommit,
+    now: Timestamp,
+) -> Result<(AfterCommit, Session), Error> {
+    let session = after_commit.change(tx, session, event, now)?;
+    tx.end_turn(turn, now)?;
+    faults::at(Point::EngineEndWritten);
+    Ok((after_commit, session))
+}

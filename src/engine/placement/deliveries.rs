@@ -1,0 +1,165 @@
+//! Deliveries reach a turn in the order of its journal.
+//!
+//! What follows a commit runs in many tasks, in any order. So a delivery is announced inside the transaction that appends
+//! it, where the order is the journal's, and goes to the turn when it and all before it are known to be durable.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::domain::TurnId;
+use crate::engine::Engine;
+use crate::engine::placement::dispatch::Delivery;
+use crate::engine::placement::live::LiveTurns;
+
+/// The deliveries announced to one turn.
+#[derive(Debug, Default)]
+pub struct Queue {
+    announced: VecDeque<Announced>,
+}
+
+#[derive(Debug)]
+struct Announced {
+    epoch: u64,
+    delivery: Delivery,
+    durable: bool,
+}
+
+impl Queue {
+    /// Adds one to the turn at `epoch`. A transaction that had this place in the journal, or a later one, came to
+    /// nothing.
+    pub fn announce(&mut self, epoch: u64, delivery: Delivery) {
+        self.announced.retain(|earlier| earlier.delivery.index() < delivery.index());
+        self.announced.push_back(Announced { epoch, delivery, durable: false });
+    }
+
+    /// The transaction of that one is durable.
+    pub fn is_durable(&mut self, epoch: u64, index: u64) {
+        for announced in &mut self.announced {
+            announced.durable |= announced.epoch == epoch && announced.delivery.index() == index;
+        }
+    }
+
+    /// The transaction of that one came to nothing.
+    pub fn withdraw(&mut self, epoch: u64, index: u64) {
+        self.announced
+            .retain(|announced| announced.durable || announced.epoch != epoch || announced.delivery.index() != index);
+    }
+
+    /// Entries of the turn itself are durable, from the first to the last of these: so is all before them.
+    pub fn are_durable_before(&mut self, first: u64, last: u64) {
+        self.announced.retain(|announced| !(first..=last).contains(&announced.delivery.index()));
+        for announced in &mut self.announced {
+            announced.durable |= announced.delivery.index() < first;
+        }
+    }
+
+    /// The next one that may go to the turn, and for which epoch it is.
+    pub fn next(&mut self) -> Option<(u64, Delivery)> {
+        self.announced.front().filter(|announced| announced.durable)?;
+        self.announced.pop_front().map(|announced| (announced.epoch, announced.delivery))
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.announced.is_empty()
+    }
+}
+
+/// A delivery that was announced; withdrawn when it is dropped, as it is when the transaction around it fails.
+#[derive(Debug)]
+pub struct Ticket {
+    turn: TurnId,
+    epoch: u64,
+    index: u64,
+    redeemed: bool,
+    live: Arc<LiveTurns>,
+    freed: Arc<Notify>,
+}
+
+impl Ticket {
+    /// Announces a delivery to the turn at `epoch`, inside the transaction that appends it.
+    pub fn announce(engine: &Engine, turn: TurnId, epoch: u64, delivery: Delivery) -> Self {
+        let index = delivery.index();
+        engine.live.announce(turn, epoch, delivery);
+        let (live, freed) = (Arc::clone(&engine.live), Arc::clone(&engine.freed));
+        Self { turn, epoch, index, redeemed: false, live, freed }
+    }
+
+    /// The transaction is durable: the delivery goes its way.
+    pub fn redeem(mut self, engine: &Arc<Engine>) {
+        self.redeemed = true;
+        self.live.deliver(engine, self.turn, |queue| queue.is_durable(self.epoch, self.index));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.redeemed {
+            self.live.withdraw(self.turn, self.epoch, self.index);
+            // Possibly on the store's own thread, which delivers nothing.
+            self.freed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::engine::clock;
+    use crate::store::clock::{Clock, WallClock};
+
+    fn delivery(index: u64) -> Delivery {
+        Delivery::Answer { index, at: WallClock.now(), interrupt: clock::interrupt_id(), value: Value::Null }
+    }
+
+    fn announced(indexes: &[u64]) -> Queue {
+        let mut queue = Queue::default();
+        indexes.iter().for_each(|index| queue.announce(1, delivery(*index)));
+        queue
+    }
+
+    fn ready(queue: &mut Queue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.next()).map(|(_, delivery)| delivery.index()).collect()
+    }
+
+    #[test]
+    fn the_later_waits_for_the_earlier() {
+        let mut queue = announced(&[3, 4, 6]);
+        queue.is_durable(1, 6);
+        queue.is_durable(1, 4);
+        assert!(ready(&mut queue).is_empty());
+        queue.is_durable(1, 3);
+        assert_eq!(ready(&mut queue), [3, 4, 6]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_came_to_nothing_keeps_nobody_waiting() {
+        let mut queue = announced(&[3, 4]);
+        queue.is_durable(1, 4);
+        queue.withdraw(1, 3);
+        assert_eq!(ready(&mut queue), [4]);
+    }
+
+    #[test]
+    fn a_place_that_is_taken_anew_was_not_taken_before() {
+        let mut queue = announced(&[3, 4, 5, 4]);
+        queue.is_durable(1, 3);
+        queue.is_durable(1, 4);
+        assert_eq!(ready(&mut queue), [3, 4]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn an_entry_of_the_turn_vouches_for_those_before_it() {
+        let mut queue = announced(&[3, 5, 8]);
+        queue.are_durable_before(4, 6);
+        assert_eq!(ready(&mut queue), [3]);
+        queue.withdraw(1, 8);
+        assert!(queue.is_empty(), "5 was the turn's own");
+    }
+}

@@ -1,0 +1,593 @@
+//! The turns that this process has in memory: claimed ones on their way to a worker, and those at a worker, with how
+//! long each was at work and what it was told.
+//!
+//! A turn is entered here inside the transaction that claims it, so that nothing that is committed later can miss it:
+//! what is delivered before the turn is at its worker is held. Everything that a worker is told about a turn (begin,
+//! delivery, park) is told under the one lock, in the order in which it happened.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::domain::session::Failure;
+use crate::domain::turn::stage::{self, Stage, StageEffect};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::engine::Engine;
+use crate::engine::access::policy::OwnRules;
+use crate::engine::placement::deliveries::Queue;
+use crate::engine::placement::dispatch::{Delivery, TurnOrder};
+use crate::engine::placement::held::{Held, HeldTurn, Holder};
+use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::faults::{self, Point, Rule};
+
+/// A turn at a worker.
+#[derive(Debug)]
+struct LiveTurn {
+    session: SessionId,
+    epoch: u64,
+    /// When its worker got it.
+    started: Instant,
+    /// How many entries its worker was given with the order.
+    known: u64,
+    /// The rules of its session.
+    rules: Arc<OwnRules>,
+    /// Time at work so far, without the current stretch.
+    worked: Duration,
+    /// Since when it is at work; `None` while it is paused.
+    since: Option<Instant>,
+    /// Ends the turn when its time is over.
+    timer: Option<AbortHandle>,
+    /// The journal index of the newest delivery.
+    delivered: Option<u64>,
+    /// Whether it is at work, or paused and without a place.
+    stage: Stage,
+    /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.
+    paused: Option<Paused>,
+    /// What keeps it, since it was told or said something last.
+    held: Option<Held>,
+    /// It began with time left, and its worker has not said yet that it stands where its journal ends.
+    is_replaying: bool,
+}
+
+#[derive(Debug)]
+struct Paused {
+    /// Counts pauses: a smaller one is longer ago.
+    number: u64,
+    at: Instant,
+    pause: Pause,
+}
+
+/// What a turn waits for, as its `Pause` entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// Where that stands in the journal.
+    pub index: u64,
+    /// When its earliest timer is due.
+    pub wake_at: Option<Timestamp>,
+    /// Whether it can be parked: something wakes it, and it can be replayed.
+    pub can_be_parked: bool,
+}
+
+/// A turn at a worker, as a batch of its words finds it.
+#[derive(Debug, Clone)]
+pub struct LiveSnapshot {
+    /// Whose.
+    pub session: SessionId,
+    /// How many entries its worker was given with the order.
+    pub known: u64,
+    /// The rules of its session.
+    pub rules: Arc<OwnRules>,
+    /// Time at work so far.
+    pub worked: Duration,
+    /// How long its worker has had it.
+    pub at_worker: Duration,
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Whether it is held.
+    pub is_held: bool,
+}
+
+impl LiveSnapshot {
+    /// Milliseconds at work so far, as the store keeps them.
+    pub fn worked_ms(&self) -> u64 {
+        millis(self.worked)
+    }
+
+    /// Whether its worker was given more than the message, and so has to replay.
+    pub fn is_replay(&self) -> bool {
+        self.known > 1
+    }
+}
+
+/// A paused turn that may be parked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub turn: TurnId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Whose.
+    pub session: SessionId,
+    /// What it waits for.
+    pub pause: Pause,
+    /// Milliseconds at work.
+    pub worked_ms: u64,
+}
+
+/// A turn that is claimed and not at its worker yet.
+#[derive(Debug)]
+struct Claimed {
+    epoch: u64,
+    rules: Arc<OwnRules>,
+    /// What was delivered since.
+    held: Vec<Delivery>,
+}
+
+#[derive(Debug, Default)]
+struct Turns {
+    at_workers: HashMap<TurnId, LiveTurn>,
+    /// Claimed, and on their way to a worker.
+    claimed: HashMap<TurnId, Claimed>,
+    /// What was announced and has not been delivered.
+    queues: HashMap<TurnId, Queue>,
+    pauses: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct LiveTurns {
+    turns: Mutex<Turns>,
+    /// A turn is not at work any more.
+    rested: Notify,
+    /// A turn has paused.
+    paused: Notify,
+}
+
+impl LiveTurns {
+    /// A turn is being claimed at `epoch`; see [`crate::engine::placement::turn_claims::TurnClaim`]. `rules` are those of its session.
+    pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
+        self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
+    }
+
+    /// It was not claimed after all, or is not started.
+    pub fn unclaim(&self, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if turns.claimed.get(&turn).is_some_and(|claimed| claimed.epoch == epoch) {
+            turns.claimed.remove(&turn);
+            self.rested.notify_waiters();
+        }
+    }
+
+    /// A claimed turn goes to a worker: it is at work from now on, and `--timeout` counts. Whether it does: not where it
+    /// was settled meanwhile.
+    pub fn begin(&self, engine: &Arc<Engine>, order: TurnOrder, worked: Duration) -> bool {
+        let Some(dispatch) = engine.dispatch.get() else { return false };
+        let (turn, epoch) = (order.turn, order.epoch);
+        let mut turns = self.lock();
+        let (rules, held) = match turns.claimed.remove(&turn) {
+            Some(claimed) if claimed.epoch == epoch => (claimed.rules, claimed.held),
+            Some(newer) => {
+                turns.claimed.insert(turn, newer);
+                return false;
+            }
+            None => return false,
+        };
+        // It was parked, and answered before its worker was told.
+        if let Some(mut parked) = turns.at_workers.remove(&turn) {
+            parked.leave(engine, turn);
+            dispatch.park(turn);
+        }
+        let mut live = LiveTurn {
+            session: order.session,
+            epoch,
+            started: Instant::now(),
+            known: order.journal.len() as u64,
+            rules,
+            worked,
+            since: None,
+            timer: None,
+            delivered: None,
+            stage: Stage::AtWork,
+            paused: None,
+            held: None,
+            is_replaying: order.journal.len() > 1 && time_left(engine, worked) > Duration::ZERO,
+        };
+        live.work(turn, engine);
+        turns.at_workers.insert(turn, live);
+        dispatch.start(order);
+        for delivery in held {
+            hand_over(&mut turns, engine, turn, delivery);
+        }
+        true
+    }
+
+    /// See [`crate::engine::placement::deliveries::Ticket`].
+    pub fn announce(&self, turn: TurnId, epoch: u64, delivery: Delivery) {
+        self.lock().queues.entry(turn).or_default().announce(epoch, delivery);
+    }
+
+    /// It came to nothing.
+    pub fn withdraw(&self, turn: TurnId, epoch: u64, index: u64) {
+        if let Some(queue) = self.lock().queues.get_mut(&turn) {
+            queue.withdraw(epoch, index);
+        }
+    }
+
+    /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its place
+    /// again and is at work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
+    pub fn deliver(&self, engine: &Arc<Engine>, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
+        let mut turns = self.lock();
+        if let Some(queue) = turns.queues.get_mut(&turn) {
+            learnt(queue);
+            turns.flush(engine, turn);
+        }
+    }
+
+    /// Delivers what was kept waiting by what came to nothing.
+    pub fn deliver_all(&self, engine: &Arc<Engine>) {
+        let mut turns = self.lock();
+        for turn in turns.queues.keys().copied().collect::<Vec<_>>() {
+            turns.flush(engine, turn);
+        }
+    }
+
+    /// The turn at `epoch` has paused: its place is free. Nothing happens where a delivery has come after the pause.
+    pub fn pause(&self, engine: &Engine, turn: TurnId, epoch: u64, pause: Pause) {
+        let mut turns = self.lock();
+        turns.pauses += 1;
+        let number = turns.pauses;
+        let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
+        if live.delivered > Some(pause.index) {
+            return;
+        }
+        live.rest();
+        live.held = None;
+        live.paused = Some(Paused { number, at: Instant::now(), pause });
+        // Under the lock, so that a delivery at this moment cannot lose the place it takes.
+        live.step(engine, turn, stage::StageEvent::Paused);
+        drop(turns);
+        self.rested.notify_waiters();
+        self.paused.notify_one();
+    }
+
+    /// The turn at `epoch`, if it is at a worker.
+    pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<LiveSnapshot> {
+        let is_at = |live: &&LiveTurn| live.epoch == epoch || Rule::Epoch.is_left_out();
+        self.lock().at_workers.get(&turn).filter(is_at).map(|live| LiveSnapshot {
+            session: live.session,
+            known: live.known,
+            rules: Arc::clone(&live.rules),
+            worked: live.worked(),
+            at_worker: live.started.elapsed(),
+            is_paused: live.stage == Stage::Paused,
+            is_held: live.held.is_some(),
+        })
+    }
+
+    /// How long a turn at a worker has been at work, by this worker and those before.
+    pub fn worked(&self, turn: TurnId) -> Option<Duration> {
+        self.lock().at_workers.get(&turn).map(LiveTurn::worked)
+    }
+
+    /// The session of a turn at a worker.
+    pub fn session_of(&self, turn: TurnId) -> Option<SessionId> {
+        self.lock().at_workers.get(&turn).map(|live| live.session)
+    }
+
+    /// The turns to be parked now, least recently paused first: those beyond `warm`, and those that have been paused for
+    /// `after`. And how long it is until there is another one, if nothing pauses before.
+    pub fn to_park(&self, warm: usize, after: Duration) -> (Vec<Candidate>, Option<Duration>) {
+        let turns = self.lock();
+        let mut paused: Vec<(u64, Duration, Candidate)> = turns
+            .at_workers
+            .iter()
+            .filter_map(|(turn, live)| {
+                let Paused { number, at, pause } = live.paused.as_ref().filter(|paused| paused.pause.can_be_parked)?;
+                let candidate = Candidate {
+                    turn: *turn,
+                    epoch: live.epoch,
+                    session: live.session,
+                    pause: *pause,
+                    worked_ms: millis(live.worked()),
+                };
+                Some((*number, at.elapsed(), candidate))
+            })
+            .collect();
+        paused.sort_unstable_by_key(|(number, ..)| *number);
+        let beyond = paused.len().saturating_sub(warm);
+        let due = paused.iter().enumerate().take_while(|(place, (_, age, _))| *place < beyond || *age >= after).count();
+        let next = paused.get(due).map(|(_, age, _)| after.saturating_sub(*age));
+        (paused.drain(..due).map(|(.., candidate)| candidate).collect(), next)
+    }
+
+    /// Resolves after a turn has paused.
+    pub async fn some_paused(&self) {
+        self.paused.notified().await;
+    }
+
+    /// The turn at `epoch` was parked in the store: its worker drops it.
+    pub fn park(&self, engine: &Engine, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if turns.remove(engine, turn, epoch)
+            && let Some(dispatch) = engine.dispatch.get()
+        {
+            dispatch.park(turn);
+        }
+        drop(turns);
+        self.rested.notify_waiters();
+    }
+
+    /// The turn at `epoch` goes on by itself, as when one of its timers has fired: it takes its place again.
+    pub fn go_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.go_on(engine, turn);
+        }
+    }
+
+    /// The turn at `epoch` is not at work, although it has its place: it waits for the server itself.
+    pub fn rest(&self, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.rest();
+        }
+        self.rested.notify_waiters();
+    }
+
+    /// It is at work again, unless it has paused.
+    pub fn work_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+            && live.stage == Stage::AtWork
+        {
+            live.work(turn, engine);
+        }
+    }
+
+    /// The turn at `epoch` is held. Where nothing of it is at work, a question is open and only people are waited for as
+    /// far as anybody can tell: `--timeout` does not count until it goes on. It keeps its place.
+    pub fn hold(&self, turn: TurnId, epoch: u64, held: Held) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            if !held.at_work && !held.replay {
+                live.rest();
+            }
+            live.held = Some(held);
+        }
+    }
+
+    /// The turns that are held.
+    pub fn held(&self) -> Vec<HeldTurn> {
+        let turns = self.lock();
+        let held = turns.at_workers.values().filter_map(|live| {
+            let Held { by, at_work, replay } = live.held.clone()?;
+            Some(HeldTurn { session_id: live.session, replay, at_work, by })
+        });
+        held.collect()
+    }
+
+    /// What the turn's replay waits for; nothing where there is no replay, or it waits for nothing.
+    pub fn replay_waits_for(&self, turn: TurnId) -> Vec<Holder> {
+        let turns = self.lock();
+        let held = turns.at_workers.get(&turn).and_then(|live| live.held.as_ref());
+        held.filter(|held| held.replay).map(|held| held.by.clone()).unwrap_or_default()
+    }
+
+    /// The worker of the turn at `epoch` stands where its journal ends.
+    pub fn replayed(&self, turn: TurnId, epoch: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.is_replaying = false;
+            live.held = None;
+        }
+    }
+
+    /// The turn at `epoch` is not to be parked at this pause: something was appended after it. It may have paused anew.
+    pub fn keep(&self, turn: TurnId, epoch: u64, pause: Pause) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+            && live.paused.as_ref().is_some_and(|paused| paused.pause == pause)
+        {
+            live.paused = None;
+        }
+    }
+
+    /// The turn at `epoch` is at no worker any more.
+    pub fn lose(&self, engine: &Engine, turn: TurnId, epoch: u64) {
+        self.lock().remove(engine, turn, epoch);
+        self.rested.notify_waiters();
+    }
+
+    /// The turn is over, wherever it was.
+    pub fn forget(&self, engine: &Engine, turn: TurnId) {
+        let mut turns = self.lock();
+        turns.claimed.remove(&turn);
+        turns.queues.remove(&turn);
+        if let Some(mut live) = turns.at_workers.remove(&turn) {
+            live.rest();
+        }
+        engine.slots.forget(turn);
+        drop(turns);
+        self.rested.notify_waiters();
+    }
+
+    /// Forgets every turn: what their workers still say is void.
+    pub fn clear(&self) {
+        let mut turns = self.lock();
+        turns.claimed.clear();
+        turns.queues.clear();
+        for (_, mut live) in turns.at_workers.drain() {
+            live.rest();
+        }
+    }
+
+    /// Resolves when no turn is at work.
+    pub async fn none_at_work(&self) {
+        loop {
+            let rested = self.rested.notified();
+            tokio::pin!(rested);
+            rested.as_mut().enable();
+            if self.lock().at_workers.values().all(|live| live.since.is_none()) {
+                return;
+            }
+            rested.await;
+        }
+    }
+
+    /// Resolves when the turn is neither at a worker nor on its way there.
+    pub async fn gone(&self, turn: TurnId) {
+        loop {
+            let rested = self.rested.notified();
+            tokio::pin!(rested);
+            rested.as_mut().enable();
+            {
+                let turns = self.lock();
+                if !turns.at_workers.contains_key(&turn) && !turns.claimed.contains_key(&turn) {
+                    return;
+                }
+            }
+            rested.await;
+        }
+    }
+
+    /// How many turns are at workers, and how many of those are paused.
+    pub fn count(&self) -> (usize, usize) {
+        let turns = self.lock();
+        (turns.at_workers.len(), turns.at_workers.values().filter(|live| live.stage == Stage::Paused).count())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turns> {
+        // A panic elsewhere cannot leave the maps half changed.
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turns {
+    fn flush(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+        while let Some((epoch, delivery)) = self.queues.get_mut(&turn).and_then(Queue::next) {
+            if let Some(Claimed { held, .. }) = self.claimed.get_mut(&turn) {
+                held.push(delivery);
+            } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
+                hand_over(self, engine, turn, delivery);
+            }
+        }
+        if self.queues.get(&turn).is_some_and(Queue::is_empty) {
+            self.queues.remove(&turn);
+        }
+    }
+
+    fn remove(&mut self, engine: &Engine, turn: TurnId, epoch: u64) -> bool {
+        if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
+            return false;
+        }
+        if let Some(mut live) = self.at_workers.remove(&turn) {
+            live.leave(engine, turn);
+        }
+        true
+    }
+}
+
+fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: Delivery) {
+    // What its order brought along is not given to it again.
+    let is_new = |live: &&mut LiveTurn| live.known <= delivery.index();
+    let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
+    live.delivered = live.delivered.max(Some(delivery.index()));
+    live.go_on(engine, turn);
+    if let Some(dispatch) = engine.dispatch.get() {
+        faults::at(Point::EngineDeliver);
+        dispatch.deliver(turn, delivery);
+        faults::at(Point::EngineDelivered);
+    }
+}
+
+impl LiveTurn {
+    /// Something has happened to it that may cost or give it its place.
+    fn step(&mut self, engine: &Engine, turn: TurnId, event: stage::StageEvent) {
+        let (next, effect) = self.stage.transition(event);
+        self.stage = next.unwrap_or(self.stage);
+        match effect {
+            Some(StageEffect::TakePlace) => engine.slots.rejoin(turn, self.epoch),
+            Some(StageEffect::LeavePlace) => engine.slots.leave(turn, self.epoch),
+            None => {}
+        }
+    }
+
+    fn go_on(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+        self.paused = None;
+        self.held = None;
+        self.step(engine, turn, stage::StageEvent::WentOn);
+        self.work(turn, engine);
+    }
+
+    fn leave(&mut self, engine: &Engine, turn: TurnId) {
+        self.rest();
+        self.step(engine, turn, stage::StageEvent::Left);
+    }
+
+    fn work(&mut self, turn: TurnId, engine: &Arc<Engine>) {
+        if self.since.is_some() {
+            return;
+        }
+        self.since = Some(Instant::now());
+        if engine.settings.timeout > 0.0 {
+            let left = time_left(engine, self.worked);
+            let (engine, epoch) = (Arc::clone(engine), self.epoch);
+            let timer = tokio::spawn(async move {
+                tokio::time::sleep(left).await;
+                engine.turn_timed_out(turn, epoch).await;
+            });
+            self.timer = Some(timer.abort_handle());
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.worked += since.elapsed();
+        }
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+    }
+
+    fn worked(&self) -> Duration {
+        self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// What is left of `--timeout` to a turn that was at work for so long.
+fn time_left(engine: &Engine, worked: Duration) -> Duration {
+    let timeout = engine.settings.timeout;
+    let whole = if timeout > 0.0 { Duration::try_from_secs_f64(timeout).ok() } else { None };
+    whole.unwrap_or(Duration::MAX).saturating_sub(worked)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Engine {
+    async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        let mut is_replaying = false;
+        // The timer must not abort the task it runs in.
+        if let Some(live) = self.live.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.timer = None;
+            is_replaying = live.is_replaying;
+        }
+        let failure = if is_replaying { Failure::replay_timed_out() } else { Failure::timed_out() };
+        while let Err(error) = self.turn_failed(turn, epoch, failure.clone()).await {
+            if !matches!(error, Error::StoreUnavailable(_)) || self.is_stopping() {
+                // It came to its end at the same moment.
+                tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");
+                return;
+            }
+            tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended; it is tried again");
+            tokio::time::sleep(STORE_PAUSE).await;
+        }
+        self.stop_worker(turn, "Agent timed out");
+    }
+
+    /// Tells the worker of a settled turn to stop.
+    pub(in crate::engine) fn stop_worker(&self, turn: TurnId, message: &str) {
+        if let Some(dispatch) = self.dispatch.get() {
+            dispatch.stop(turn, message);
+        }
+    }
+}

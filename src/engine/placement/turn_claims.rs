@@ -1,0 +1,384 @@
+//! Claims: how a turn that has a journal comes to a worker.
+//!
+//! One transaction takes the turn over (whoever had it writes nothing any more), notes with which code, and reads what
+//! the worker needs. From inside that transaction on, answers find the turn ([`crate::engine::placement::live`]), so that none is lost
+//! between the claim and the start, and none is given twice: what stands in the order's journal is not delivered again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::domain::journal::{Entry, RecordedEntry};
+use crate::domain::session::{Failure, Session};
+use crate::domain::{Error, Timestamp, TurnId};
+use crate::engine::Engine;
+use crate::engine::access::policy::OwnRules;
+use crate::engine::journal::turns::owned_turn;
+use crate::engine::placement::dispatch::{Runtime, TurnOrder};
+use crate::engine::placement::live::LiveTurns;
+use crate::engine::placement::slots::Slots;
+use crate::engine::placement::turn_queue::NextTurn;
+use crate::faults::{self, Point};
+use crate::store::about::About;
+use crate::store::record::{DueKind, Turn};
+use crate::store::{Reader, StoreExt, Transaction};
+
+/// How long until a claim is tried again that the store did not take.
+pub(in crate::engine) const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A turn that was claimed; void when it is dropped, as it is when the transaction around it fails.
+#[derive(Debug)]
+pub struct TurnClaim {
+    order: Option<TurnOrder>,
+    worked: Duration,
+    turn: TurnId,
+    epoch: u64,
+    live: Arc<LiveTurns>,
+    slots: Arc<Slots>,
+    freed: Arc<Notify>,
+}
+
+impl TurnClaim {
+    fn new(engine: &Engine, order: TurnOrder, rules: Arc<OwnRules>, worked: Duration) -> Self {
+        engine.live.claim(order.turn, order.epoch, rules);
+        Self {
+            turn: order.turn,
+            epoch: order.epoch,
+            order: Some(order),
+            worked,
+            live: Arc::clone(&engine.live),
+            slots: Arc::clone(&engine.slots),
+            freed: Arc::clone(&engine.freed),
+        }
+    }
+
+    /// The order; from here on the turn is on its way.
+    pub fn into_order(mut self) -> Option<(TurnOrder, Duration)> {
+        Some((self.order.take()?, self.worked))
+    }
+}
+
+impl Drop for TurnClaim {
+    fn drop(&mut self) {
+        if self.order.is_some() {
+            self.live.unclaim(self.turn, self.epoch);
+            self.slots.leave(self.turn, self.epoch);
+            // Possibly on the store's own thread, which starts nothing.
+            self.freed.notify_one();
+        }
+    }
+}
+
+/// What is to be done about a turn that was woken, after the commit.
+#[derive(Debug)]
+pub enum WakeOutcome {
+    /// It has a place: start it.
+    Now(TurnClaim),
+    /// It waits for a place.
+    First(TurnId),
+    /// Not by this server, or not by this run of it.
+    NotHere,
+}
+
+impl Engine {
+    /// Takes a turn over inside a transaction.
+    pub(in crate::engine) fn claim(
+        &self,
+        tx: &mut dyn Transaction,
+        turn: &Turn,
+        now: Timestamp,
+    ) -> Result<TurnClaim, Error> {
+        let runtime = self.runtime()?;
+        let epoch = tx.claim_turn(turn.id, self.store.owner())?;
+        let mut journal = tx.journal(turn.id)?;
+        let (rules, has_rules) = self.rules_of(tx.session(turn.session_id)?.as_ref());
+        let policy = (had_rules(&journal) != has_rules).then_some(has_rules);
+        if runs_other(&journal, &runtime) || policy.is_some() {
+            let entry = Entry::Taken { code: runtime.code, python: runtime.python, policy };
+            tx.append(turn.id, epoch, &entry, now)?;
+            journal.push(RecordedEntry { at: now, entry });
+        }
+        faults::at(Point::EngineClaimWritten);
+        let order = order(tx, turn, epoch, journal)?;
+        Ok(TurnClaim::new(self, order, rules, Duration::from_millis(turn.life.worked_ms)))
+    }
+
+    /// Writes and claims a new turn of `session` inside a transaction; `session` is what the turn's message made of it.
+    pub(in crate::engine) fn claim_new(
+        &self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        turn: &Turn,
+        now: Timestamp,
+    ) -> Result<TurnClaim, Error> {
+        let runtime = self.runtime()?;
+        let epoch = tx.claim_turn(turn.id, self.store.owner())?;
+        let (rules, policy) = self.rules_of(Some(session));
+        let abandoned = session.abandoned.clone();
+        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
+        tx.append(turn.id, epoch, &entry, now)?;
+        let order = order(tx, turn, epoch, vec![RecordedEntry { at: now, entry }])?;
+        Ok(TurnClaim::new(self, order, rules, Duration::ZERO))
+    }
+
+    /// Wakes a parked turn of `agent` inside a transaction, or one that was reopened or imported there and is ready: it is
+    /// claimed at once where a place is free. Either way it is found and taken up again if the server dies now.
+    pub(in crate::engine) fn wake(
+        &self,
+        tx: &mut dyn Transaction,
+        turn: &Turn,
+        agent: &str,
+        now: Timestamp,
+    ) -> Result<WakeOutcome, Error> {
+        if agent != self.settings.agent || self.is_stopping() {
+            make_ready(tx, turn)?;
+            return Ok(WakeOutcome::NotHere);
+        }
+        if self.slots.take(turn.id) {
+            return match self.claim(tx, turn, now) {
+                Ok(claim) => {
+                    self.slots.claimed(turn.id, claim.epoch);
+                    Ok(WakeOutcome::Now(claim))
+                }
+                // What woke it counts all the same; whoever claims it later says what is wrong.
+                Err(Error::Unreadable(_)) => {
+                    self.slots.not_claimed(turn.id);
+                    Ok(WakeOutcome::First(turn.id))
+                }
+                Err(error) => {
+                    self.slots.not_claimed(turn.id);
+                    Err(error)
+                }
+            };
+        }
+        make_ready(tx, turn)?;
+        Ok(WakeOutcome::First(turn.id))
+    }
+
+    /// Does what [`Engine::wake`] decided, after the commit.
+    pub(in crate::engine) fn start_woken(self: &Arc<Self>, woken: WakeOutcome) {
+        faults::at(Point::EngineWake);
+        match woken {
+            WakeOutcome::Now(claim) => self.begin(claim),
+            WakeOutcome::First(turn) => {
+                self.slots.put_first(turn);
+                self.pump();
+            }
+            WakeOutcome::NotHere => {}
+        }
+    }
+
+    /// Starts and delivers what was kept back by claims and deliveries that came to nothing, until the engine stops.
+    pub(in crate::engine) fn spawn_pump(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = engine.stopped.cancelled() => return,
+                    () = engine.freed.notified() => {
+                        engine.live.deliver_all(&engine);
+                        engine.pump();
+                    }
+                }
+            }
+        });
+    }
+
+    /// Starts whoever has a place now.
+    pub(in crate::engine) fn pump(self: &Arc<Self>) {
+        while !self.is_stopping() && self.dispatch.get().is_some() {
+            let next = self.slots.next();
+            match next {
+                None => return,
+                Some(NextTurn::Start(turn, epoch)) => {
+                    let engine = Arc::clone(self);
+                    tokio::spawn(async move { engine.start_queued(turn, epoch).await });
+                }
+                Some(NextTurn::Claim(turn)) => {
+                    let engine = Arc::clone(self);
+                    tokio::spawn(async move { engine.claim_and_begin(turn).await });
+                }
+            }
+        }
+    }
+
+    /// Gives a claimed turn, which has a place, to a worker.
+    pub(in crate::engine) fn begin(self: &Arc<Self>, claim: TurnClaim) {
+        if let Some((order, worked)) = claim.into_order() {
+            self.start_order(order, worked);
+        }
+    }
+
+    /// Gives a new turn, which waited and has a place now, to a worker.
+    async fn start_queued(self: Arc<Self>, turn: TurnId, epoch: u64) {
+        loop {
+            let order = self.store.query(move |reader| {
+                let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+                row.life.check_owner(epoch)?;
+                order(reader, &row, epoch, reader.journal(turn)?)
+            });
+            match order.await {
+                Ok(order) => return self.start_order(order, Duration::ZERO),
+                Err(error @ Error::StoreUnavailable(_)) if !self.is_stopping() => {
+                    tracing::error!(%turn, %error, "a turn waits for the store; it is tried again");
+                    tokio::select! {
+                        () = self.stopping.cancelled() => {}
+                        () = tokio::time::sleep(STORE_PAUSE) => {}
+                    }
+                }
+                // It was cancelled or deleted while it waited, or is the next server's.
+                Err(Error::TurnNotOpen(_) | Error::StaleEpoch | Error::StoreUnavailable(_)) => break,
+                Err(why @ Error::Unreadable(_)) => {
+                    self.suspend_spoiled(turn, &why).await;
+                    break;
+                }
+                Err(error) => {
+                    tracing::error!(%turn, %error, "a turn could not be started");
+                    break;
+                }
+            }
+        }
+        self.live.unclaim(turn, epoch);
+        self.slots.leave(turn, epoch);
+        self.pump();
+    }
+
+    pub(in crate::engine) fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
+        let (turn, epoch) = (order.turn, order.epoch);
+        faults::at(Point::EngineStart);
+        if order.journal.len() > 1 && self.runtime().is_ok_and(|runtime| !runtime.replay) {
+            return self.refuse_replay(order);
+        }
+        // A server that stops leaves it to the next one.
+        if self.is_stopping() || !self.live.begin(self, order, worked) {
+            self.live.unclaim(turn, epoch);
+            self.slots.leave(turn, epoch);
+            self.pump();
+        }
+        faults::at(Point::EngineStarted);
+    }
+
+    /// The turn was parked under code that could be replayed, and the agent says replay=False now.
+    fn refuse_replay(self: &Arc<Self>, order: TurnOrder) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let (turn, epoch) = (order.turn, order.epoch);
+            let failed = engine.persist(turn, || {
+                let engine = Arc::clone(&engine);
+                move |tx: &mut dyn Transaction| {
+                    let row = owned_turn(tx, turn, epoch)?;
+                    let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
+                    let now = tx.now();
+                    let after_commit = engine.fail(tx, &session, turn, Failure::not_replayable(), now)?;
+                    Ok((after_commit, Duration::from_millis(row.life.worked_ms)))
+                }
+            });
+            match failed.await {
+                Ok((after_commit, worked)) => {
+                    engine.counters.turn_failed(worked);
+                    engine.run_after_commit(after_commit);
+                }
+                Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
+            }
+            engine.live.unclaim(turn, epoch);
+            engine.slots.leave(turn, epoch);
+            engine.pump();
+        });
+    }
+
+    /// Runs a job that nobody else will if the store does not take it now: until it does, or the server stops.
+    pub(in crate::engine) async fn persist<T, J>(&self, turn: TurnId, job: impl Fn() -> J) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        J: Fn(&mut dyn Transaction) -> Result<T, Error> + Send + 'static,
+    {
+        loop {
+            match self.store.transact(About::Turn(turn), job()).await {
+                Err(error @ Error::StoreUnavailable(_)) if !self.is_stopping() => {
+                    tracing::error!(%turn, %error, "a turn waits for the store; it is tried again");
+                    tokio::select! {
+                        () = self.stopping.cancelled() => {}
+                        () = tokio::time::sleep(STORE_PAUSE) => {}
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// It has a place, and what is stored of it cannot be read.
+    async fn suspend_spoiled(self: &Arc<Self>, turn: TurnId, why: &Error) {
+        if let Err(error) = self.suspend_unreadable(DueKind::Timers(turn), why).await {
+            tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
+        }
+    }
+
+    /// Claims a turn that has a place, and starts it.
+    async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
+        let claimed = self.persist(turn, || {
+            let engine = Arc::clone(&self);
+            move |tx: &mut dyn Transaction| {
+                let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+                let now = tx.now();
+                engine.claim(tx, &row, now)
+            }
+        });
+        match claimed.await {
+            Ok(claim) => {
+                faults::at(Point::EngineClaimCommitted);
+                self.slots.claimed(turn, claim.epoch);
+                return self.begin(claim);
+            }
+            // It was cancelled or deleted while it waited.
+            Err(Error::TurnNotOpen(_)) => {}
+            Err(why @ Error::Unreadable(_)) => self.suspend_spoiled(turn, &why).await,
+            Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
+        }
+        self.slots.not_claimed(turn);
+        self.pump();
+    }
+
+    /// What turns that are started now run in.
+    pub(in crate::engine) fn runtime(&self) -> Result<Runtime, Error> {
+        let dispatch =
+            self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
+        Ok(dispatch.runtime())
+    }
+}
+
+/// A turn that nobody here claims now waits for whoever does.
+fn make_ready(tx: &mut dyn Transaction, turn: &Turn) -> Result<(), Error> {
+    if turn.life.is_parked() { tx.wake_turn(turn.id) } else { Ok(()) }
+}
+
+/// What a worker is given to run the claimed turn.
+fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntry>) -> Result<TurnOrder, Error> {
+    Ok(TurnOrder {
+        turn: turn.id,
+        epoch,
+        session: turn.session_id,
+        message: Arc::clone(&turn.message),
+        state: reader.messages(turn.session_id)?,
+        journal,
+    })
+}
+
+/// Whether there were rules when the turn was taken up last.
+fn had_rules(journal: &[RecordedEntry]) -> bool {
+    let last = journal.iter().rev().find_map(|recorded| match recorded.entry {
+        Entry::Start { policy, .. } => Some(policy),
+        Entry::Taken { policy, .. } => policy,
+        _ => None,
+    });
+    last.unwrap_or_default()
+}
+
+/// Whether the journal was written last by other code, or on another Python.
+fn runs_other(journal: &[RecordedEntry], runtime: &Runtime) -> bool {
+    let last = journal.iter().rev().find_map(|recorded| match &recorded.entry {
+        Entry::Start { code, python, .. } | Entry::Taken { code, python, .. } => Some((code, python)),
+        _ => None,
+    });
+    last != Some((&runtime.code, &runtime.python))
+}

@@ -1,0 +1,94 @@
+//! Which turns wait for a place, and who is next: those that were answered, fired or recovered before all new ones, each
+//! in the order in which they came.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Debug;
+
+use crate::domain::TurnId;
+
+/// A turn that may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextTurn {
+    /// A turn that has to be claimed.
+    Claim(TurnId),
+    /// A new turn, claimed already at this epoch.
+    Start(TurnId, u64),
+}
+
+/// The turns that wait for a place. Places are a fact of one machine; who waits need not be, where many take from one
+/// queue.
+pub trait TurnQueue: Debug + Send {
+    /// The turn is to be claimed and started, before all new ones. Once, however often it is said.
+    fn put_first(&mut self, turn: TurnId);
+
+    /// A new turn, claimed at `epoch`, waits behind all others.
+    fn put_last(&mut self, turn: TurnId, epoch: u64);
+
+    /// Who may begin where a place is free; waits no longer from here on.
+    fn take_next(&mut self) -> Option<NextTurn>;
+
+    /// The turn is over, and begins no more if it waits.
+    fn forget(&mut self, turn: TurnId);
+
+    /// How many wait.
+    fn count(&self) -> WaitingTurns;
+}
+
+/// How many turns wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitingTurns {
+    /// To be claimed, before the new ones.
+    pub first: usize,
+    /// New ones.
+    pub new: usize,
+}
+
+impl WaitingTurns {
+    /// All of them.
+    pub fn total(self) -> usize {
+        self.first + self.new
+    }
+}
+
+/// The queue of a server that has its store for itself: in memory, since the next one finds in the store who waits.
+#[derive(Debug, Default)]
+pub struct LocalQueue {
+    /// Turns to be claimed: answered, fired and recovered ones.
+    first: VecDeque<TurnId>,
+    /// The same, to find one.
+    is_first: HashSet<TurnId>,
+    /// New turns, claimed at an epoch. What their workers are given is in the store until then: it may be large.
+    new: VecDeque<(TurnId, u64)>,
+}
+
+impl TurnQueue for LocalQueue {
+    fn put_first(&mut self, turn: TurnId) {
+        if self.is_first.insert(turn) {
+            self.first.push_back(turn);
+        }
+    }
+
+    fn put_last(&mut self, turn: TurnId, epoch: u64) {
+        self.new.push_back((turn, epoch));
+    }
+
+    fn take_next(&mut self) -> Option<NextTurn> {
+        if let Some(turn) = self.first.pop_front() {
+            self.is_first.remove(&turn);
+            return Some(NextTurn::Claim(turn));
+        }
+        self.new.pop_front().map(|(turn, epoch)| NextTurn::Start(turn, epoch))
+    }
+
+    fn forget(&mut self, turn: TurnId) {
+        if self.is_first.remove(&turn) {
+            self.first.retain(|waiting| *waiting != turn);
+        } else {
+            self.new.retain(|(waiting, _)| *waiting != turn);
+        }
+    }
+
+    fn count(&self) -> WaitingTurns {
+        WaitingTurns { first: self.first.len(), new: self.new.len() }
+    }
+}

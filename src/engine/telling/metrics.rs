@@ -1,0 +1,348 @@
+//! Figures for operators: what the engine counts, and what it can tell when it is asked.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::domain::interrupt::Interrupt;
+use crate::domain::{Error, answer};
+use crate::engine::telling::figures::{Family, Figures, Labelled};
+use crate::engine::telling::histogram::Histogram;
+use crate::engine::{Engine, detached};
+use crate::store::record::PendingCount;
+
+/// Where the times to a decision part, in seconds: from those of a rule of thumb to those of a holiday.
+const DECISION_TIMES: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
+/// Where the times at work part, in seconds: from a turn that only returns to one that does research.
+const WORK_TIMES: &[f64] = &[0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0, 1800.0];
+/// Where the times of replays part, in seconds.
+const REPLAY_TIMES: &[f64] = &[0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0];
+/// The names of the ages of [`PendingCount`].
+const AGES: [&str; 4] = ["under_1m", "under_1h", "under_1d", "over_1d"];
+/// How many types are told apart; an author may make up any number of them.
+const TYPES: usize = 50;
+/// What is pending is counted again after this many times as long as the last count took.
+const REST: u32 = 20;
+
+/// How an interrupt was decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecisionSample {
+    /// `approve`, `edit`, `reject`, `respond`, or `answer` for what is no tool approval.
+    word: &'static str,
+    /// How long it was pending.
+    took: Duration,
+}
+
+impl DecisionSample {
+    /// That of a resolved interrupt.
+    pub fn of(resolved: &Interrupt) -> Self {
+        let decision = resolved.value.as_ref().and_then(|value| answer::decision(resolved.into(), value));
+        let took = resolved.resolved_at.map(|at| at.since(resolved.created_at)).unwrap_or_default();
+        Self { word: decision.map_or("answer", |decision| decision.kind().as_str()), took }
+    }
+}
+
+/// How long things took.
+#[derive(Debug)]
+struct Times {
+    decisions: Histogram,
+    work_done: Histogram,
+    work_failed: Histogram,
+    replays: Histogram,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            decisions: Histogram::new(DECISION_TIMES),
+            work_done: Histogram::new(WORK_TIMES),
+            work_failed: Histogram::new(WORK_TIMES),
+            replays: Histogram::new(REPLAY_TIMES),
+        }
+    }
+}
+
+impl Times {
+    fn figures(&self) -> [Family; 3] {
+        let work = vec![
+            Labelled::one("outcome", "done", self.work_done.counted()),
+            Labelled::one("outcome", "failed", self.work_failed.counted()),
+        ];
+        [
+            Family::histogram(
+                "hitl_decision_seconds",
+                "From the question to a person's decision.",
+                self.decisions.counted(),
+            ),
+            Family {
+                name: "hitl_turn_work_seconds",
+                help: "Time at work of turns that are over, by outcome, without waits.",
+                figures: Figures::Histogram(work),
+            },
+            Family::histogram(
+                "hitl_replay_seconds",
+                "From a worker's getting a turn to its going on.",
+                self.replays.counted(),
+            ),
+        ]
+    }
+}
+
+/// Until when a count is good enough, and what it came to.
+type PendingAt = (Instant, Vec<PendingCount>);
+
+/// What is pending, as it was counted last.
+#[derive(Debug, Default)]
+pub struct Pending {
+    counted: Arc<tokio::sync::Mutex<Option<PendingAt>>>,
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    turns_started: AtomicU64,
+    turns_done: AtomicU64,
+    turns_failed: AtomicU64,
+    steps: AtomicU64,
+    asked: AtomicU64,
+    decided: AtomicU64,
+    answered: AtomicU64,
+    expired: AtomicU64,
+    parked: AtomicU64,
+    recovered: AtomicU64,
+    retried: AtomicU64,
+    /// By outcome, and by whom.
+    decisions: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+    times: Times,
+    notices_delivered: AtomicU64,
+    notices_retried: AtomicU64,
+    notices_failed: AtomicU64,
+}
+
+impl Counters {
+    /// A person decided.
+    pub fn decided_by_person(&self, outcome: DecisionSample) {
+        self.count_decision(outcome, "person");
+        self.times.decisions.add(outcome.took);
+    }
+
+    /// A rule, a grant or the tool's own code decided.
+    pub fn decided_by_rule(&self, outcome: DecisionSample) {
+        self.count_decision(outcome, "rule");
+    }
+
+    /// A turn began.
+    pub fn turn_started(&self) {
+        self.turns_started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A turn is over: it is done.
+    ///
+    /// worked: how long it was at work, by all its workers; what it waited for people does not count.
+    pub fn turn_done(&self, worked: Duration) {
+        self.turns_done.fetch_add(1, Ordering::Relaxed);
+        self.times.work_done.add(worked);
+    }
+
+    /// A turn is over, or stands still until it is taken up again: it failed, was cancelled, or lost its last worker.
+    /// `worked` as of one that is done.
+    pub fn turn_failed(&self, worked: Duration) {
+        self.turns_failed.fetch_add(1, Ordering::Relaxed);
+        self.times.work_failed.add(worked);
+    }
+
+    /// A worker has taken up a turn where it stood, `time` after it got it.
+    pub fn replayed(&self, time: Duration) {
+        self.times.replays.add(time);
+    }
+
+    /// Steps were journaled.
+    pub fn steps(&self, steps: usize) {
+        self.steps.fetch_add(steps as u64, Ordering::Relaxed);
+    }
+
+    /// Interrupts were opened.
+    pub fn asked(&self, interrupts: usize) {
+        self.asked.fetch_add(interrupts as u64, Ordering::Relaxed);
+    }
+
+    /// Tool calls were decided by a rule, a grant or the tool's own code.
+    pub fn decided(&self, interrupts: usize) {
+        self.decided.fetch_add(interrupts as u64, Ordering::Relaxed);
+    }
+
+    /// A turn was parked.
+    pub fn parked(&self) {
+        self.parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A turn lost its worker and goes on with another.
+    pub fn recovered(&self) {
+        self.recovered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A suspended turn was taken up again.
+    pub fn retried(&self) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A webhook took a notice.
+    pub fn notice_delivered(&self) {
+        self.notices_delivered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A webhook did not take a notice, which is tried again.
+    pub fn notice_retried(&self) {
+        self.notices_retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A notice was given up.
+    pub fn notice_failed(&self) {
+        self.notices_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Interrupts were answered.
+    pub fn answered(&self, interrupts: usize) {
+        self.answered.fetch_add(interrupts as u64, Ordering::Relaxed);
+    }
+
+    /// An interrupt expired.
+    pub fn expired(&self) {
+        self.expired.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Counters {
+    fn count_decision(&self, outcome: DecisionSample, by: &'static str) {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        *decisions.entry((outcome.word, by)).or_default() += 1;
+    }
+
+    fn plain(&self) -> impl Iterator<Item = Family> {
+        [
+            ("hitl_turns_started_total", "Turns begun.", &self.turns_started),
+            ("hitl_turns_parked_total", "Times a waiting turn left memory.", &self.parked),
+            ("hitl_turns_recovered_total", "Times a turn went on that lost its worker.", &self.recovered),
+            ("hitl_turns_retried_total", "Times a failed turn was taken up again.", &self.retried),
+            ("hitl_steps_total", "Steps journaled.", &self.steps),
+            ("hitl_interrupts_opened_total", "Interrupts opened.", &self.asked),
+            ("hitl_interrupts_decided_total", "Interrupts decided without asking a person.", &self.decided),
+        ]
+        .into_iter()
+        .map(|(name, help, counter)| Family::counter(name, help, counter.load(Ordering::Relaxed)))
+    }
+
+    fn turns_ended(&self) -> Family {
+        let outcomes = [("done", &self.turns_done), ("failed", &self.turns_failed)];
+        by_outcome("hitl_turns_ended_total", "Turns over, by outcome.", outcomes)
+    }
+
+    fn interrupts_by_outcome(&self) -> Family {
+        let outcomes = [("resolved", &self.answered), ("expired", &self.expired)];
+        by_outcome("hitl_interrupts_settled_total", "Interrupts answered or expired.", outcomes)
+    }
+
+    fn deliveries(&self) -> Family {
+        let outcomes = [
+            ("delivered", &self.notices_delivered),
+            ("retried", &self.notices_retried),
+            ("failed", &self.notices_failed),
+        ];
+        let help = "Tries to tell webhooks: delivered, to be retried, failed for good.";
+        by_outcome("hitl_webhook_deliveries_total", help, outcomes)
+    }
+
+    fn decisions(&self) -> Family {
+        let decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_whom = decisions.iter().map(|((word, by), count)| Labelled {
+            labels: vec![("outcome", (*word).to_owned()), ("by", (*by).to_owned())],
+            value: *count,
+        });
+        Family {
+            name: "hitl_decisions_total",
+            help: "Interrupts decided, by outcome, and by whom: a person, or a rule, a grant or the tool's own code.",
+            figures: Figures::Counter(by_whom.collect()),
+        }
+    }
+}
+
+fn by_outcome<const N: usize>(
+    name: &'static str,
+    help: &'static str,
+    outcomes: [(&'static str, &AtomicU64); N],
+) -> Family {
+    let counts = outcomes.map(|(outcome, count)| Labelled::one("outcome", outcome, count.load(Ordering::Relaxed)));
+    Family { name, help, figures: Figures::Counter(counts.into()) }
+}
+
+impl Engine {
+    /// All figures, those of one subject together.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn figures(&self) -> Result<Vec<Family>, Error> {
+        let health = self.health().await?;
+        let (warm, paused) = self.live.count();
+        let outbox = self.store.upkeep().outbox_figures().await?;
+        let lag = outbox.oldest.map_or(0, |oldest| self.now().since(oldest).as_secs());
+        let gauges = [
+            ("hitl_workers", "Turns that may be at work.", health.max_workers),
+            ("hitl_turns_at_work", "Turns at work; those that wait for people do not count.", health.running_workers),
+            ("hitl_turns_queued", "Turns that wait for a worker.", health.queued),
+            ("hitl_turns_in_memory", "Turns at workers, waiting ones included.", warm),
+            ("hitl_turns_paused_in_memory", "Turns at workers that wait for people or timers.", paused),
+            (
+                "hitl_turns_held",
+                "Turns that could rest, but for raw I/O, a thread or a step at work.",
+                self.held_turns().0,
+            ),
+            ("hitl_sessions", "Sessions in the store.", health.total_sessions),
+            ("hitl_outbox_pending", "Notices that webhooks have not taken yet.", outbox.pending),
+        ];
+        let mut families = gauges.map(|(name, help, value)| Family::gauge(name, help, value as u64)).to_vec();
+        families.push(Family::gauge(
+            "hitl_outbox_lag_seconds",
+            "How long ago the event of the first of them was.",
+            lag,
+        ));
+        families.extend(self.counters.plain());
+        families.extend([self.counters.turns_ended(), self.counters.interrupts_by_outcome(), self.pending().await?]);
+        families.push(self.counters.decisions());
+        families.extend(self.counters.times.figures());
+        families.push(self.counters.deliveries());
+        Ok(families)
+    }
+
+    pub(in crate::engine) async fn pending(&self) -> Result<Family, Error> {
+        let mut counted = Arc::clone(&self.pending.counted).lock_owned().await;
+        let fresh = counted.as_ref().filter(|(until, _)| Instant::now() < *until);
+        let counts = match fresh {
+            Some((_, counts)) => counts.clone(),
+            None => {
+                let (started, counting) = (Instant::now(), self.store.upkeep().count_pending(self.now()));
+                // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
+                let kept = detached(async move {
+                    let counts = counting.await?;
+                    *counted = Some((started + started.elapsed() * (REST + 1), counts.clone()));
+                    Ok(counts)
+                });
+                kept.await?
+            }
+        };
+        let mut by_kind: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
+        for (place, PendingCount { kind, by_age }) in counts.into_iter().enumerate() {
+            let kind = if place < TYPES { kind } else { "other".to_owned() };
+            for (age, count) in AGES.iter().zip(by_age) {
+                *by_kind.entry((kind.clone(), age)).or_default() += count;
+            }
+        }
+        let of_kind =
+            |((kind, age), value)| Labelled { labels: vec![("type", kind), ("age", String::from(age))], value };
+        Ok(Family {
+            name: "hitl_interrupts_pending",
+            help: "Interrupts that wait, by type and age.",
+            figures: Figures::Gauge(by_kind.into_iter().map(of_kind).collect()),
+        })
+    }
+}

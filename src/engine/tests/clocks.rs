@@ -1,0 +1,47 @@
+//! What the time is, the store says: whoever has another clock of their own would expire what others still wait for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use serde_json::json;
+
+use super::support::{World, asked, question, settings, waiting};
+use crate::domain::access::Actor;
+use crate::domain::status::{InterruptStatus, Status};
+use crate::domain::{Error, Timestamp};
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::{Fixture, at};
+use crate::store::query::AuditQuery;
+
+/// A clock that goes on only as it is told to.
+struct StoppedClock(AtomicI64);
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[tokio::test]
+async fn it_is_as_late_as_the_store_says() {
+    let clock = Arc::new(StoppedClock(AtomicI64::new(at(0).millis())));
+    assert!(WallClock.now() > at(1_000_000), "years ago");
+    let world = World::new(Fixture::at_the_time_of(Arc::clone(&clock) as _), settings()).await;
+    let order = world.begin().await;
+    let batch = world.append(&order, vec![question(1, Some(60.0)), question(2, None), waiting(None, &[])]).await;
+    let [expiring, lasting] = asked(batch.unwrap())[..] else { panic!() };
+    world.until_status(order.session, Status::Interrupted).await;
+    // By the clock of this machine it would have expired long ago.
+    let seen = world.interrupt(expiring).await;
+    assert_eq!((seen.status, seen.created_at), (InterruptStatus::Pending, at(0)));
+    clock.0.store(at(60_000).millis(), Ordering::SeqCst);
+    let late = world.answer(order.session, expiring, json!(1)).await;
+    assert!(matches!(late, Err(Error::InterruptExpired(_))), "{late:?}");
+    assert_eq!(world.interrupt(expiring).await.status, InterruptStatus::Expired);
+    world.answer(order.session, lasting, json!(2)).await.unwrap();
+    assert_eq!(world.interrupt(lasting).await.resolved_at, Some(at(60_000)));
+    world.end(&order).await.unwrap();
+    world.engine.delete_session(order.session, Actor::anyone()).await.unwrap();
+    let told = world.engine.audit(AuditQuery { limit: 100, ..AuditQuery::default() }).await.unwrap().items;
+    assert!(told.iter().all(|row| row.at == at(0) || row.at == at(60_000)), "{told:?}");
+}
