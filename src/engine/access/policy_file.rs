@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::Rules;
 use crate::domain::{Error, Timestamp};
-use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::{Engine, clock};
 use crate::store::StoreExt;
 

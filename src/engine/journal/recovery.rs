@@ -12,8 +12,8 @@ use futures_util::future::{join_all, try_join_all};
 use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
-use crate::engine::journal::turns::owned_turn;
-use crate::engine::placement::dispatch::Lost;
+use crate::engine::placement::turn_claims::owned_turn;
+use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::{Engine, clock};
 use crate::faults::{self, Point};
@@ -120,7 +120,7 @@ impl Engine {
         self.fail(tx, &session, turn, Failure::not_replayable(), now)
     }
 
-    /// See [`crate::engine::placement::dispatch::TurnInbox::turn_lost`].
+    /// See [`crate::engine::ports::dispatch::TurnInbox::turn_lost`].
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].

@@ -12,11 +12,10 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::journal::runs::RunOver;
+use crate::engine::placement::turn_claims::owned_turn;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::{Engine, clock};
 use crate::faults::{self, Point};
-use crate::store::record::Turn;
-use crate::store::turns::check_owner;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
@@ -191,14 +190,6 @@ impl Engine {
         self.live.forget(self, turn);
         self.pump();
     }
-}
-
-/// # Errors
-/// [`Error::TurnNotOpen`], and [`Error::StaleEpoch`] where the turn is another owner's.
-pub(in crate::engine) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<Turn, Error> {
-    let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
-    check_owner(&row.life, epoch)?;
-    Ok(row)
 }
 
 /// Ends a turn inside a transaction, its `End` entry being written: what is owed, and the session after it.

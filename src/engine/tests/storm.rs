@@ -16,7 +16,7 @@ use crate::domain::session::Phase;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
 use crate::engine::clock;
-use crate::engine::placement::dispatch::{Delivery, Record, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, Record, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
