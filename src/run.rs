@@ -15,7 +15,7 @@ use crate::domain::event::EventView;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::runs::{Begin, RunOutcome};
-use crate::engine::placement::dispatch::{AppendResults, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::ports::dispatch::{AppendResults, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::Store;
 use crate::supervisor::batch::MOST;

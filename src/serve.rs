@@ -22,7 +22,7 @@ use crate::domain::notice::Tries;
 use crate::domain::webhook::Webhook;
 use crate::engine::Engine;
 use crate::engine::access::policy_file::PolicyError;
-use crate::engine::placement::dispatch::Dispatch;
+use crate::engine::ports::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};

@@ -336,6 +336,39 @@ fn the_modules_of_the_domain_make_no_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
+/// The rooms of the engine and what each may import of the others. What is not in a room, such as the clock, the settings
+/// and the alarm, is everybody's; `Engine` itself, which each room's work is done with, stands on top.
+const ENGINE_ROOMS: [(&str, &[&str]); 5] = [
+    ("ports", &[]),
+    ("access", &["ports"]),
+    ("telling", &["ports"]),
+    ("placement", &["ports", "access", "telling"]),
+    ("journal", &["ports", "access", "telling", "placement"]),
+];
+
+#[test]
+fn the_rooms_of_the_engine_import_only_what_is_below_them() {
+    let arrows = rooms("engine");
+    let known: BTreeSet<&str> = ENGINE_ROOMS.iter().map(|(room, _)| *room).collect();
+    for (room, allowed) in ENGINE_ROOMS {
+        assert!(source().join("engine").join(room).join("mod.rs").is_file(), "{room} is no room any more");
+        let imported = arrows.get(room).into_iter().flatten();
+        let others: Vec<&String> = imported.filter(|other| known.contains(other.as_str())).collect();
+        let wrong: Vec<&&String> = others.iter().filter(|other| !allowed.contains(&other.as_str())).collect();
+        assert!(wrong.is_empty(), "{room} must not import {wrong:?}");
+        let unused: Vec<&&str> = allowed.iter().filter(|room| !others.iter().any(|other| other == *room)).collect();
+        assert!(unused.is_empty(), "{room} does not import {unused:?} any more: take it out");
+    }
+    let folders: BTreeSet<&str> = arrows.keys().map(String::as_str).filter(|room| is_folder(room)).collect();
+    assert!(folders.is_subset(&known), "a folder of the engine is a room: {folders:?}");
+    let circles = circles(arrows);
+    assert!(circles.is_empty(), "{circles:#?}");
+}
+
+fn is_folder(room: &str) -> bool {
+    source().join("engine").join(room).is_dir()
+}
+
 #[test]
 fn circles_are_found() {
     let arrows = |of: &[(&str, &str)]| {

@@ -17,8 +17,8 @@ use sha2::Sha256;
 use crate::domain::Timestamp;
 use crate::domain::notice::Notice;
 use crate::domain::webhook::{check_url, is_private};
+use crate::engine::ports::deliver::Deliver;
 use crate::engine::settings::Settings;
-use crate::engine::telling::deliver::Deliver;
 
 /// Why webhooks cannot be sent at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

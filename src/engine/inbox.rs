@@ -9,8 +9,8 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::{Error, TurnId};
 use crate::engine::Engine;
-use crate::engine::placement::dispatch::{AppendResults, Lost, Record, TurnInbox};
-use crate::engine::placement::held::Held;
+use crate::engine::ports::dispatch::{AppendResults, Lost, Record, TurnInbox};
+use crate::engine::ports::held::Held;
 
 impl TurnInbox for Engine {
     fn turn_append(

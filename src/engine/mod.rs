@@ -9,10 +9,12 @@
 //! it is retried ([`journal::retry`]). Which of them are at work is [`placement::slots`]' to say, which are in memory [`placement::live`]'s.
 
 pub mod access;
+mod alarm;
 mod clock;
 mod inbox;
 pub mod journal;
 pub mod placement;
+pub mod ports;
 pub mod settings;
 pub mod telling;
 
@@ -29,16 +31,16 @@ use crate::store::{Store, StoreExt};
 use access::keyring::Keyring;
 use access::policy::Policies;
 use access::schemas::Schemas;
-use journal::due::Alarm;
+use alarm::Alarm;
 use journal::outage::Outage;
 use journal::runs::{RunOutcome, RunOver};
-use placement::dispatch::Dispatch;
 use placement::live::LiveTurns;
 use placement::slots::Slots;
+use ports::deliver::Deliver;
+use ports::dispatch::Dispatch;
 use settings::Settings;
 use telling::after_commit::{AfterCommit, NotificationSettings};
 use telling::bells::Bells;
-use telling::deliver::Deliver;
 use telling::feed::Feed;
 use telling::metrics::{Counters, Pending};
 use telling::outbox::Outbox;

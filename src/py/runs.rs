@@ -23,7 +23,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::payload::MAX_PAYLOAD;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::journal::runs::{self, Begin, RunOutcome};
-use crate::engine::placement::dispatch::Runtime;
+use crate::engine::ports::dispatch::Runtime;
 use crate::run::driver::Driver;
 use crate::run::{FromTurn, Run, RunSender, ToTurn};
 use crate::store::open::{self, Address, OpenError};

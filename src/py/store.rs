@@ -13,7 +13,7 @@ use crate::domain::payload::MAX_PAYLOAD;
 use crate::domain::session::{Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, TurnId};
-use crate::engine::placement::dispatch::TurnOrder;
+use crate::engine::ports::dispatch::TurnOrder;
 use crate::server::models::SessionSummary;
 use crate::store::open;
 use crate::store::query::{AuditQuery, Page, SessionQuery};

@@ -16,8 +16,8 @@ use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp};
 use crate::engine::access::policy_file::PolicyStatus;
-use crate::engine::placement::held::HeldTurn;
-use crate::engine::placement::held::Holder;
+use crate::engine::ports::held::HeldTurn;
+use crate::engine::ports::held::Holder;
 use crate::engine::telling::view::{ReplayNotes, Resumed, SessionView};
 
 /// A session as clients see it.

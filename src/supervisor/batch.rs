@@ -4,7 +4,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::frames::Word;
 use super::seat::{ReceivedWord, Seat};
-use crate::engine::placement::dispatch::Record;
+use crate::engine::ports::dispatch::Record;
 
 /// Records that go to the store together at most, so that no transaction keeps others waiting for long.
 pub const MOST: usize = 256;

@@ -41,7 +41,7 @@ use self::spawner::{Body, Spawner};
 use self::turn::{Leave, TurnCommand, TurnTask};
 use self::worker::Worker;
 use crate::domain::TurnId;
-use crate::engine::placement::dispatch::{Delivery, Dispatch, Runtime, TurnInbox, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, Dispatch, Runtime, TurnInbox, TurnOrder};
 
 /// Idle children that wait with process isolation, where `--workers` is not smaller.
 const MOST_AHEAD: usize = 4;
@@ -210,7 +210,7 @@ impl Supervisor {
     /// Ends every worker, and returns when no process is left.
     ///
     /// Turns at work may end by themselves within `patience`; turns that wait for people are not waited for. What is left
-    /// is [`Lost::Stopping`](crate::engine::placement::dispatch::Lost::Stopping), unless the engine has parked or settled it before.
+    /// is [`Lost::Stopping`](crate::engine::ports::dispatch::Lost::Stopping), unless the engine has parked or settled it before.
     pub async fn shutdown(&self, patience: Duration) {
         self.stopping.store(true, Ordering::Relaxed);
         for idle in self.pool.close(LeaseError::Stopping) {

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::Failure;
-use crate::engine::placement::dispatch::Runtime;
+use crate::engine::ports::dispatch::Runtime;
 
 /// Minor versions of Python on which hitl is tested, and whose journals were shown to replay each other's. This is the
 /// only list: Python has it as `_core.PYTHONS`, and `make test-pythons` compares it with what it runs.

@@ -8,7 +8,7 @@ use super::pool::{Lease, LeaseError};
 use super::runtime;
 use super::seat::Seat;
 use crate::domain::session::Failure;
-use crate::engine::placement::dispatch::{Lost, TurnOrder};
+use crate::engine::ports::dispatch::{Lost, TurnOrder};
 use crate::faults::{self, Point};
 
 /// Why no worker has the turn.

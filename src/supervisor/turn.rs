@@ -20,7 +20,7 @@ use super::take::{TakeError, take};
 use super::worker::Worker;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId, TurnId};
-use crate::engine::placement::dispatch::{Delivery, Lost, TurnInbox, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, Lost, TurnInbox, TurnOrder};
 use crate::faults::{self, Point};
 
 /// How long a shared worker may say nothing at all after it was told to drop a turn. It gives the turn five seconds to

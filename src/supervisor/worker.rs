@@ -16,7 +16,7 @@ use super::spawner::{Body, Spawned};
 use super::{log, no_longer_than};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, TurnId};
-use crate::engine::placement::dispatch::Lost;
+use crate::engine::ports::dispatch::Lost;
 
 /// Bytes of frames of one worker that wait for the engine; its socket is not read while there are more.
 const MAX_UNHANDLED: usize = 2 * frames::MAX_FRAME;

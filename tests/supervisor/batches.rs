@@ -2,7 +2,7 @@
 
 use hitl::domain::journal::{Entry, PendingTimer};
 use hitl::domain::{InterruptId, Timestamp};
-use hitl::engine::placement::dispatch::{Delivery, Dispatch, Lost};
+use hitl::engine::ports::dispatch::{Delivery, Dispatch, Lost};
 use serde_json::{Value, json};
 use tokio::sync::SemaphorePermit;
 

@@ -1,6 +1,6 @@
 //! The agent's file is edited while a server runs whose workers each import it.
 
-use hitl::engine::placement::dispatch::{Dispatch, Lost};
+use hitl::engine::ports::dispatch::{Dispatch, Lost};
 use hitl::supervisor::settings::SupervisorSettings;
 
 use crate::support::{Said, Turn, World, settings, started, until};

@@ -8,8 +8,8 @@ use hitl::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
 use hitl::domain::{Error, InterruptId, Timestamp, TurnId};
-use hitl::engine::placement::dispatch::{AppendResults, Appended, Lost, Record, TurnInbox};
-use hitl::engine::placement::held::Held;
+use hitl::engine::ports::dispatch::{AppendResults, Appended, Lost, Record, TurnInbox};
+use hitl::engine::ports::held::Held;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use uuid::Uuid;

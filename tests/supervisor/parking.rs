@@ -2,7 +2,7 @@
 
 use hitl::domain::journal::Entry;
 use hitl::domain::{InterruptId, Timestamp};
-use hitl::engine::placement::dispatch::{Delivery, Dispatch};
+use hitl::engine::ports::dispatch::{Delivery, Dispatch};
 use serde_json::json;
 
 use crate::fake::{Fake, parked, waiting};

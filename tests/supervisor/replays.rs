@@ -1,6 +1,6 @@
 //! Real agents that lose their worker, and go on in another one where they stood.
 
-use hitl::engine::placement::dispatch::{Dispatch, Lost};
+use hitl::engine::ports::dispatch::{Dispatch, Lost};
 use serde_json::json;
 
 use crate::support::{Said, Turn, World, exists, until};

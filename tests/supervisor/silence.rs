@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hitl::engine::placement::dispatch::Lost;
+use hitl::engine::ports::dispatch::Lost;
 use hitl::supervisor::settings::SupervisorSettings;
 
 use crate::support::{Said, Turn, World, exists, scripted, shared, signal, until};

@@ -9,7 +9,7 @@ use hitl::domain::journal::{Entry, RecordedEntry, StepResult};
 use hitl::domain::message::ChatMessage;
 use hitl::domain::session::Failure;
 use hitl::domain::{InterruptId, SessionId, Timestamp, TurnId};
-use hitl::engine::placement::dispatch::{Delivery, Dispatch, Lost, TurnOrder};
+use hitl::engine::ports::dispatch::{Delivery, Dispatch, Lost, TurnOrder};
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::{Isolation, SupervisorSettings};
 use serde_json::Value;

@@ -13,7 +13,7 @@ use crate::domain::session::Session;
 use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::access::policy_file::{PolicyError, PolicyFile, PolicyStatus};
-use crate::engine::placement::dispatch::Record;
+use crate::engine::ports::dispatch::Record;
 
 /// How many sessions' rules are kept compiled.
 const KEPT: usize = 64;

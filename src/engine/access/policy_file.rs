@@ -10,7 +10,7 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::Rules;
 use crate::domain::{Error, Timestamp};
 use crate::engine::Engine;
-use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::store::StoreExt;
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};

@@ -16,8 +16,8 @@ use crate::domain::{Error, FieldError, InterruptId, Timestamp, TurnId};
 use crate::engine::access::policy::{CheckedRecord, PreparedRecord, RecordsPrecheck};
 use crate::engine::journal::outage::Mark;
 use crate::engine::journal::runs::RunOutcome;
-use crate::engine::placement::dispatch::{AppendResults, Appended, Record};
 use crate::engine::placement::live::{LiveSnapshot, Pause};
+use crate::engine::ports::dispatch::{AppendResults, Appended, Record};
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::metrics::DecisionSample;
 use crate::engine::{Engine, clock};
@@ -93,7 +93,7 @@ struct Writing<'a> {
 }
 
 impl Engine {
-    /// See [`crate::engine::placement::dispatch::TurnInbox::turn_append`].
+    /// See [`crate::engine::ports::dispatch::TurnInbox::turn_append`].
     ///
     /// # Errors
     /// Those of the trait's method.

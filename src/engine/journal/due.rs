@@ -4,18 +4,16 @@
 //! sleeps until the first of it. Whether something is still due is decided in the transaction that handles it: there an
 //! answer was first, or comes too late.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tokio::sync::Notify;
 
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::engine::Engine;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::answers::{DeliveryPlan, close};
-use crate::engine::placement::dispatch::Delivery;
-use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::engine::ports::dispatch::Delivery;
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::{Due, DueKind};
@@ -23,45 +21,6 @@ use crate::store::{StoreExt, Transaction};
 
 /// How many are handled at once; the store commits them together.
 const AT_ONCE: usize = 256;
-/// The wall clock may jump: never sleep longer than this without looking again.
-const LONGEST: Duration = Duration::from_secs(60);
-
-/// Until when the task sleeps.
-#[derive(Debug, Default)]
-pub struct Alarm {
-    /// `None` while it is awake.
-    asleep_until: Mutex<Option<Timestamp>>,
-    earlier: Notify,
-}
-
-impl Alarm {
-    /// Something new is due at that time, and on disk.
-    pub fn set(&self, at: Timestamp) {
-        if self.lock().is_none_or(|until| at < until) {
-            self.earlier.notify_one();
-        }
-    }
-
-    /// The task looks for what is due.
-    pub fn awake(&self) {
-        *self.lock() = None;
-    }
-
-    /// Sleeps from `now` until then, or until something earlier is set.
-    pub async fn sleep(&self, next: Option<Timestamp>, now: Timestamp) {
-        *self.lock() = Some(next.unwrap_or(Timestamp::from_millis(i64::MAX)));
-        let wait = next.map_or(LONGEST, |next| next.since(now).min(LONGEST));
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = self.earlier.notified() => {}
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Timestamp>> {
-        // A panic elsewhere cannot leave a time half changed.
-        self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Engine {
     /// Handles what is due as its time comes, until the engine stops.

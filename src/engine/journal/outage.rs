@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::domain::journal::Entry;
 use crate::domain::{Error, TurnId};
 use crate::engine::Engine;
-use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::store::{Reader, StoreExt};
 
 /// The turns whose words wait for the store.

@@ -11,9 +11,9 @@ use futures_util::future::join_all;
 
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::runs::RunOver;
 use crate::engine::placement::live::Candidate;
-use crate::engine::placement::turn_claims::STORE_PAUSE;
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::DueKind;

@@ -13,8 +13,8 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
-use crate::engine::journal::turns::owned_turn;
-use crate::engine::placement::dispatch::Lost;
+use crate::engine::placement::turn_claims::owned_turn;
+use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -137,7 +137,7 @@ impl Engine {
         self.fail(tx, &session, turn, Failure::not_replayable(), now)
     }
 
-    /// See [`crate::engine::placement::dispatch::TurnInbox::turn_lost`].
+    /// See [`crate::engine::ports::dispatch::TurnInbox::turn_lost`].
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].

@@ -14,7 +14,8 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::engine::journal::transfers::note_left;
-use crate::engine::telling::view::{Health, NewSession, ReplayNotes, SessionView, Subscription};
+use crate::engine::telling::view::view_of;
+use crate::engine::telling::view::{Health, NewSession, SessionView, Subscription};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -308,20 +309,4 @@ impl Engine {
 /// A session and its pending interrupts.
 pub(in crate::engine) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
     view_of(reader, reader.session(id)?.ok_or(Error::SessionNotFound)?)
-}
-
-/// A session as it stands in the store, with what belongs to it.
-///
-/// # Errors
-/// Those of the store.
-pub(in crate::engine) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionView, Error> {
-    let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
-    let now = reader.now();
-    let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
-    let replay = match reader.last_turn(session.id) {
-        // The session says what has become of the turn.
-        Err(Error::Unreadable(_)) => None,
-        read => read?.and_then(ReplayNotes::of),
-    };
-    Ok(SessionView { session, interrupts, replay })
 }

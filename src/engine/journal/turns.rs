@@ -13,11 +13,10 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::runs::RunOver;
+use crate::engine::placement::turn_claims::owned_turn;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
-use crate::store::record::Turn;
-use crate::store::turns::check_owner;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
@@ -192,14 +191,6 @@ impl Engine {
         self.live.forget(self, turn);
         self.pump();
     }
-}
-
-/// # Errors
-/// [`Error::TurnNotOpen`], and [`Error::StaleEpoch`] where the turn is another owner's.
-pub(in crate::engine) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<Turn, Error> {
-    let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
-    check_owner(&row.life, epoch)?;
-    Ok(row)
 }
 
 /// Ends a turn inside a transaction, its `End` entry being written: what is owed, and the session after it.

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use crate::domain::TurnId;
 use crate::engine::Engine;
-use crate::engine::placement::dispatch::Delivery;
 use crate::engine::placement::live::LiveTurns;
+use crate::engine::ports::dispatch::Delivery;
 
 /// The deliveries announced to one turn.
 #[derive(Debug, Default)]

@@ -17,10 +17,10 @@ use crate::domain::turn::stage::{self, Stage, StageEffect};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::access::policy::OwnRules;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::placement::deliveries::Queue;
-use crate::engine::placement::dispatch::{Delivery, TurnOrder};
-use crate::engine::placement::held::{Held, HeldTurn, Holder};
-use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::engine::ports::dispatch::{Delivery, TurnOrder};
+use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::{self, Point, Rule};
 
 /// A turn at a worker.

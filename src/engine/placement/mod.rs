@@ -1,8 +1,7 @@
 //! Where turns are: which are at work, which wait for a place, which are in memory, and who owns one.
 
 pub(super) mod deliveries;
-pub mod dispatch;
-pub mod held;
+mod held_turns;
 pub(super) mod live;
 pub(super) mod slots;
 pub(super) mod turn_claims;

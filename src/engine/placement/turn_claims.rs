@@ -14,18 +14,16 @@ use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::access::policy::OwnRules;
-use crate::engine::journal::turns::owned_turn;
-use crate::engine::placement::dispatch::{Runtime, TurnOrder};
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::placement::live::LiveTurns;
 use crate::engine::placement::slots::Slots;
 use crate::engine::placement::turn_queue::NextTurn;
+use crate::engine::ports::dispatch::{Runtime, TurnOrder};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::{DueKind, Turn};
+use crate::store::turns::check_owner;
 use crate::store::{Reader, StoreExt, Transaction};
-
-/// How long until a claim is tried again that the store did not take.
-pub(in crate::engine) const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A turn that was claimed; void when it is dropped, as it is when the transaction around it fails.
 #[derive(Debug)]
@@ -345,6 +343,14 @@ impl Engine {
             self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
         Ok(dispatch.runtime())
     }
+}
+
+/// # Errors
+/// [`Error::TurnNotOpen`], and [`Error::StaleEpoch`] where the turn is another owner's.
+pub(in crate::engine) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u64) -> Result<Turn, Error> {
+    let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+    check_owner(&row.life, epoch)?;
+    Ok(row)
 }
 
 /// A turn that nobody here claims now waits for whoever does.

@@ -16,8 +16,8 @@ use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::clock;
-use crate::engine::journal::sessions::view_of;
 use crate::engine::telling::bells::{Bells, SessionSnapshot};
+use crate::engine::telling::view::view_of;
 use crate::store::Transaction;
 
 /// What the operator wants to be told.

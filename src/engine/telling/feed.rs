@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::{Error, SessionId};
-use crate::engine::placement::turn_claims::STORE_PAUSE;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::{Store, StoreExt};
 

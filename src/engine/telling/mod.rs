@@ -2,7 +2,6 @@
 
 pub(super) mod after_commit;
 pub(super) mod bells;
-pub mod deliver;
 pub(super) mod feed;
 pub mod figures;
 pub mod histogram;

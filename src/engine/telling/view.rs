@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::domain::Error;
 use crate::domain::audit::Head;
 use crate::domain::error::LocSegment;
 use crate::domain::event::{EventView, NumberedEvent};
@@ -14,7 +15,8 @@ use crate::domain::policy::Rule;
 use crate::domain::session::Session;
 use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
-use crate::engine::placement::held::{HeldTurn, Holder};
+use crate::engine::ports::held::{HeldTurn, Holder};
+use crate::store::Reader;
 use crate::store::record::Turn;
 
 /// A session with its pending interrupts, read in one snapshot.
@@ -125,4 +127,20 @@ pub enum FeedItem {
     Stored(Arc<NumberedEvent>),
     /// A delta, which is not stored.
     Passing(Arc<EventView>),
+}
+
+/// A session as it stands in the store, with what belongs to it.
+///
+/// # Errors
+/// Those of the store.
+pub(in crate::engine) fn view_of(reader: &dyn Reader, session: Session) -> Result<SessionView, Error> {
+    let pending = if session.status() == Status::Interrupted { reader.pending(session.id)? } else { Vec::new() };
+    let now = reader.now();
+    let interrupts = pending.into_iter().map(|interrupt| interrupt.as_of(now)).collect();
+    let replay = match reader.last_turn(session.id) {
+        // The session says what has become of the turn.
+        Err(Error::Unreadable(_)) => None,
+        read => read?.and_then(ReplayNotes::of),
+    };
+    Ok(SessionView { session, interrupts, replay })
 }

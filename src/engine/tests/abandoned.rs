@@ -8,8 +8,8 @@ use crate::domain::journal::{Abandoned, CallOutcome, Entry, StepIdentity, StepRe
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, JsonObject, SessionId};
-use crate::engine::placement::dispatch::{Record, Runtime, TurnOrder};
-use crate::engine::placement::held::{Held, Holder};
+use crate::engine::ports::dispatch::{Record, Runtime, TurnOrder};
+use crate::engine::ports::held::{Held, Holder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 

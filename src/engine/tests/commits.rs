@@ -8,7 +8,7 @@ use serde_json::json;
 use super::support::{World, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::access::Actor;
-use crate::engine::placement::dispatch::Runtime;
+use crate::engine::ports::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;

@@ -9,7 +9,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::scope::Scopes;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, SessionId};
-use crate::engine::placement::dispatch::{Appended, Record, TurnOrder};
+use crate::engine::ports::dispatch::{Appended, Record, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::Answer;
 use crate::store::StoreExt;

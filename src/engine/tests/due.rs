@@ -7,7 +7,7 @@ use crate::domain::Error;
 use crate::domain::journal::Entry;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{InterruptId, TurnId};
-use crate::engine::placement::dispatch::{Delivery, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 

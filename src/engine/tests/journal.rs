@@ -6,7 +6,7 @@ use super::support::{World, ahead, asked, question, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::journal::{Entry, Wake};
 use crate::domain::status::Status;
-use crate::engine::placement::dispatch::{Delivery, Record};
+use crate::engine::ports::dispatch::{Delivery, Record};
 use crate::store::about::About;
 use crate::store::contract::fixture::{Fixture, me};
 

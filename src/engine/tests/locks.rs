@@ -9,8 +9,8 @@ use tokio::runtime::Builder;
 use super::support::{PATIENCE, World, settings};
 use crate::domain::TurnId;
 use crate::engine::Engine;
-use crate::engine::placement::held::{Held, Holder};
 use crate::engine::placement::live::Pause;
+use crate::engine::ports::held::{Held, Holder};
 use crate::store::contract::fixture::Fixture;
 
 /// How often the server is asked how it is. Each meets a pause with some likelihood; all of them together surely do.

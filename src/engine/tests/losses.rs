@@ -7,7 +7,7 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::session::Phase;
 use crate::domain::status::Status;
-use crate::engine::placement::dispatch::{Lost, Runtime};
+use crate::engine::ports::dispatch::{Lost, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 

@@ -10,7 +10,7 @@ use super::support::{PATIENCE, World, asked, journal_of, message, question, runt
 use crate::domain::Error;
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
-use crate::engine::placement::dispatch::Runtime;
+use crate::engine::ports::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::{FeedItem, NewSession};
 use crate::store::about::About;
@@ -156,7 +156,7 @@ async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back()
     store.fill(true);
     let losing = tokio::spawn({
         let engine = world.engine.clone();
-        async move { engine.turn_lost(order.turn, order.epoch, crate::engine::placement::dispatch::Lost::Silent).await }
+        async move { engine.turn_lost(order.turn, order.epoch, crate::engine::ports::dispatch::Lost::Silent).await }
     });
     while store.refused.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;

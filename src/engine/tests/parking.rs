@@ -6,7 +6,7 @@ use super::support::{World, ahead, asked, question, runtime, settings, step, wai
 use crate::domain::Error;
 use crate::domain::status::Status;
 use crate::domain::turn::TurnState;
-use crate::engine::placement::dispatch::{Record, Runtime};
+use crate::engine::ports::dispatch::{Record, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 

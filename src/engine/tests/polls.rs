@@ -11,7 +11,7 @@ use super::support::{World, runtime, settings};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::clock;
-use crate::engine::placement::dispatch::TurnOrder;
+use crate::engine::ports::dispatch::TurnOrder;
 use crate::engine::telling::bells::SessionSnapshot;
 use crate::engine::telling::view::SessionView;
 use crate::store::about::About;

@@ -10,7 +10,7 @@ use crate::domain::policy::{Effect, Rule, Rules};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, apart};
 use crate::engine::access::policy_file::PolicyFile;
-use crate::engine::placement::dispatch::TurnOrder;
+use crate::engine::ports::dispatch::TurnOrder;
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::NewSession;
 use crate::store::about::About;

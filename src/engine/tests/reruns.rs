@@ -8,7 +8,7 @@ use serde_json::json;
 use super::support::{World, asked, question, refused_once, runtime, settings, step, waiting};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId};
-use crate::engine::placement::dispatch::{Delivery, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;

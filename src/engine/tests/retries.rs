@@ -7,7 +7,7 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::session::{Failure, Phase};
 use crate::domain::status::{InterruptStatus, Status};
-use crate::engine::placement::dispatch::{Runtime, TurnOrder};
+use crate::engine::ports::dispatch::{Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::StoreExt;
 use crate::store::clock::{Clock, WallClock};

@@ -12,7 +12,7 @@ use crate::domain::scope::Scopes;
 use crate::domain::session::Failure;
 use crate::domain::{Error, SessionId};
 use crate::engine::journal::giving_up;
-use crate::engine::placement::dispatch::{Record, TurnOrder};
+use crate::engine::ports::dispatch::{Record, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::{Fixture, change_rows, identity, spoil_steps};
 use crate::store::sqlite::SqliteStore;

@@ -67,7 +67,7 @@ async fn what_is_still_at_work_is_left_for_the_next_server(fixture: Fixture) {
     world.step(&order, "a").await.unwrap();
     world.engine.shut_down(Duration::ZERO).await.unwrap();
     assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen(None)));
-    let lost = crate::engine::placement::dispatch::Lost::Stopping;
+    let lost = crate::engine::ports::dispatch::Lost::Stopping;
     assert_eq!(world.engine.turn_lost(order.turn, order.epoch, lost).await, Err(Error::TurnNotOpen(None)));
     assert_eq!(world.status(order.session).await, Status::Running, "never an error");
     let world = world.crash().await;

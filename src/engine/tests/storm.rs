@@ -15,7 +15,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::Phase;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, SessionId, TurnId};
-use crate::engine::placement::dispatch::{Delivery, Record, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, Record, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};

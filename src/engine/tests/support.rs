@@ -15,9 +15,7 @@ use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
-use crate::engine::placement::dispatch::{
-    AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder,
-};
+use crate::engine::ports::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::{Answer, Resumed};
 use crate::store::about::About;

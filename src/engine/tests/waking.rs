@@ -7,7 +7,7 @@ use crate::domain::access::Actor;
 use crate::domain::journal::Entry;
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId};
-use crate::engine::placement::dispatch::Runtime;
+use crate::engine::ports::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::Answer;
 use crate::store::contract::fixture::Fixture;

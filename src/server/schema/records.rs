@@ -17,7 +17,7 @@ use crate::domain::scope::Scope;
 use crate::domain::status::InterruptStatus;
 use crate::domain::timeline::{self, EntryKind};
 use crate::domain::{GrantId, InterruptId, KeyId, SessionId, Timestamp, TurnId, error, interrupt, webhook};
-use crate::engine::placement::held;
+use crate::engine::ports::held;
 use crate::store::query;
 
 shown_as! {

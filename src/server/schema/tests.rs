@@ -18,7 +18,7 @@ use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::timeline::{EntryKind, StartMessage, TimelineEntry};
 use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, GrantId, InterruptId, JsonObject, KeyId, SessionId, Timestamp, TurnId};
-use crate::engine::placement::held::{HeldTurn, Holder};
+use crate::engine::ports::held::{HeldTurn, Holder};
 use crate::store::query::Order;
 
 /// The schema of `T`, with those that it refers to, where only named members may be.

@@ -17,7 +17,7 @@ use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
 use crate::domain::{InterruptId, TurnId};
 use crate::engine::Engine;
-use crate::engine::placement::dispatch::{Delivery, Dispatch, Record, Runtime, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, Dispatch, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::settings::{ApiKey, HttpSettings};

@@ -13,8 +13,8 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, Timestamp, TurnId};
-use crate::engine::placement::dispatch::Record;
-use crate::engine::placement::held::Held;
+use crate::engine::ports::dispatch::Record;
+use crate::engine::ports::held::Held;
 
 /// The most characters of what is wrong with a frame: it is logged, and the error of its turns.
 const LONGEST_WHY: usize = 200;

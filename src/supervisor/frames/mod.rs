@@ -10,7 +10,7 @@ pub use incoming::{EndOutcome, FromWorker, Hello, Log, Stream, Word, parse};
 pub use outgoing::Lean;
 pub use outgoing::{ToWorker, encode};
 
-use crate::engine::placement::dispatch::Lost;
+use crate::engine::ports::dispatch::Lost;
 
 /// The version of the protocol.
 pub const PROTOCOL: u64 = 2;

@@ -10,7 +10,7 @@ use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
-use crate::engine::placement::dispatch::{Delivery, TurnOrder};
+use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 
 /// A frame of the server.
 #[derive(Debug, Serialize)]

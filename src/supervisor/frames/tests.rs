@@ -9,7 +9,7 @@ use crate::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wak
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
 use crate::domain::{SessionId, Timestamp, TurnId};
-use crate::engine::placement::dispatch::Record;
+use crate::engine::ports::dispatch::Record;
 
 const TURN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 

@@ -5,12 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{SessionId, TurnId};
-use crate::engine::Engine;
-use crate::engine::telling::view::SessionView;
-
-/// How many turns that are held `GET /health` names.
-const SHOWN: usize = 20;
+use crate::domain::SessionId;
 
 /// What keeps a turn, as its worker says it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -54,39 +49,4 @@ pub struct HeldTurn {
     pub at_work: bool,
     /// What keeps it.
     pub by: Vec<Holder>,
-}
-
-impl Engine {
-    /// See [`crate::engine::placement::dispatch::TurnInbox::turn_held`].
-    pub fn turn_held(&self, turn: TurnId, epoch: u64, held: Held) {
-        let Some(standing) = self.live.standing(turn, epoch) else { return };
-        let by = held.by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let what = match (held.replay, held.at_work) {
-            (true, _) => "the replay of a turn waits",
-            (false, true) => "a turn that waits for a person stays in memory, since it is at work",
-            (false, false) => "a turn that waits for a person stays in memory for --hold",
-        };
-        tracing::info!(session = %standing.session, by, "{what}");
-        self.live.hold(turn, epoch, held);
-    }
-
-    /// A session with what the replay of its turn waits for, which no store knows.
-    pub(in crate::engine) fn with_waits(&self, mut view: SessionView) -> SessionView {
-        if let Some(turn) = view.session.turn() {
-            let waits_for = self.live.replay_waits_for(turn);
-            if !waits_for.is_empty() {
-                view.replay.get_or_insert_default().waits_for = waits_for;
-            }
-        }
-        view
-    }
-
-    /// How many turns are held, and the first of them.
-    pub(in crate::engine) fn held_turns(&self) -> (usize, Vec<HeldTurn>) {
-        let mut held = self.live.held();
-        let count = held.len();
-        held.sort_unstable_by_key(|turn| turn.session_id);
-        held.truncate(SHOWN);
-        (count, held)
-    }
 }

@@ -11,7 +11,7 @@ use crate::domain::journal::{CodeVersion, PendingTimer, RecordedEntry, StepIdent
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
-use crate::engine::placement::held::Held;
+use crate::engine::ports::held::Held;
 
 /// Everything a worker needs to begin a turn, or to go on with one.
 #[derive(Debug, Clone)]
