@@ -3,5 +3,6 @@
 pub(super) mod deliveries;
 mod held_turns;
 pub(super) mod live;
+pub(super) mod live_turn;
 pub(super) mod slots;
 pub(super) mod turn_claims;
