@@ -175,7 +175,7 @@ fn the_domain_is_pure() {
 const PERFORMED: [(&str, &str, &str); 3] = [
     ("domain/session.rs", "Effect", "engine/telling/after_commit.rs"),
     ("domain/turn/mod.rs", "TurnEffect", "store/turns.rs"),
-    ("domain/turn/stage.rs", "StageEffect", "engine/placement/live.rs"),
+    ("domain/turn/stage.rs", "StageEffect", "engine/placement/live_turn.rs"),
 ];
 
 #[test]

@@ -10,66 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
 use crate::domain::session::Failure;
-use crate::domain::turn::stage::{self, Stage, StageEffect};
-use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::domain::turn::stage::{self, Stage};
+use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::Engine;
 use crate::engine::access::policy::OwnRules;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::placement::deliveries::Queue;
+use crate::engine::placement::live_turn::{LiveTurn, Pause, Paused, millis, time_left};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::{self, Point, Rule};
-
-/// A turn at a worker.
-#[derive(Debug)]
-struct LiveTurn {
-    session: SessionId,
-    epoch: u64,
-    /// When its worker got it.
-    started: Instant,
-    /// How many entries its worker was given with the order.
-    known: u64,
-    /// The rules of its session.
-    rules: Arc<OwnRules>,
-    /// Time at work so far, without the current stretch.
-    worked: Duration,
-    /// Since when it is at work; `None` while it is paused.
-    since: Option<Instant>,
-    /// Ends the turn when its time is over.
-    timer: Option<AbortHandle>,
-    /// The journal index of the newest delivery.
-    delivered: Option<u64>,
-    /// Whether it is at work, or paused and without a place.
-    stage: Stage,
-    /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.
-    paused: Option<Paused>,
-    /// What keeps it, since it was told or said something last.
-    held: Option<Held>,
-    /// It began with time left, and its worker has not said yet that it stands where its journal ends.
-    is_replaying: bool,
-}
-
-#[derive(Debug)]
-struct Paused {
-    /// Counts pauses: a smaller one is longer ago.
-    number: u64,
-    at: Instant,
-    pause: Pause,
-}
-
-/// What a turn waits for, as its `Pause` entry says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pause {
-    /// Where that stands in the journal.
-    pub index: u64,
-    /// When its earliest timer is due.
-    pub wake_at: Option<Timestamp>,
-    /// Whether it can be parked: something wakes it, and it can be replayed.
-    pub can_be_parked: bool,
-}
 
 /// A turn at a worker, as a batch of its words finds it.
 #[derive(Debug, Clone)]
@@ -498,73 +450,8 @@ fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: De
     }
 }
 
-impl LiveTurn {
-    /// Something has happened to it that may cost or give it its place.
-    fn step(&mut self, engine: &Engine, turn: TurnId, event: stage::StageEvent) {
-        let (next, effect) = self.stage.transition(event);
-        self.stage = next.unwrap_or(self.stage);
-        match effect {
-            Some(StageEffect::TakePlace) => engine.slots.rejoin(turn, self.epoch),
-            Some(StageEffect::LeavePlace) => engine.slots.leave(turn, self.epoch),
-            None => {}
-        }
-    }
-
-    fn go_on(&mut self, engine: &Arc<Engine>, turn: TurnId) {
-        self.paused = None;
-        self.held = None;
-        self.step(engine, turn, stage::StageEvent::WentOn);
-        self.work(turn, engine);
-    }
-
-    fn leave(&mut self, engine: &Engine, turn: TurnId) {
-        self.rest();
-        self.step(engine, turn, stage::StageEvent::Left);
-    }
-
-    fn work(&mut self, turn: TurnId, engine: &Arc<Engine>) {
-        if self.since.is_some() {
-            return;
-        }
-        self.since = Some(Instant::now());
-        if engine.settings.timeout > 0.0 {
-            let left = time_left(engine, self.worked);
-            let (engine, epoch) = (Arc::clone(engine), self.epoch);
-            let timer = tokio::spawn(async move {
-                tokio::time::sleep(left).await;
-                engine.turn_timed_out(turn, epoch).await;
-            });
-            self.timer = Some(timer.abort_handle());
-        }
-    }
-
-    fn rest(&mut self) {
-        if let Some(since) = self.since.take() {
-            self.worked += since.elapsed();
-        }
-        if let Some(timer) = self.timer.take() {
-            timer.abort();
-        }
-    }
-
-    fn worked(&self) -> Duration {
-        self.worked + self.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-}
-
-/// What is left of `--timeout` to a turn that was at work for so long.
-fn time_left(engine: &Engine, worked: Duration) -> Duration {
-    let timeout = engine.settings.timeout;
-    let whole = if timeout > 0.0 { Duration::try_from_secs_f64(timeout).ok() } else { None };
-    whole.unwrap_or(Duration::MAX).saturating_sub(worked)
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl Engine {
-    async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+    pub(super) async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
         let mut is_replaying = false;
         // The timer must not abort the task it runs in.
         if let Some(live) = self.live.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {

@@ -3,6 +3,7 @@
 pub(super) mod deliveries;
 mod held_turns;
 pub(super) mod live;
+pub(super) mod live_turn;
 pub(super) mod slots;
 pub(super) mod turn_claims;
 pub(super) mod turn_queue;

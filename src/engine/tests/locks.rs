@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 use super::support::{PATIENCE, World, settings};
 use crate::domain::TurnId;
 use crate::engine::Engine;
-use crate::engine::placement::live::Pause;
+use crate::engine::placement::live_turn::Pause;
 use crate::engine::ports::held::{Held, Holder};
 use crate::store::contract::fixture::Fixture;
 
