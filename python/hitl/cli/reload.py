@@ -34,20 +34,36 @@ def run_reloading(directory: Path) -> int:
     """Serve with this process's own command line until told to stop; the exit code of the last server."""
     stopping = threading.Event()
     received: list[int] = []
+    told = 0
+    server: subprocess.Popen[bytes] | None = None
+
+    def pass_on() -> None:
+        """Tell the server of each signal once: also of one that came while it was being started."""
+        nonlocal told
+        while server is not None and told < len(received):
+            told += 1
+            if server.poll() is None:
+                server.send_signal(received[told - 1])
 
     def stop(number: int, _: FrameType | None) -> None:
         received.append(number)
         stopping.set()
-        if server.poll() is None:
-            server.send_signal(number)
+        pass_on()
+
+    def start() -> subprocess.Popen[bytes]:
+        nonlocal server
+        server = None  # the one before is gone, and a signal from here on is for the new one
+        server = _start()
+        pass_on()
+        return server
 
     files = snapshot(directory)
-    server = _start()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    running = start()
     said_stopped = False
     while not stopping.wait(INTERVAL):
-        code = server.poll()
+        code = running.poll()
         if code in (exit_codes.OK, exit_codes.USAGE, exit_codes.INTERRUPTED):
             return code
         if code is not None and not said_stopped:
@@ -58,10 +74,10 @@ def run_reloading(directory: Path) -> int:
             continue
         typer.echo(f"{_changed(files, now)} changed, starting again.", err=True)
         files, said_stopped = now, False
-        _stop(server)
+        _stop(running)
         if not stopping.is_set():
-            server = _start()
-    code = server.wait()
+            running = start()
+    code = running.wait()
     return exit_codes.INTERRUPTED if received == [signal.SIGINT] and code < 0 else max(code, 0)
 
 

@@ -194,6 +194,8 @@ def _known() -> _Known:
     return _asyncio() if anyio is None else _with_anyio(anyio)
 
 
+# Where the waiter for a child's end is awaited; the second on uvloop, whose own part of it shows no frame.
+_CHILDREN = ("asyncio/base_subprocess.py", "asyncio/subprocess.py")
 _STREAMS = ("asyncio/streams.py", "asyncio/selector_events.py", "asyncio/sslproto.py", "asyncio/unix_events.py")
 
 
@@ -204,7 +206,7 @@ def _raw(code: CodeType | None) -> str | None:
     file = code.co_filename.replace("\\", "/")
     if file.endswith(_STREAMS):
         return "raw I/O"
-    return "a child process" if file.endswith("asyncio/base_subprocess.py") else None
+    return "a child process" if file.endswith(_CHILDREN) else None
 
 
 def _members(awaited: Any, frame: FrameType | None) -> list[Any] | None:

@@ -275,3 +275,38 @@ def test_a_server_that_fails_is_tried_again_after_a_change(reloading: Any, tmp_p
     reloading.expect(pexpect.EOF)
     reloading.close()
     assert reloading.exitstatus == 130
+
+
+# Stops itself while the server is started for the given time, as somebody may; the file changes after the first.
+STOPPED_WHILE_STARTING = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from hitl.cli import reload
+
+started = 0
+
+def start():
+    global started
+    started += 1
+    server = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"])
+    if started == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGTERM)
+    Path("my_agent.py").write_text("says = 'more'")
+    return server
+
+reload._start = start
+reload.INTERVAL = 0.01
+code = reload.run_reloading(Path.cwd())
+assert started == int(sys.argv[1])
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("time", ["1", "2"])
+def test_a_signal_is_for_the_server_that_is_being_started(tmp_path: Path, time: str) -> None:
+    command = [sys.executable, "-c", STOPPED_WHILE_STARTING, time]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE) as program:  # what is left over ends with that
+        try:
+            assert program.wait(100) == 0
+        finally:
+            program.kill()

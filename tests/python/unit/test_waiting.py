@@ -377,6 +377,24 @@ async def test_a_child_process_that_is_awaited_holds_the_turn() -> None:
         children[0].stdin.close()
 
 
+async def test_what_holds_the_turn_is_said_to_be_a_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hitl.turn.holding._SAID_AFTER", 0.0)
+    children: list[Any] = []
+    said: list[Any] = []
+
+    async def work() -> None:
+        child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
+        children.append(child)
+        await child.wait()
+
+    async with held(lambda: asyncio.gather(ask(), work())) as (local, _):
+        await until(lambda: local.port.holders)
+        said.extend(local.port.holders[-1])
+        children[0].stdin.close()
+    assert [holder["what"] for holder in said] == ["a child process"]
+    assert str(said[0]["location"]).startswith("test_waiting.py:")
+
+
 async def test_a_step_at_work_that_has_asked_already_holds_the_turn(peer: Peer) -> None:
     """Its body is in nobody's hands but its own; cut short, what it does would be done twice."""
     begun = []
