@@ -230,6 +230,18 @@ mod tests {
         assert_eq!(check(PUBLIC, "192.168.1.5:8000", Some("http://192.168.1.5:8000")), Ok(()));
         assert!(check(PUBLIC, "192.168.1.5:8000", Some("http://192.168.1.66:8000")).is_err());
         assert!(check(PUBLIC, "192.168.1.5:8000", Some("http://localhost:3000")).is_err());
+        // Whose page that is depends on whose machine the browser runs on.
+        assert!(check(PUBLIC, "192.168.1.5:8000", Some("http://localhost:8000")).is_err());
+    }
+
+    #[test]
+    fn a_request_of_two_origins_is_foreign_though_each_of_them_is_ours() {
+        let hosts = Hosts::new(LOOPBACK.parse().unwrap(), &[]);
+        let own = HeaderValue::from_static("http://127.0.0.1:8000");
+        let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(LOOPBACK)), (ORIGIN, own.clone())]);
+        assert_eq!(hosts.check(&Uri::from_static("/"), &headers), Ok(()));
+        headers.append(ORIGIN, own);
+        assert!(matches!(hosts.check(&Uri::from_static("/"), &headers), Err(ServerError::ForeignOrigin(_))));
     }
 
     #[test]

@@ -215,6 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn the_schemas_of_calls_that_differ_in_anything_are_kept_apart() {
+        let forms = KeptForms::default();
+        let (small, large) = (json!({"maxProperties": 1}), json!({"maxProperties": 2}));
+        let approvals = [DecisionKind::Approve, DecisionKind::Reject];
+        let first = Terms { allowed: &DecisionKind::ALL, tool_name: Some("pay"), args_schema: Some(&small) };
+        let others = [
+            Terms { allowed: &approvals, ..first },
+            Terms { tool_name: Some("send"), ..first },
+            Terms { tool_name: None, ..first },
+            Terms { args_schema: Some(&large), ..first },
+            Terms { args_schema: None, ..first },
+        ];
+        let kept = forms.form(first);
+        for other in others {
+            let form = forms.form(other);
+            assert!(!Arc::ptr_eq(&form, &kept), "{other:?}");
+            assert_eq!(*form, decision::response_schema(other), "{other:?}");
+        }
+        assert!(Arc::ptr_eq(&forms.form(first), &kept));
+    }
+
+    #[test]
     fn whoever_reads_waits_for_no_other_reader() {
         let kept = keeps(10, 1000);
         assert!(is_made(&kept, "a"));

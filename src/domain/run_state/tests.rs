@@ -93,6 +93,14 @@ fn what_is_written_reads_back_whole() {
 }
 
 #[test]
+fn a_state_that_says_two_things_is_none() {
+    let text = two().write().unwrap();
+    let doubled = text.replacen('{', r#"{"agent":"another","#, 1);
+    let Err(Error::RunStateInvalid(why)) = RunState::read(&doubled) else { panic!("{doubled} was taken") };
+    assert!(why.contains("is there more than once"), "{why}");
+}
+
+#[test]
 fn a_later_format_is_refused_whatever_else_is_in_it() {
     let text = json!({"version": 2, "library": "9.9.9", "journal": "of another kind"}).to_string();
     let error = RunState::read(&text).unwrap_err();

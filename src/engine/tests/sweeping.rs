@@ -25,6 +25,8 @@ use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 super::for_each_store!(
     however_much_is_old_all_of_it_goes,
+    however_many_sessions_are_old_all_of_them_go,
+    however_many_journals_are_old_all_of_them_go,
     what_is_not_old_stays,
     a_stopping_server_begins_no_other_sweep,
     one_transaction_removes_a_few_replies,
@@ -169,7 +171,7 @@ async fn what_is_not_old_stays(fixture: Fixture) {
 }
 
 async fn a_stopping_server_begins_no_other_sweep(fixture: Fixture) {
-    let (world, store) = world(fixture).await;
+    let (world, store) = world_with(fixture, Settings { ttl: 1e6, keep_journal: 1e6, ..settings() }).await;
     let count = 2 * ROWS_AT_ONCE;
     fill(&world, count, at(0)).await;
     sweep_until(&world, &store, 1).await;
@@ -215,18 +217,45 @@ async fn left_after_one_of(fixture: Fixture, kind: usize) -> usize {
 
 async fn one_transaction_removes_a_few_sessions(fixture: Fixture) {
     let (world, store) = world_with(fixture, Settings { ttl: 1e6, ..settings() }).await;
-    let filled = change(world.store.as_ref(), |tx| {
-        (0..2 * SESSIONS_AT_ONCE).try_for_each(|number| tx.insert_session(&session(number as u128), &[]))
+    fill_with_sessions(&world, 2 * SESSIONS_AT_ONCE).await;
+    sweep_until(&world, &store, 5).await;
+    assert_eq!(world.store.query(|reader| reader.count_sessions()).await.unwrap(), SESSIONS_AT_ONCE);
+}
+
+async fn however_many_sessions_are_old_all_of_them_go(fixture: Fixture) {
+    let (world, _) = world_with(fixture, Settings { ttl: 1e6, ..settings() }).await;
+    fill_with_sessions(&world, 2 * SESSIONS_AT_ONCE + 1).await;
+    world.engine.sweep().await.unwrap();
+    assert_eq!(world.store.query(|reader| reader.count_sessions()).await.unwrap(), 0);
+}
+
+/// Stores as many old sessions.
+async fn fill_with_sessions(world: &World, count: usize) {
+    let filled = change(world.store.as_ref(), move |tx| {
+        (0..count).try_for_each(|number| tx.insert_session(&session(number as u128), &[]))
     });
     filled.await.unwrap();
-    sweep_until(&world, &store, 5).await;
-    let left = world.store.query(|reader| reader.count_sessions()).await.unwrap();
-    assert_eq!(left, SESSIONS_AT_ONCE);
 }
 
 async fn one_transaction_removes_a_few_journals(fixture: Fixture) {
     let (world, store) = world_with(fixture, Settings { keep_journal: 1e6, ..settings() }).await;
     let count = 2 * JOURNALS_AT_ONCE;
+    fill_with_journals(&world, count).await;
+    sweep_until(&world, &store, 5).await;
+    assert_eq!(journals_left(&world, count).await, JOURNALS_AT_ONCE);
+}
+
+async fn however_many_journals_are_old_all_of_them_go(fixture: Fixture) {
+    let (world, _) = world_with(fixture, Settings { keep_journal: 1e6, ..settings() }).await;
+    let count = 2 * JOURNALS_AT_ONCE + 1;
+    fill_with_journals(&world, count).await;
+    assert_eq!(journals_left(&world, count).await, count);
+    world.engine.sweep().await.unwrap();
+    assert_eq!(journals_left(&world, count).await, 0);
+}
+
+/// Stores as many journals of turns that ended long ago.
+async fn fill_with_journals(world: &World, count: usize) {
     let filled = world.store.transact(about(1), move |tx| {
         tx.insert_session(&session(1), &[])?;
         (0..count).try_for_each(|number| {
@@ -237,12 +266,14 @@ async fn one_transaction_removes_a_few_journals(fixture: Fixture) {
         })
     });
     filled.await.unwrap();
-    sweep_until(&world, &store, 5).await;
+}
+
+async fn journals_left(world: &World, count: usize) -> usize {
     let left = world.store.query(move |reader| {
         let journals = (0..count).map(|number| reader.journal(turn_id(number as u128)));
         journals.map(|journal| Ok(usize::from(!journal?.is_empty()))).sum::<Result<usize, Error>>()
     });
-    assert_eq!(left.await.unwrap(), JOURNALS_AT_ONCE);
+    left.await.unwrap()
 }
 
 async fn replies_that_cannot_be_swept_keep_nothing_else(fixture: Fixture) {

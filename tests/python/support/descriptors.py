@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +32,28 @@ def _by_posix_spawn(out: str) -> None:
     os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", f"{_LIST} > {out}"], os.environ), 0)
 
 
+def _by_fork_and_exec(out: str) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.execv("/bin/sh", ["sh", "-c", f"{_LIST} > {out}"])
+        finally:
+            os._exit(1)
+    os.waitpid(pid, 0)
+
+
+def _by_asyncio_that_closes_nothing(out: str) -> None:
+    """On a loop of its own, since the step may run on the turn's."""
+
+    async def start() -> None:
+        program = await asyncio.create_subprocess_shell(f"{_LIST} > {out}", close_fds=False)
+        await program.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=[start()])
+    thread.start()
+    thread.join()
+
+
 def _by_c(out: str) -> None:
     """As a library in C does, past everything that Python closes."""
     library = ctypes.CDLL(None)
@@ -40,6 +64,8 @@ WAYS: dict[str, Callable[[str], None]] = {
     "os.system": _by_system,
     "subprocess(close_fds=False)": _by_popen_that_closes_nothing,
     "posix_spawn": _by_posix_spawn,
+    "fork and exec": _by_fork_and_exec,
+    "asyncio(close_fds=False)": _by_asyncio_that_closes_nothing,
     "system of C": _by_c,
 }
 

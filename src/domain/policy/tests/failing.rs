@@ -73,6 +73,15 @@ fn why_a_rule_could_not_tell_is_said_in_few_words_and_with_types() {
 }
 
 #[test]
+fn why_rules_could_not_tell_has_a_longest_text_however_many_they_are() {
+    let unsure = |number: usize| named(&format!("{number}-{}", "n".repeat(40)), Effect::Ask, "args.missing");
+    let verdict = decided(&json!({}), &Rules::default(), &rules((0..100).map(unsure)));
+    let Verdict::Person { failed: Some(failed), .. } = verdict else { panic!("{verdict:?}") };
+    assert!(failed.starts_with("rule \"0-n") && failed.ends_with('…'), "{failed}");
+    assert_eq!(failed.chars().count(), 1001);
+}
+
+#[test]
 fn a_deny_rule_that_cannot_tell_denies_and_no_grant_answers() {
     let (none, deny) = (Rules::default(), rules([named("no-bulk", Effect::Deny, "args.amount > 1000")]));
     assert_eq!(outcome(&decided(&json!({"amount": 5}), &none, &deny)).0, "approve");
