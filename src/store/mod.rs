@@ -14,6 +14,7 @@ pub(crate) mod contract;
 pub mod kept;
 pub mod memory;
 pub mod open;
+pub mod open_error;
 pub mod outbox;
 pub mod query;
 pub mod record;
