@@ -26,7 +26,8 @@ use crate::engine::ports::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
-use crate::store::open::{self, OpenError};
+use crate::store::open;
+use crate::store::open_error::OpenError;
 use crate::supervisor::Supervisor;
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 

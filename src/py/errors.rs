@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::domain::Error;
-use crate::store::open::OpenError;
+use crate::store::open_error::OpenError;
 
 /// The exception for a domain error: by its code, with what more is known of it.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {

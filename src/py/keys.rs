@@ -11,7 +11,8 @@ use crate::domain::Error;
 use crate::domain::access::{Actor, NewKey};
 use crate::domain::scope::Scope;
 use crate::engine::access::keyring;
-use crate::store::open::{self, OpenError};
+use crate::store::open;
+use crate::store::open_error::OpenError;
 use crate::store::{Store, StoreExt};
 
 /// Adds the functions to the module.

@@ -26,7 +26,8 @@ use crate::engine::journal::runs::{self, Begin, RunOutcome};
 use crate::engine::ports::dispatch::Runtime;
 use crate::run::driver::Driver;
 use crate::run::{FromTurn, Run, RunSender, ToTurn};
-use crate::store::open::{self, Address, OpenError};
+use crate::store::open::{self, Address};
+use crate::store::open_error::OpenError;
 use crate::store::{Store, StoreExt};
 use crate::supervisor::frames::{FromWorker, MAX_FRAME, Word, parse, word};
 

@@ -1,12 +1,10 @@
-//! What handlers share, and the router that they make.
+//! What handlers share.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::middleware;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
@@ -18,10 +16,6 @@ use super::limits::Buckets;
 use super::permits::{Permit, Permits};
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
-use super::{
-    audit, docs, events, front, grants, health, holds, interrupts, journal, keys, messages, metrics, openapi, resume,
-    sessions, sign_in, ui, unread, webhooks,
-};
 use crate::engine::Engine;
 
 /// What handlers share.
@@ -44,7 +38,16 @@ pub struct App {
     pub telemetry: Telemetry,
     /// Cancelled when the server begins to stop: polls answer and event streams end.
     pub stopping: CancellationToken,
+    documented: Documented,
     document_json: OnceLock<Bytes>,
+}
+
+/// What the document of all routes says, which this module does not know.
+pub struct Documented {
+    /// The paths, as routes are matched.
+    pub paths: Vec<String>,
+    /// Writes the document.
+    pub document: fn() -> Result<serde_json::Value, serde_json::Error>,
 }
 
 /// Whose requests are counted together.
@@ -74,18 +77,18 @@ const ENVELOPE: usize = 64 * 1024;
 
 impl App {
     /// An app for a server that listens on `bound`.
-    pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr) -> Arc<Self> {
-        let documented = routes().into_openapi().paths.paths;
+    pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr, documented: Documented) -> Arc<Self> {
         Arc::new(Self {
             gate: Gate::new(&settings),
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
             at_work: Permits::new(settings.max_requests_per_key),
             waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
-            telemetry: Telemetry::new(documented.keys().map(String::as_str)),
+            telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),
             engine,
             settings,
+            documented,
             document_json: OnceLock::new(),
         })
     }
@@ -117,52 +120,9 @@ impl App {
         if let Some(json) = self.document_json.get() {
             return Ok(json.clone());
         }
-        let json = document()
+        let json = (self.documented.document)()
             .and_then(|document| serde_json::to_vec(&document))
             .map_err(|error| crate::domain::Error::Internal(format!("the OpenAPI document: {error}")))?;
         Ok(self.document_json.get_or_init(|| Bytes::from(json)).clone())
     }
-
-    /// The router of everything.
-    pub fn router(self: &Arc<Self>) -> Router {
-        let (router, _) = routes().split_for_parts();
-        router
-            .merge(docs::assets())
-            .merge(if self.settings.ui { ui::routes() } else { Router::new() })
-            .method_not_allowed_fallback(async |request: Request| {
-                ServerError::MethodNotAllowed(request.method().clone())
-            })
-            .fallback(async || ServerError::NotFound)
-            .layer(middleware::from_fn_with_state(self.clone(), front::admit))
-            .layer(middleware::from_fn_with_state(self.clone(), unread::read_to_end))
-            .with_state(self.clone())
-    }
-}
-
-/// Every documented route.
-fn routes() -> utoipa_axum::router::OpenApiRouter<Arc<App>> {
-    openapi::router()
-        .merge(sessions::routes())
-        .merge(grants::routes())
-        .merge(journal::routes())
-        .merge(messages::routes())
-        .merge(resume::routes())
-        .merge(interrupts::routes())
-        .merge(holds::routes())
-        .merge(events::routes())
-        .merge(audit::routes())
-        .merge(keys::routes())
-        .merge(sign_in::routes())
-        .merge(webhooks::routes())
-        .merge(health::routes())
-        .merge(metrics::routes())
-        .merge(docs::routes())
-}
-
-/// The OpenAPI document, for tools and tests.
-///
-/// # Errors
-/// Where it cannot be written as JSON.
-pub fn document() -> Result<serde_json::Value, serde_json::Error> {
-    openapi::complete(routes().into_openapi())
 }

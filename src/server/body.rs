@@ -11,7 +11,6 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::error::ServerError;
-use super::pass::Over;
 use crate::domain::json;
 
 /// How a body may be.
@@ -22,6 +21,11 @@ pub struct Limits {
     /// How long it may take to arrive.
     pub time: Duration,
 }
+
+/// Its sender would not be let in any more.
+#[derive(Debug, thiserror::Error)]
+#[error("the key is not valid any more")]
+pub struct Over;
 
 /// How much more than the limit is read and thrown away, so that a client that writes before it reads gets to see the
 /// 413 and not a connection reset.

@@ -35,6 +35,7 @@ mod permits;
 mod problems;
 mod reading;
 mod resume;
+mod routes;
 mod schema;
 mod sessions;
 pub mod settings;
@@ -52,7 +53,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-pub use app::document;
+pub use routes::document;
 pub use settings::{ApiKey, HttpSettings};
 
 use crate::engine::Engine;
@@ -77,8 +78,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let bound = listener.local_addr()?;
-    let app = app::App::new(engine, settings, bound);
-    let router = app.router();
+    let app = routes::app(engine, settings, bound);
+    let router = routes::router(&app);
     connections::serve(listener, &app, router, shutdown).await;
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! The OpenAPI document: what holds for every operation is added here, the rest stands at the handlers.
 
-use std::sync::Arc;
-
 use axum::http::Method;
 use serde_json::{Value, json};
 use utoipa::openapi::path::{Operation, PathItem};
@@ -14,7 +12,6 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::access::{Need, need};
-use super::app::App;
 use super::auth::COOKIE_NAME;
 use super::error::Problem;
 use super::{catalogue, problems};
@@ -34,7 +31,7 @@ const TAGS: [(&str, &str); 6] = [
 ];
 
 /// An empty router with the document's head.
-pub fn router() -> OpenApiRouter<Arc<App>> {
+pub fn router<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S> {
     let info = InfoBuilder::new()
         .title("hitl")
         .version(env!("CARGO_PKG_VERSION"))

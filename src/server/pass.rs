@@ -11,6 +11,7 @@ use hyper::body::{Frame, SizeHint};
 
 use super::app::App;
 use super::auth::Pass;
+use super::body::Over;
 
 /// A body that counts only if its sender would still be let in once all of it is there.
 pub struct Admitted {
@@ -21,11 +22,6 @@ pub struct Admitted {
     /// With what it was let in.
     pub pass: Pass,
 }
-
-/// Its sender would not be let in any more.
-#[derive(Debug, thiserror::Error)]
-#[error("the key is not valid any more")]
-pub struct Over;
 
 impl HttpBody for Admitted {
     type Data = Bytes;

@@ -4,7 +4,7 @@
 //! The files are open to everybody: they hold nothing of the server, and ask it for everything, with a sign-in where it
 //! has keys.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use axum::Router;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY};
@@ -12,8 +12,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use sha2::{Digest, Sha256};
-
-use super::app::App;
 
 /// What agents write is hostile: nothing but our own files, nothing inline, no HTML out of strings, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -39,7 +37,7 @@ static FILES: [File; 4] = [
 ];
 
 /// The routes of this module.
-pub fn routes() -> Router<Arc<App>> {
+pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     FILES.iter().fold(Router::new(), |router, file| {
         router.route(file.route, get(async move |headers: HeaderMap| file.response(&headers)))
     })

@@ -17,6 +17,7 @@ mod delegate;
 pub mod kept;
 pub mod memory;
 pub mod open;
+pub mod open_error;
 pub mod outbox;
 pub mod owner;
 pub mod query;

@@ -3,7 +3,8 @@
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::frames::Word;
-use super::seat::{ReceivedWord, Seat};
+use super::seat::Seat;
+use super::seats::ReceivedWord;
 use crate::engine::ports::dispatch::Record;
 
 /// Records that go to the store together at most, so that no transaction keeps others waiting for long.

@@ -15,6 +15,7 @@ mod pool;
 mod process;
 pub(crate) mod runtime;
 mod seat;
+mod seats;
 pub mod settings;
 mod spawner;
 mod take;

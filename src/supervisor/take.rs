@@ -46,7 +46,7 @@ pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Sea
         if let Some(failure) = refusal {
             return Err(TakeError::Failed(failure));
         }
-        let Some(seat) = lease.worker().and_then(|worker| worker.seat(order.turn, order.session)) else {
+        let Some(seat) = lease.worker().and_then(|worker| Seat::take(worker, order.turn, order.session)) else {
             supervisor.discard(lease);
             continue;
         };

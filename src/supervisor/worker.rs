@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation};
 use super::process::{Exit, ended};
-use super::seat::{ReceivedWord, Seat, SeatEntry, Seats, WorkerSignal};
+use super::seats::{ReceivedWord, SeatEntry, Seats, WorkerSignal};
 use super::settings::SupervisorStartError;
 use super::spawner::{Body, Spawned};
 use super::{log, no_longer_than};
@@ -110,11 +110,9 @@ impl Worker {
         (worker, FrameReader::new(channel))
     }
 
-    /// Gives a turn a seat; `None` when the worker has gone meanwhile, or has not got rid of the turn yet.
-    pub fn seat(self: &Arc<Self>, turn: TurnId, session: SessionId) -> Option<Seat> {
-        let (sender, news) = mpsc::unbounded_channel();
-        let sitter = SeatEntry { news: sender, session, at_work: true };
-        self.seats().take(turn, sitter).then(|| Seat::new(news, Arc::clone(self), turn))
+    /// See [`Seats::take`].
+    pub(super) fn take_seat(&self, turn: TurnId, entry: SeatEntry) -> bool {
+        self.seats().take(turn, entry)
     }
 
     /// Sends a frame; a worker that does not take it is killed, at which its turns notice.

@@ -1,6 +1,7 @@
 //! Who decides over a call: standing rules, the tool's own code, grants, and else a person.
 
 mod bounds;
+mod call;
 pub mod file;
 mod glob;
 mod nesting;
@@ -12,9 +13,10 @@ mod ruling;
 mod verdict;
 mod why;
 
+pub use call::Call;
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use rule::{Effect, Rule};
-pub use rules::{Call, Matched, RuleOutcome, Rules};
+pub use rules::{Matched, RuleOutcome, Rules};
 pub use ruling::{RuleSets, Ruling};
 pub use verdict::{DEFAULT, Decided, Evaluation, ON_APPROVAL, Verdict, decide, lets_sweep, objection};
 

@@ -14,9 +14,9 @@ use cel::{Context, Env, ExecutionError};
 use serde_json::Value;
 
 use super::bounds;
+use super::call::Call;
 use super::nesting;
 use super::patterns::{self, Patterns};
-use super::rules::Call;
 use super::why::{kind, why};
 use crate::domain::apart;
 use crate::domain::payload::json_size;

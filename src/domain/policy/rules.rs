@@ -3,8 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
-use serde_json::Value;
-
+use super::call::Call;
 use super::glob;
 use super::predicate::{ExpressionVariables, Predicate};
 use super::rule::{Effect, Rule};
@@ -13,17 +12,6 @@ use crate::domain::approver::check_approvers;
 
 /// The most rules of one list.
 const MAX_RULES: usize = 1000;
-
-/// A call, as far as rules see it.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// The tool.
-    pub tool: &'a str,
-    /// With what.
-    pub args: &'a Value,
-    /// The agent that calls.
-    pub agent: Option<&'a str>,
-}
 
 /// Rules in their order.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,9 @@
 //! The first rule that clearly matches decides. One that cannot tell is never more permissive than if it had matched: it
 //! has its say, and whatever comes after it is looked at as well, the rules of the server always.
 
+use super::call::Call;
 use super::rule::Effect;
-use super::rules::{Call, Matched, Rules};
+use super::rules::{Matched, Rules};
 
 /// The most characters that are told of why rules failed.
 const MAX_FAILURES: usize = 1000;

@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
+use super::call::Call;
 use super::rule::Effect;
-use super::rules::{Call, Matched};
+use super::rules::Matched;
 use super::ruling::{RuleSets, Ruling};
 use crate::domain::access::Actor;
 use crate::domain::answer::{self, terms};

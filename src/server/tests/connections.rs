@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 
 use super::support::engine;
 use crate::engine::settings::Settings;
-use crate::server::app::App;
 use crate::server::auth::Peer;
 use crate::server::connections::serve;
+use crate::server::routes;
 use crate::server::settings::HttpSettings;
 use crate::server::{ServeError, run};
 
@@ -85,7 +85,7 @@ async fn post(client: &reqwest::Client, url: String, body: &serde_json::Value) -
 async fn a_request_knows_the_address_of_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let app = App::new(engine(Settings::default()).await, HttpSettings::default(), address);
+    let app = routes::app(engine(Settings::default()).await, HttpSettings::default(), address);
     let says = async |request: Request| request.extensions().get::<Peer>().map(|Peer(from)| from.to_string());
     let router = Router::new().route("/", get(async move |request| says(request).await.unwrap_or_default()));
     let (stop, stopped) = oneshot::channel::<()>();

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use super::support::{Client, HOST, engine};
 use crate::engine::settings::Settings;
-use crate::server::app::App;
+use crate::server::routes;
 use crate::server::settings::HttpSettings;
 
 /// An open stream.
@@ -136,7 +136,7 @@ async fn a_silent_stream_shows_that_it_lives() {
 
 #[tokio::test]
 async fn streams_end_and_polls_answer_when_the_server_stops() {
-    let app = App::new(engine(Settings::default()).await, HttpSettings::default(), HOST.parse().unwrap());
+    let app = routes::app(engine(Settings::default()).await, HttpSettings::default(), HOST.parse().unwrap());
     let client = Client::of(&app);
     let session = client.told("hang").await;
     let mut listener = Listener::open(&client, "/events", &[]).await;

@@ -11,8 +11,8 @@ use super::access::{OWN, key, sign_in};
 use super::support::{Client, HOST, engine};
 use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
-use crate::server::app::App;
 use crate::server::front;
+use crate::server::routes;
 use crate::server::settings::HttpSettings;
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_body_is_declared_and_bounded() {
 
 #[tokio::test]
 async fn a_handler_that_panics_is_a_500_without_details() {
-    let app = App::new(engine(Settings::default()).await, HttpSettings::default(), HOST.parse().unwrap());
+    let app = routes::app(engine(Settings::default()).await, HttpSettings::default(), HOST.parse().unwrap());
     let boom = get(async || -> &'static str { panic!("the secret") });
     let router = axum::Router::new().route("/boom", boom).layer(from_fn_with_state(app, front::admit));
     let request = Request::builder().uri("/boom").header("host", HOST).body(Body::empty()).unwrap();

@@ -16,7 +16,7 @@ use crate::domain::access::{Actor, NewKey, SignIn, digest};
 use crate::domain::scope::Scope;
 use crate::engine::Engine;
 use crate::engine::settings::Settings;
-use crate::server::app::App;
+use crate::server::routes;
 use crate::server::settings::HttpSettings;
 use crate::store::StoreExt;
 use crate::store::about::About;
@@ -110,7 +110,7 @@ async fn signed_in_for(seconds: f64) -> Client {
     let sign_in = SignIn { token: digest(b"token"), key: key.digest, ends_at };
     store.transact(About::Access, move |tx| tx.insert_sign_in(&sign_in)).await.unwrap();
     let engine = Engine::start(Settings::default(), store, nobody()).await.unwrap();
-    Client::of(&App::new(engine, HttpSettings::default(), HOST.parse().unwrap()))
+    Client::of(&routes::app(engine, HttpSettings::default(), HOST.parse().unwrap()))
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::engine::ports::dispatch::{Delivery, Dispatch, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::server::app::App;
+use crate::server::routes;
 use crate::server::settings::{ApiKey, HttpSettings};
 use crate::store::memory::MemoryStore;
 
@@ -240,11 +241,11 @@ impl Client {
     }
 
     pub async fn with(settings: Settings, http: HttpSettings) -> Self {
-        Self::of(&App::new(engine(settings).await, http, HOST.parse().unwrap()))
+        Self::of(&routes::app(engine(settings).await, http, HOST.parse().unwrap()))
     }
 
     pub fn of(app: &Arc<App>) -> Self {
-        Self { engine: app.engine.clone(), router: app.router() }
+        Self { engine: app.engine.clone(), router: routes::router(app) }
     }
 
     pub fn router(&self) -> Router {

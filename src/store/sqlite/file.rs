@@ -9,8 +9,9 @@ use rusqlite::Connection;
 
 use super::lock::{Access, Lock};
 use super::migrations::{self, APPLICATION_ID, NEWEST, OLDEST};
+use super::path::{absolute, failed, refused, with_suffix};
 use super::{connection, log};
-use crate::store::open::OpenError;
+use crate::store::open_error::OpenError;
 
 /// An open store file with the newest schema, and the right to it.
 pub(super) struct StoreFile {
@@ -87,15 +88,6 @@ pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
         NEWEST => Ok(()),
         found => Err(OpenError::Older { path: path.to_owned(), found, known: NEWEST }),
     }
-}
-
-/// The path of the file itself: what it is locked by, and what its log lies beside, whichever link leads to it.
-pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
-    let path = std::path::absolute(path).map_err(|error| failed(path, &error))?;
-    if path.is_symlink() && path.exists() {
-        return std::fs::canonicalize(&path).map_err(|error| failed(&path, &error));
-    }
-    Ok(path)
 }
 
 /// Refuses a file that has other names: whoever opens it by one of those sees neither its lock nor its log.
@@ -184,31 +176,6 @@ fn check_contents(path: &Path, connection: &Connection) -> Result<i64, OpenError
         (0, 0) if version == 0 => Ok(0),
         _ => Err(OpenError::NotAStore(path.to_owned())),
     }
-}
-
-/// SQLite's refusal to open a file.
-pub(super) fn refused(path: &Path, error: &rusqlite::Error) -> OpenError {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => OpenError::NotADatabase(path.to_owned()),
-        Some(rusqlite::ErrorCode::PermissionDenied | rusqlite::ErrorCode::ReadOnly) => {
-            OpenError::NoPermission(path.to_owned())
-        }
-        _ => OpenError::Failed { path: path.to_owned(), reason: error.to_string() },
-    }
-}
-
-/// The system's refusal.
-pub(super) fn failed(path: &Path, error: &std::io::Error) -> OpenError {
-    match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => OpenError::NoPermission(path.to_owned()),
-        _ => OpenError::Failed { path: path.to_owned(), reason: error.to_string() },
-    }
-}
-
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 /// What opening has created so far.

@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::file::{failed, with_suffix};
-use crate::store::open::{OpenError, Owner};
+use super::path::{failed, with_suffix};
+use crate::store::open_error::{FileHolder, OpenError};
 
 /// How long to wait for a process that is just opening the file, or has not said yet who it is.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -128,13 +128,13 @@ impl LockFile {
     fn wait_for_holder(&mut self, began: Instant) -> Result<(), OpenError> {
         let holder = holder(&mut self.file);
         let is_final = match holder {
-            Some(Owner { is_server: true, .. }) => true,
+            Some(FileHolder { is_server: true, .. }) => true,
             // A process that shares is only in the way of others like it while it opens the file.
-            Some(Owner { is_server: false, .. }) => self.access == Access::Server,
+            Some(FileHolder { is_server: false, .. }) => self.access == Access::Server,
             None => false,
         };
         if is_final || began.elapsed() >= PATIENCE {
-            return Err(OpenError::Locked { path: self.path.clone(), owner: holder });
+            return Err(OpenError::Locked { path: self.path.clone(), holder });
         }
         std::thread::sleep(PAUSE);
         Ok(())
@@ -159,13 +159,13 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Which living process has signed the lock file; the last of several.
-fn holder(file: &mut File) -> Option<Owner> {
+fn holder(file: &mut File) -> Option<FileHolder> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut text)).ok()?;
     text.lines().rev().find_map(|line| {
         let (pid, word) = line.split_once(' ')?;
         let pid = pid.parse::<i32>().ok().and_then(Pid::from_raw)?;
         let is_alive = test_kill_process(pid) != Err(Errno::SRCH);
-        is_alive.then(|| Owner { pid: pid.as_raw_nonzero().get().unsigned_abs(), is_server: word == "server" })
+        is_alive.then(|| FileHolder { pid: pid.as_raw_nonzero().get().unsigned_abs(), is_server: word == "server" })
     })
 }

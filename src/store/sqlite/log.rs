@@ -15,7 +15,7 @@ const CHUNK: usize = 1 << 20;
 /// Writes the log of the store at `path` once more, as it reads, and syncs it. Only for whoever is alone with the file:
 /// what another process appends meanwhile could be overwritten.
 pub(super) fn write_again(path: &Path) -> Result<(), Error> {
-    let path = super::file::with_suffix(path, "-wal");
+    let path = super::path::with_suffix(path, "-wal");
     let log = match OpenOptions::new().read(true).write(true).open(&path) {
         Ok(log) => log,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -14,6 +14,8 @@ mod lock;
 mod log;
 mod migrations;
 mod outbox;
+mod path;
+mod queue;
 mod readers;
 mod reading;
 mod rows;
@@ -30,11 +32,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{oneshot, watch};
 
-use self::connection::Handle;
 use self::lock::Access;
+use self::queue::{JobResult, Queued, ReaderJob, WriterJob};
 use self::writer::Limits;
 use super::about::About;
-use super::open::OpenError;
+use super::open_error::OpenError;
 use super::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use super::{BoxFuture, ReadJob, Store, WriteJob};
 use crate::domain::Error;
@@ -46,45 +48,6 @@ macro_rules! sql {
     };
 }
 use sql;
-
-/// What came of a job.
-type JobResult = Result<(), Error>;
-
-/// A job in line, and whom to tell what came of it.
-struct Queued<J> {
-    job: J,
-    reply: oneshot::Sender<JobResult>,
-}
-
-/// What the writing thread runs.
-enum WriterJob {
-    Write(WriteJob),
-    Upkeep(UpkeepWriteJob),
-}
-
-impl WriterJob {
-    fn run(&self, handle: &mut Handle<'_>) -> JobResult {
-        match self {
-            Self::Write(job) => job(handle),
-            Self::Upkeep(job) => job(handle),
-        }
-    }
-}
-
-/// What the reading threads run.
-enum ReaderJob {
-    Read(ReadJob),
-    Upkeep(UpkeepReadJob),
-}
-
-impl ReaderJob {
-    fn run(self, handle: &Handle<'_>) -> JobResult {
-        match self {
-            Self::Read(job) => job(handle),
-            Self::Upkeep(job) => job(handle),
-        }
-    }
-}
 
 /// See the module.
 pub struct SqliteStore {
@@ -122,20 +85,20 @@ impl SqliteStore {
     /// # Errors
     /// What is wrong with the file.
     pub fn open_read_only(path: &Path) -> Result<Self, OpenError> {
-        let path: Arc<Path> = file::absolute(path)?.into();
+        let path: Arc<Path> = self::path::absolute(path)?.into();
         file::check_readable(&path)?;
         let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
         let readers = readers::start(&path, connection::open_for_reading, queued_reads, &Arc::default())?;
-        writer::refuse(readers, queued_writes, closing).map_err(|error| file::failed(&path, &error))?;
+        writer::refuse(readers, queued_writes, closing).map_err(|error| self::path::failed(&path, &error))?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
     }
 
     fn open_with(path: &Path, access: Access, limits: Limits) -> Result<Self, OpenError> {
         let file = file::StoreFile::open(path, access)?;
         let path: Arc<Path> = file.path().into();
-        let failed = |error: std::io::Error| file::failed(&path, &error);
+        let failed = |error: std::io::Error| self::path::failed(&path, &error);
         let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);

@@ -11,12 +11,12 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::Connection;
 
 use super::connection::{self, Handle};
+use super::queue::{JobResult, Queued, ReaderJob};
 use super::trouble::Trouble;
-use super::{JobResult, Queued, ReaderJob, file};
 use crate::domain::Error;
 use crate::store::guard;
 use crate::store::kept::KeptForms;
-use crate::store::open::OpenError;
+use crate::store::open_error::OpenError;
 
 /// Enough that one long list does not hold up everybody else.
 const READERS: usize = 2;
@@ -35,7 +35,7 @@ pub(super) fn start(
     let trouble = Arc::new(Trouble::default());
     (0..READERS)
         .map(|number| {
-            let connection = open(path).map_err(|error| file::refused(path, &error))?;
+            let connection = open(path).map_err(|error| super::path::refused(path, &error))?;
             let mut reader = ReadThread {
                 path: Arc::clone(path),
                 open,
@@ -47,7 +47,7 @@ pub(super) fn start(
             Builder::new()
                 .name(format!("hitl-store-read-{number}"))
                 .spawn(move || reader.run())
-                .map_err(|error| file::failed(path, &error))
+                .map_err(|error| super::path::failed(path, &error))
         })
         .collect()
 }

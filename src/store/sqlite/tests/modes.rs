@@ -8,7 +8,8 @@ use super::*;
 use crate::domain::Error;
 use crate::domain::journal::Entry;
 use crate::store::contract::fixture::*;
-use crate::store::open::{self, OpenError, Owner};
+use crate::store::open;
+use crate::store::open_error::{FileHolder, OpenError};
 use crate::store::sqlite::migrations::{NEWEST, OLDEST};
 use crate::store::{Store, StoreExt};
 
@@ -24,7 +25,7 @@ fn read_only(path: &Path) -> Result<SqliteStore, OpenError> {
 }
 
 fn locked(path: &Path, pid: u32, is_server: bool) -> OpenError {
-    OpenError::Locked { path: path.to_owned(), owner: Some(Owner { pid, is_server }) }
+    OpenError::Locked { path: path.to_owned(), holder: Some(FileHolder { pid, is_server }) }
 }
 
 fn names(directory: &Path) -> Vec<String> {

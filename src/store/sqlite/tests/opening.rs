@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::store::contract::fixture::{about, message, session, session_id};
-use crate::store::open::{self, Address, OpenError, Owner};
+use crate::store::open::{self, Address};
+use crate::store::open_error::{FileHolder, OpenError};
 use crate::store::sqlite::migrations::NEWEST;
 use crate::store::{Store, StoreExt};
 
@@ -191,7 +192,7 @@ async fn one_server_owns_a_file() {
     let error = refusal(&path);
     assert_eq!(
         error,
-        OpenError::Locked { path: path.clone(), owner: Some(Owner { pid: std::process::id(), is_server: true }) }
+        OpenError::Locked { path: path.clone(), holder: Some(FileHolder { pid: std::process::id(), is_server: true }) }
     );
     assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
     store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])).await.unwrap();

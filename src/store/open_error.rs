@@ -1,0 +1,145 @@
+//! Why a store cannot be opened, and what to do about it.
+
+use std::path::PathBuf;
+
+/// Why a store could not be opened. Nothing was created.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be read.
+    #[error("the store address is invalid: {0}")]
+    InvalidAddress(String),
+    /// A kind of store that does not exist yet.
+    #[error("{0} is not supported yet as a store")]
+    Unsupported(&'static str),
+    /// The file is something else.
+    #[error("{} is not a database", .0.display())]
+    NotADatabase(PathBuf),
+    /// The file is the database of another program.
+    #[error("{} is a database of another program", .0.display())]
+    NotAStore(PathBuf),
+    /// The file was written by a newer hitl.
+    #[error("{} has schema version {found}, this version of hitl knows up to {known}", .path.display())]
+    Newer {
+        /// Where.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// The newest that this build knows.
+        known: i64,
+    },
+    /// The file was written by a release whose files are not taken over.
+    #[error("{} has schema version {found}, this version of hitl takes over {known} and later", .path.display())]
+    TooOld {
+        /// Where.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// The oldest that this build takes over.
+        known: i64,
+    },
+    /// The file or its directory may not be read, written or made.
+    #[error("no permission to read and write {}", .0.display())]
+    NoPermission(PathBuf),
+    /// The path is a directory.
+    #[error("{} is a directory", .0.display())]
+    IsDirectory(PathBuf),
+    /// The directory above the file's directory does not exist.
+    #[error("{} cannot be made: there is no directory {}", .path.display(), .missing.display())]
+    ParentMissing {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        missing: PathBuf,
+    },
+    /// There is nothing to be read.
+    #[error("there is no store at {}", .0.display())]
+    Missing(PathBuf),
+    /// The file was written by an older hitl, and whoever only reads may not change it.
+    #[error("{} has schema version {found}, this version of hitl reads {known}", .path.display())]
+    Older {
+        /// Where.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// The version that this build reads.
+        known: i64,
+    },
+    /// Somebody else has it.
+    #[error("{} is in use by {}", .path.display(), holder_text(*.holder))]
+    Locked {
+        /// Where.
+        path: PathBuf,
+        /// Who, where that could be read.
+        holder: Option<FileHolder>,
+    },
+    /// Anything else that the system or SQLite says.
+    #[error("{} cannot be opened: {reason}", .path.display())]
+    Failed {
+        /// Where.
+        path: PathBuf,
+        /// What they say.
+        reason: String,
+    },
+}
+
+/// Which process has a store file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHolder {
+    /// The process.
+    pub pid: u32,
+    /// Whether it is a server, which has the file for itself; otherwise it runs agents without one.
+    pub is_server: bool,
+}
+
+impl OpenError {
+    /// The stable code of this cause, snake case.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidAddress(_) => "store_address_invalid",
+            Self::Unsupported(_) => "store_unsupported",
+            Self::NotADatabase(_) => "store_not_a_database",
+            Self::NotAStore(_) => "store_of_another_program",
+            Self::Newer { .. } => "store_newer",
+            Self::TooOld { .. } => "store_too_old",
+            Self::NoPermission(_) => "store_no_permission",
+            Self::IsDirectory(_) => "store_is_directory",
+            Self::ParentMissing { .. } => "store_parent_missing",
+            Self::Missing(_) => "store_missing",
+            Self::Older { .. } => "store_older",
+            Self::Locked { .. } => "store_locked",
+            Self::Failed { .. } => "store_failed",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::InvalidAddress(_) => "write sqlite:PATH, a path, or memory",
+            Self::Unsupported(_) => "use sqlite:PATH; one file serves a million parked sessions",
+            Self::NotADatabase(_) | Self::NotAStore(_) => "name another file; hitl makes it when it does not exist",
+            Self::Newer { .. } => "upgrade hitl, or name another file; a newer store is never written by an older hitl",
+            Self::TooOld { .. } => {
+                "finish its sessions with the release that wrote it, and name another file for this one"
+            }
+            Self::NoPermission(_) => "the user that runs the server must own the file and its directory",
+            Self::IsDirectory(_) => "name a file inside it, such as sqlite:DIRECTORY/hitl.db",
+            Self::ParentMissing { .. } => "make that directory first, or check the path for a typing error",
+            Self::Missing(_) => "check the path; hitl serve makes the file when it starts",
+            Self::Older { .. } => "start this version's server on it once, which brings it up to date",
+            Self::Locked { holder: Some(FileHolder { is_server: false, .. }), .. } => {
+                "wait until that process has ended, or name another file"
+            }
+            Self::Locked { .. } => "stop that server first, or name another file",
+            Self::Failed { .. } => "check the disk and the path",
+        }
+    }
+}
+
+fn holder_text(holder: Option<FileHolder>) -> String {
+    match holder {
+        Some(FileHolder { pid, .. }) if pid == std::process::id() => format!("this process ({pid})"),
+        Some(FileHolder { pid, is_server: true }) => format!("another server (process {pid})"),
+        Some(FileHolder { pid, is_server: false }) => format!("process {pid}, which runs an agent without a server"),
+        None => "another process".to_owned(),
+    }
+}
