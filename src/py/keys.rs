@@ -36,7 +36,7 @@ fn create_key<'py>(
     let scopes = scopes.iter().map(|word| Scope::parse(word).ok_or_else(|| unknown(word))).collect::<PyResult<_>>()?;
     let new = NewKey { name, scopes, groups };
     let (key, secret) =
-        with(py, address, open::open, async |store| access::create_key(store, new, &Actor::anyone()).await)?;
+        with(py, address, open::open, async |store| keyring::create_key(store, new, &Actor::anyone()).await)?;
     Ok((pythonize::pythonize(py, &key)?, secret))
 }
 
@@ -50,7 +50,7 @@ fn list_keys<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>>
 /// Revokes the key with this name in the store at `address`. Raises `StoreError`, and `HitlError` (`unknown_key`).
 #[pyfunction]
 fn revoke_key(py: Python<'_>, address: &str, name: &str) -> PyResult<()> {
-    with(py, address, open::open, async |store| access::revoke_named(store, name).await)
+    with(py, address, open::open, async |store| keyring::revoke_named(store, name).await)
 }
 
 /// Opens the store, works with it, and closes it.

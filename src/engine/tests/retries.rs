@@ -5,6 +5,8 @@ use serde_json::json;
 use super::support::{World, journal_of, runtime, settings};
 use crate::domain::Error;
 use crate::domain::access::Actor;
+use crate::domain::audit::Action;
+use crate::domain::scope::Scopes;
 use crate::domain::session::{Failure, Phase};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::engine::ports::dispatch::{Runtime, TurnOrder};
@@ -12,10 +14,12 @@ use crate::engine::settings::Settings;
 use crate::store::StoreExt;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
+use crate::store::query::AuditQuery;
 
 super::for_each_store!(
     a_mismatch_keeps_the_journal_and_the_questions,
     a_retry_goes_on_with_the_same_journal,
+    the_audit_says_who_retried_a_turn_and_after_what,
     with_the_same_code_a_restart_does_not_retry,
     with_other_code_a_restart_retries,
     another_agents_failed_turns_are_not_retried,
@@ -73,6 +77,21 @@ async fn a_retry_goes_on_with_the_same_journal(fixture: Fixture) {
     world.delivery(failed.turn).await;
     world.end(&order).await.unwrap();
     assert_eq!(world.status(failed.session).await, Status::Idle);
+}
+
+async fn the_audit_says_who_retried_a_turn_and_after_what(fixture: Fixture) {
+    let world = World::new(fixture, parking()).await;
+    let (failed, _) = mismatched(&world).await;
+    let retried =
+        || world.engine.audit(AuditQuery { action: Some(Action::Retried), limit: 9, ..AuditQuery::default() });
+    assert!(retried().await.unwrap().items.is_empty());
+    world.engine.retry(failed.session, Actor::named("ada", Scopes::ALL, &[])).await.unwrap();
+    let rows = retried().await.unwrap().items;
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((row.session_id, row.actor.as_deref()), (Some(failed.session), Some("ada")));
+    assert_eq!(row.details.get("error_code"), Some(&json!("replay_mismatch")));
+    assert_eq!(world.engine.retry(failed.session, Actor::anyone()).await.unwrap_err(), Error::NothingToRetry);
+    assert_eq!(retried().await.unwrap().items.len(), 1, "what is refused leaves no row");
 }
 
 async fn with_the_same_code_a_restart_does_not_retry(fixture: Fixture) {
