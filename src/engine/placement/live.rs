@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::engine::access::policy::OwnRules;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::placement::deliveries::Queue;
-use crate::engine::placement::live_turn::{LiveTurn, Pause, Paused, millis, time_left};
+use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis, time_left};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::{self, Point, Rule};
@@ -197,7 +197,7 @@ impl LiveTurns {
         }
         live.rest();
         live.held = None;
-        live.paused = Some(Paused { number, at: Instant::now(), pause });
+        live.paused = Some(WarmPause { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the place it takes.
         live.step(engine, turn, stage::StageEvent::Paused);
         drop(turns);
@@ -237,7 +237,8 @@ impl LiveTurns {
             .at_workers
             .iter()
             .filter_map(|(turn, live)| {
-                let Paused { number, at, pause } = live.paused.as_ref().filter(|paused| paused.pause.can_be_parked)?;
+                let WarmPause { number, at, pause } =
+                    live.paused.as_ref().filter(|paused| paused.pause.can_be_parked)?;
                 let candidate = Candidate {
                     turn: *turn,
                     epoch: live.epoch,

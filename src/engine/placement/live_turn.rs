@@ -34,7 +34,7 @@ pub(super) struct LiveTurn {
     /// Whether it is at work, or paused and without a place.
     pub(super) stage: Stage,
     /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.
-    pub(super) paused: Option<Paused>,
+    pub(super) paused: Option<WarmPause>,
     /// What keeps it, since it was told or said something last.
     pub(super) held: Option<Held>,
     /// It began with time left, and its worker has not said yet that it stands where its journal ends.
@@ -42,7 +42,7 @@ pub(super) struct LiveTurn {
 }
 
 #[derive(Debug)]
-pub(super) struct Paused {
+pub(super) struct WarmPause {
     /// Counts pauses: a smaller one is longer ago.
     pub(super) number: u64,
     pub(super) at: Instant,
