@@ -13,6 +13,15 @@ use crate::store::{StoreExt, Transaction};
 /// How many are looked for at once.
 pub(in crate::engine) const AT_ONCE: usize = 100;
 
+/// What became of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GivingUp {
+    /// It is given up: now, or by whoever else swept.
+    Done,
+    /// It is suspended still, and stands in the list.
+    Left,
+}
+
 impl Engine {
     /// Gives up what is due, each in a transaction of its own: a journal may be long, and others get their turn. What cannot
     /// be read stays, and is passed over.
@@ -32,8 +41,7 @@ impl Engine {
                         tracing::error!(%turn, error = %why, "a suspended turn cannot be given up");
                         left += 1;
                     }
-                    // One that is not there for it any more may stand in the list or not: the next sweep finds what was skipped.
-                    done => left += usize::from(!done?),
+                    outcome => left += usize::from(outcome? == GivingUp::Left),
                 }
             }
             if due.len() < AT_ONCE {
@@ -43,23 +51,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether it was there to be given up.
-    async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<bool, Error> {
+    async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<GivingUp, Error> {
         let ttl = self.settings.suspended_ttl;
         let owing = self.after_commit();
         let given_up = self.store.transact(About::Turn(turn), move |tx: &mut dyn Transaction| {
             let is_due = |row: &Turn| row.life.suspended().is_some_and(|(at, _)| at < before);
-            let Some(row) = tx.turn(turn)?.filter(is_due) else { return Ok(None) };
-            let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
-            let Some(why) = session.failure() else { return Ok(None) };
+            let Some(row) = tx.turn(turn)?.filter(is_due) else { return Ok(Err(GivingUp::Done)) };
+            let Some(session) = tx.session(row.session_id)? else { return Ok(Err(GivingUp::Done)) };
+            let Some(why) = session.failure() else { return Ok(Err(GivingUp::Left)) };
             let failure = Failure::not_retried(why, ttl);
             let (mut after_commit, now) = (owing.clone(), tx.now());
             after_commit.change(tx, &session, session::Event::TurnGivenUp { turn, failure }, now)?;
-            Ok(Some((session.id, after_commit)))
+            Ok(Ok((session.id, after_commit)))
         });
-        let Some((session, after_commit)) = given_up.await? else { return Ok(false) };
+        let (session, after_commit) = match given_up.await? {
+            Ok(given_up) => given_up,
+            Err(not) => return Ok(not),
+        };
         tracing::warn!(%session, "a suspended turn is given up: nobody retried it for --suspended-ttl");
         self.run_after_commit(after_commit);
-        Ok(true)
+        Ok(GivingUp::Done)
     }
 }

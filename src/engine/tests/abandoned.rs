@@ -21,6 +21,7 @@ super::for_each_store!(
     before_suspended_ttl_a_turn_stays_suspended,
     what_was_given_up_is_not_taken_up_by_other_code,
     many_are_given_up_in_one_sweep,
+    two_sweeps_at_once_pass_over_nobody,
     a_session_tells_what_its_replay_waits_for,
 );
 
@@ -149,19 +150,36 @@ async fn what_was_given_up_is_not_taken_up_by_other_code(fixture: Fixture) {
     assert!(world.hands.look(|told| told.orders.is_empty()));
 }
 
-async fn many_are_given_up_in_one_sweep(fixture: Fixture) {
-    let world = World::new(fixture, impatient()).await;
+/// Suspends as many turns: their sessions.
+async fn suspended(world: &World, count: usize) -> Vec<SessionId> {
     let mut sessions = Vec::new();
-    for _ in 0..205 {
+    for _ in 0..count {
         let order = world.begin().await;
-        suspend(&world, &order).await;
+        suspend(world, &order).await;
         sessions.push(order.session);
     }
+    sessions
+}
+
+async fn many_are_given_up_in_one_sweep(fixture: Fixture) {
+    let world = World::new(fixture, impatient()).await;
+    let sessions = suspended(&world, 205).await;
     // That none of them is of this millisecond.
     let last = paid_and_suspended(&world).await;
     while world.state(last.session).await.retry().is_some() {
         world.engine.sweep().await.unwrap();
     }
+    for session in sessions {
+        assert_eq!(world.state(session).await.retry(), None);
+    }
+}
+
+async fn two_sweeps_at_once_pass_over_nobody(fixture: Fixture) {
+    let world = World::new(fixture, Settings { suspended_ttl: 1e6, ..settings() }).await;
+    let sessions = suspended(&world, 205).await;
+    let world = world.crash_into(impatient(), runtime()).await;
+    let (one, other) = tokio::join!(world.engine.sweep(), world.engine.sweep());
+    (one.unwrap(), other.unwrap());
     for session in sessions {
         assert_eq!(world.state(session).await.retry(), None);
     }
