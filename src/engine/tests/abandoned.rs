@@ -179,7 +179,8 @@ async fn two_sweeps_at_once_pass_over_nobody(fixture: Fixture) {
     let sessions = suspended(&world, 205).await;
     let world = world.crash_into(impatient(), runtime()).await;
     let (one, other) = tokio::join!(world.engine.sweep(), world.engine.sweep());
-    (one.unwrap(), other.unwrap());
+    one.unwrap();
+    other.unwrap();
     for session in sessions {
         assert_eq!(world.state(session).await.retry(), None);
     }
