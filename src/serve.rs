@@ -292,15 +292,15 @@ impl Running {
             }
         };
         let ready = async {
-            if config.prevent_self_approval && config.api_key.is_none() && !engine.known().has_any() {
+            if config.prevent_self_approval && config.api_key.is_none() && !engine.access().known().has_any() {
                 return Err(ServerStartError::Nameless);
             }
-            let is_guarded = config.insecure || config.api_key.is_some() || engine.known().has_any();
+            let is_guarded = config.insecure || config.api_key.is_some() || engine.access().known().has_any();
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(ServerStartError::Exposed(address.ip()));
             }
             if let Some((path, file)) = policy {
-                engine.follow_policy(file, WatchedFile::new(path)).await?;
+                engine.access().follow_policy(file, WatchedFile::new(path)).await?;
             }
             supervisor.attach(&engine);
             let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));

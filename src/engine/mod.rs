@@ -28,9 +28,8 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
+use access::Access;
 use access::keyring::Keyring;
-use access::policy::Policies;
-use access::schemas::Schemas;
 use alarm::Alarm;
 use journal::outage::Outage;
 use journal::runs::{RunOutcome, RunOver};
@@ -69,9 +68,7 @@ pub struct Engine {
     prechecking: Arc<Semaphore>,
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
-    policies: Policies,
-    schemas: Schemas,
-    keyring: Keyring,
+    access: Arc<Access>,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
     /// How it came out, once that is durable.
@@ -109,6 +106,8 @@ impl Engine {
     ) -> Arc<Self> {
         let notifications =
             NotificationSettings { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
+        let stopped = CancellationToken::new();
+        let access = Access::new(Arc::clone(&store), keyring, stopped.clone());
         Arc::new(Self {
             slots: Arc::new(Slots::new(settings.workers, settings.queue)),
             freed: Arc::default(),
@@ -127,13 +126,11 @@ impl Engine {
             pending: Pending::default(),
             prechecking: Arc::new(Semaphore::new(*journal::prechecks::PROCESSORS)),
             searching: Arc::default(),
-            policies: Policies::default(),
-            schemas: Schemas::default(),
-            keyring,
+            access,
             run_over: OnceLock::new(),
             came_out: Mutex::default(),
             stopping,
-            stopped: CancellationToken::new(),
+            stopped,
         })
     }
 
@@ -160,6 +157,11 @@ impl Engine {
     /// What the operator set.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Keys, sign-ins and rules.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
     }
 
     /// Resolves when the server begins to stop.

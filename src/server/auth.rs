@@ -77,7 +77,7 @@ impl Gate {
 
     /// Whether anybody has to show anything: not while there has never been a key.
     pub fn is_shut(&self, engine: &Engine) -> bool {
-        !self.settings.is_empty() || engine.known().has_any()
+        !self.settings.is_empty() || engine.access().known().has_any()
     }
 
     /// Who sent a request with these headers, and from where; and with what that was let in.
@@ -100,7 +100,7 @@ impl Gate {
             Credentials::None => return Err(ServerError::Unauthorized),
             Credentials::Key(key) => self.holder(engine, key, address)?,
             Credentials::Cookie(token) => {
-                let (sign_in, _) = engine.signed_in(&token).ok_or(ServerError::Unauthorized)?;
+                let (sign_in, _) = engine.access().signed_in(&token).ok_or(ServerError::Unauthorized)?;
                 let actor = self.find(engine, &sign_in.key).ok_or(ServerError::Unauthorized)?;
                 if !matches!(*method, Method::GET | Method::HEAD) && !is_same_origin(headers) {
                     return Err(ServerError::CrossSiteRequest);
@@ -117,7 +117,7 @@ impl Gate {
             Credentials::None => (!self.is_shut(engine)).then_some(Duration::MAX),
             Credentials::Key(key) => self.find(engine, &key).map(|_| Duration::MAX),
             Credentials::Cookie(token) => {
-                let (sign_in, left) = engine.signed_in(&token)?;
+                let (sign_in, left) = engine.access().signed_in(&token)?;
                 self.find(engine, &sign_in.key).map(|_| left)
             }
         }
@@ -125,7 +125,7 @@ impl Gate {
 
     /// Returns when that is over: the key is revoked, the sign-in has ended, or there is a first key.
     pub async fn until_over(&self, engine: &Engine, pass: Pass) {
-        let mut changes = engine.key_changes();
+        let mut changes = engine.access().key_changes();
         loop {
             // Before it is looked at, so that a change in between is not missed.
             changes.mark_unchanged();
@@ -194,7 +194,7 @@ impl Gate {
         for (number, (_, wanted)) in (1_u32..).zip(&self.settings) {
             found.conditional_assign(&number, wanted.ct_eq(key));
         }
-        let stored = engine.known().holder(key);
+        let stored = engine.access().known().holder(key);
         let of_settings = (found as usize).checked_sub(1).and_then(|index| self.settings.get(index));
         match (of_settings, stored) {
             (Some((actor, _)), _) => KeyOwner::OfSettings(actor.clone()),
@@ -212,7 +212,7 @@ fn shown(engine: &Engine, headers: &HeaderMap) -> Result<Credentials, ServerErro
     // Browsers send along what any page of this host has set, and the foreign one first where it names a longer path.
     let mut sign_in = None;
     for token in cookies(headers).map(|token| digest(token.as_bytes())) {
-        if sign_in == Some(token) || engine.signed_in(&token).is_none() {
+        if sign_in == Some(token) || engine.access().signed_in(&token).is_none() {
             continue;
         }
         if sign_in.replace(token).is_some() {

@@ -35,7 +35,7 @@ async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError>
         held: health.held,
         unstored: health.unstored,
         version: env!("CARGO_PKG_VERSION"),
-        policy: app.engine.policy_status().map(PolicyResponse::from),
+        policy: app.engine.access().policy_status().map(PolicyResponse::from),
     }))
 }
 

@@ -40,7 +40,7 @@ problems!(RevokeProblems: UNKNOWN_KEY, SHUTTING_DOWN, STORE_UNAVAILABLE);
 async fn list_keys(State(app): Shared, mut query: Query) -> Result<Json<Vec<Key>>, ServerError> {
     query.only(&[]);
     query.check()?;
-    Ok(Json(app.engine.known().keys().to_vec()))
+    Ok(Json(app.engine.access().known().keys().to_vec()))
 }
 
 /// Create a key
@@ -57,7 +57,7 @@ async fn create_key(
     body: Body,
 ) -> Result<(StatusCode, Json<CreatedKey>), ServerError> {
     let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
-    let (record, key) = app.engine.create_key(read_key(body)?, actor).await?;
+    let (record, key) = app.engine.access().create_key(read_key(body)?, actor).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { record, key })))
 }
 
@@ -74,7 +74,7 @@ async fn revoke_key(
     path: Result<Path<String>, axum::extract::rejection::PathRejection>,
 ) -> Result<StatusCode, ServerError> {
     let Path(id) = path.map_err(|_| Error::UnknownKey("no UTF-8".to_owned()))?;
-    app.engine.revoke_key(&id, actor).await?;
+    app.engine.access().revoke_key(&id, actor).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

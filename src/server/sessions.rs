@@ -309,7 +309,7 @@ async fn read_new(
     let rules = rules.map(|rules| reading.array(at_rules, rules, Reading::rule)).unwrap_or_default();
     let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, "webhook"), webhook));
     let (new, run) = reading.finish((NewSession { state, rules, webhook }, run))?;
-    app.engine.compile_rules(&new.rules).await.map_err(|errors| {
+    app.engine.access().compile_rules(&new.rules).await.map_err(|errors| {
         let place = at_rules.loc();
         ServerError::invalid(errors.into_iter().map(|error| error.under(&place)).collect())
     })?;

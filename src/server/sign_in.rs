@@ -56,7 +56,7 @@ async fn sign_in(
     let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
     let key = digest(read_key(body)?.trim().as_bytes());
     let actor = app.gate.sign_in(&app.engine, key, address)?;
-    let token = app.engine.sign_in(key, actor).await?;
+    let token = app.engine.access().sign_in(key, actor).await?;
     set_cookie(&headers, &token, SIGN_IN_SECONDS)
 }
 
@@ -72,7 +72,7 @@ async fn sign_in(
 )]
 async fn sign_out(State(app): Shared, headers: HeaderMap) -> Result<Response, ServerError> {
     for token in cookies(&headers) {
-        app.engine.sign_out(digest(token.as_bytes())).await?;
+        app.engine.access().sign_out(digest(token.as_bytes())).await?;
     }
     set_cookie(&headers, "", 0)
 }

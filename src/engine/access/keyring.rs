@@ -14,7 +14,8 @@ use crate::domain::access::{self, Actor, Digest, Key, NewKey, PREFIX, SignIn};
 use crate::domain::audit::{Action, Deed};
 use crate::domain::scope::Scope;
 use crate::domain::{Error, FieldError, KeyId, Timestamp};
-use crate::engine::{Engine, clock, detached};
+use crate::engine::access::Access;
+use crate::engine::{clock, detached};
 use crate::store::about::About;
 use crate::store::{Store, StoreExt, Transaction};
 
@@ -126,7 +127,7 @@ pub async fn revoke_named(store: &dyn Store, name: &str) -> Result<(), Error> {
         .await
 }
 
-impl Engine {
+impl Access {
     /// The keys and sign-ins as they are now.
     pub fn known(&self) -> Arc<Known> {
         self.keyring.known()
@@ -150,13 +151,13 @@ impl Engine {
     /// # Errors
     /// Those of [`create_key`]; the places of what is wrong begin with `body`.
     pub async fn create_key(self: &Arc<Self>, new: NewKey, actor: Actor) -> Result<(Key, String), Error> {
-        let engine = Arc::clone(self);
+        let access = Arc::clone(self);
         // To its end: what is stored must be known here, too.
         detached(async move {
-            let _turn = engine.keyring.changing.lock().await;
-            let (key, secret) = create_key(engine.store.as_ref(), new, &actor).await.map_err(in_body)?;
+            let _turn = access.keyring.changing.lock().await;
+            let (key, secret) = create_key(access.store.as_ref(), new, &actor).await.map_err(in_body)?;
             tracing::info!(key = key.name, scopes = ?key.scopes, by = actor.name(), "a key is made");
-            engine.keyring.change(|known| known.keys.push(key.clone()));
+            access.keyring.change(|known| known.keys.push(key.clone()));
             Ok((key, secret))
         })
         .await
@@ -168,18 +169,18 @@ impl Engine {
     /// [`Error::UnknownKey`].
     pub async fn revoke_key(self: &Arc<Self>, id: &str, actor: Actor) -> Result<(), Error> {
         let id: KeyId = id.parse().map_err(|_| Error::UnknownKey(id.to_owned()))?;
-        let engine = Arc::clone(self);
+        let access = Arc::clone(self);
         detached(async move {
-            let _turn = engine.keyring.changing.lock().await;
-            let now = engine.now();
+            let _turn = access.keyring.changing.lock().await;
+            let now = access.now();
             let by = actor.clone();
-            let revoked = engine.store.transact(About::Access, move |tx| {
+            let revoked = access.store.transact(About::Access, move |tx| {
                 let known = tx.keys()?.into_iter().find(|key| key.key_id == id);
                 tx.revoke_key(id, now)?;
                 known.map_or(Ok(()), |key| record(tx, deed(Action::KeyRevoked, &key, &by), now))
             });
             revoked.await?;
-            engine.keyring.change(|known| {
+            access.keyring.change(|known| {
                 for key in known.keys.iter_mut().filter(|key| key.key_id == id) {
                     tracing::info!(key = key.name, by = actor.name(), "a key is revoked");
                     key.revoked_at = Some(now);
@@ -199,17 +200,17 @@ impl Engine {
         let now = self.now();
         let ends_at = now.plus_seconds(f64::from(SIGN_IN_SECONDS));
         let sign_in = SignIn { token: access::digest(token.as_bytes()), key, ends_at };
-        let engine = Arc::clone(self);
+        let access = Arc::clone(self);
         detached(async move {
-            let _turn = engine.keyring.changing.lock().await;
+            let _turn = access.keyring.changing.lock().await;
             let by = actor.clone();
-            let stored = engine.store.transact(About::Access, move |tx| {
+            let stored = access.store.transact(About::Access, move |tx| {
                 tx.insert_sign_in(&sign_in)?;
                 record(tx, Deed::new(Action::SignedIn).by(by.name(), by.address), now)
             });
             stored.await?;
             tracing::info!(by = actor.name(), "signed in");
-            engine.keyring.change(|known| {
+            access.keyring.change(|known| {
                 known.sign_ins.retain(|_, other| other.ends_at > now);
                 known.sign_ins.insert(sign_in.token, sign_in);
             });
@@ -223,11 +224,11 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn sign_out(self: &Arc<Self>, token: Digest) -> Result<(), Error> {
-        let engine = Arc::clone(self);
+        let access = Arc::clone(self);
         detached(async move {
-            let _turn = engine.keyring.changing.lock().await;
-            engine.store.transact(About::Access, move |tx| tx.delete_sign_in(&token)).await?;
-            engine.keyring.change(|known| {
+            let _turn = access.keyring.changing.lock().await;
+            access.store.transact(About::Access, move |tx| tx.delete_sign_in(&token)).await?;
+            access.keyring.change(|known| {
                 known.sign_ins.remove(&token);
             });
             Ok(())

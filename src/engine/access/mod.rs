@@ -4,3 +4,40 @@ pub mod keyring;
 pub(super) mod policy;
 pub mod policy_file;
 pub(super) mod schemas;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::Timestamp;
+use crate::store::Store;
+use keyring::Keyring;
+use policy::Policies;
+use schemas::Schemas;
+
+/// The keys, sign-ins and rules of a store's server, as they are now.
+pub struct Access {
+    store: Arc<dyn Store>,
+    keyring: Keyring,
+    policies: Policies,
+    schemas: Schemas,
+    /// The engine is over: the policy file is followed no more.
+    stopped: CancellationToken,
+}
+
+impl Access {
+    /// With the keys of `keyring`, and no rules yet, until `stopped`.
+    pub(super) fn new(store: Arc<dyn Store>, keyring: Keyring, stopped: CancellationToken) -> Arc<Self> {
+        let (policies, schemas) = (Policies::default(), Schemas::default());
+        Arc::new(Self { store, keyring, policies, schemas, stopped })
+    }
+
+    /// Compiled schemas, and the forms made of them.
+    pub(super) fn schemas(&self) -> &Schemas {
+        &self.schemas
+    }
+
+    fn now(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+}

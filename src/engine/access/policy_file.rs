@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::Rules;
 use crate::domain::{Error, Timestamp};
-use crate::engine::Engine;
+use crate::engine::access::Access;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::store::StoreExt;
 use crate::store::about::About;
@@ -53,19 +53,19 @@ pub trait RulesSource: Send + 'static {
     fn changed(&mut self) -> BoxFuture<'_, Result<PolicyFile, PolicyError>>;
 }
 
-impl Engine {
-    /// Has the rules of `file` hold, and from then on those that `source` has instead, until the engine stops.
+impl Access {
+    /// Has the rules of `file` hold, and from then on those that `source` has instead, until the engine is over.
     ///
     /// # Errors
     /// The store's: the audit tells which rules hold.
     pub async fn follow_policy(self: &Arc<Self>, file: PolicyFile, source: impl RulesSource) -> Result<(), Error> {
         self.take_policy(&Ok(file)).await?;
-        let engine = Arc::clone(self);
+        let access = Arc::clone(self);
         tokio::spawn(async move {
-            let stopped = engine.stopped.clone();
+            let stopped = access.stopped.clone();
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = engine.follow(source) => {}
+                () = access.follow(source) => {}
             }
         });
         Ok(())
@@ -105,7 +105,7 @@ impl Engine {
         };
         if let Some(deed) = deed {
             self.store.transact(About::Nothing, move |tx| tx.append_audit(deed.clone(), tx.now())).await?;
-            self.policies.take(read.clone());
+            self.hold_rules(read.clone());
         }
         Ok(())
     }

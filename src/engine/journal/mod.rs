@@ -11,6 +11,7 @@ pub mod messages;
 pub(super) mod outage;
 pub(super) mod parking;
 pub(super) mod prechecks;
+pub(super) mod records;
 pub(super) mod recovery;
 pub mod retry;
 pub mod runs;

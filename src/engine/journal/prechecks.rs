@@ -99,7 +99,7 @@ impl Engine {
         let (engine, of, key) = (Arc::clone(self), Arc::clone(answers), key.cloned());
         let scene = self.store.query(move |reader| engine.scene(reader, id, &of, key.as_ref()));
         let Some(scene) = scene.await? else { return Ok(Precheck::default()) };
-        let server = self.policies.server();
+        let server = self.access.server_rules();
         let has_expressions = server.have_expressions() || scene.session.rules.iter().any(|rule| rule.when.is_some());
         if !has_expressions && answers.iter().zip(&scene.asked).all(|(answer, asked)| is_soon_done(answer, asked)) {
             return self.judge(scene, answers, actor, server);
@@ -151,7 +151,7 @@ impl Engine {
         server: Arc<Rules>,
     ) -> Result<Precheck, Error> {
         let PrecheckInput { session, asked, pending } = scene;
-        let (now, own) = (self.now(), self.policies.of_session(&session));
+        let (now, own) = (self.now(), self.access.session_rules(&session));
         let standing = RuleSets { session: &own, server: &server };
         let mut seen = HashSet::new();
         let (mut found, mut sweeps) = (HashMap::new(), HashMap::new());
@@ -161,7 +161,7 @@ impl Engine {
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
                 continue;
             }
-            let valid = answer::check((&asked).into(), answer.value.clone(), &self.schemas)
+            let valid = answer::check((&asked).into(), answer.value.clone(), self.access.schemas())
                 .map_err(|error| at(&answer.place, error))?;
             let answered = asked.answer_with(&answer.value, Some(valid.clone()), actor.name(), now)?;
             let Some(Answered::Now(answered)) = answered else { continue };
@@ -181,7 +181,7 @@ impl Engine {
 
     /// Whether what was found by a look still stands: what it was about, and the rules that it asked.
     pub(in crate::engine) fn still_stands(&self, look: &Precheck, session: &Session) -> bool {
-        look.own == session.rules && Arc::ptr_eq(&look.server, &self.policies.server())
+        look.own == session.rules && Arc::ptr_eq(&look.server, &self.access.server_rules())
     }
 
     /// # Errors

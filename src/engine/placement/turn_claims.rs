@@ -90,7 +90,7 @@ impl Engine {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
         let mut journal = tx.journal(turn.id)?;
-        let (rules, has_rules) = self.rules_of(tx.session(turn.session_id)?.as_ref());
+        let (rules, has_rules) = self.access.rules_of(tx.session(turn.session_id)?.as_ref());
         let policy = (had_rules(&journal) != has_rules).then_some(has_rules);
         if runs_other(&journal, &runtime) || policy.is_some() {
             let entry = Entry::Taken { code: runtime.code, python: runtime.python, policy };
@@ -112,7 +112,7 @@ impl Engine {
     ) -> Result<TurnClaim, Error> {
         let runtime = self.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
-        let (rules, policy) = self.rules_of(Some(session));
+        let (rules, policy) = self.access.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
         tx.append(turn.id, epoch, &entry, now)?;

@@ -161,7 +161,7 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
 /// The policy file has this rule alone from now on.
 fn load(world: &World, rule: Rule) {
     let rules = Rules::compile(vec![rule]).unwrap();
-    world.engine.policies.take(Ok(PolicyFile { rules, digest: "sha256:0".to_owned() }));
+    world.engine.access.hold_rules(Ok(PolicyFile { rules, digest: "sha256:0".to_owned() }));
 }
 
 async fn an_answer_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {

@@ -24,7 +24,7 @@ use crate::server::settings::HttpSettings;
 /// Adds a key to the client's server: its secret.
 pub async fn key(client: &Client, name: &str, scopes: &[Scope]) -> String {
     let new = NewKey { name: name.to_owned(), scopes: scopes.iter().copied().collect(), groups: Vec::new() };
-    client.engine.create_key(new, Actor::anyone()).await.unwrap().1
+    client.engine.access().create_key(new, Actor::anyone()).await.unwrap().1
 }
 
 pub fn bearer(secret: &str) -> String {

@@ -27,7 +27,7 @@ impl Office {
         {
             let groups = group.map(str::to_owned).into_iter().collect();
             let new = NewKey { name: name.to_owned(), scopes: scopes.iter().copied().collect(), groups };
-            keys.push((name, client.engine.create_key(new, Actor::anyone()).await.unwrap().1));
+            keys.push((name, client.engine.access().create_key(new, Actor::anyone()).await.unwrap().1));
         }
         Self { client, keys }
     }

@@ -196,7 +196,12 @@ async fn the_rules_that_hold_are_told_of_with_the_digest_of_their_file() {
     let (ask, deny) =
         ("[[rule]]\nname = 'a'\neffect = 'ask'\ntool = '*'\n", "[[rule]]\nname = 'a'\neffect = 'deny'\ntool = '*'\n");
     write(ask);
-    client.engine.follow_policy(policy_file::load(&path).unwrap(), WatchedFile::new(path.clone())).await.unwrap();
+    client
+        .engine
+        .access()
+        .follow_policy(policy_file::load(&path).unwrap(), WatchedFile::new(path.clone()))
+        .await
+        .unwrap();
     let until = async |count: usize| loop {
         let told = client.get("/audit").await.json();
         if told.as_array().unwrap().len() == count {

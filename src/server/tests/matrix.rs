@@ -24,9 +24,9 @@ async fn office_with(keys: &[(&str, &[Scope], &[&str])], settings: Settings) -> 
     for (name, scopes, groups) in keys {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         let new = NewKey { name: (*name).to_owned(), scopes: scopes.iter().copied().collect(), groups };
-        let (key, secret) = client.engine.create_key(new, Actor::anyone()).await.unwrap();
+        let (key, secret) = client.engine.access().create_key(new, Actor::anyone()).await.unwrap();
         if *name == "revoked" {
-            client.engine.revoke_key(&key.key_id.to_string(), Actor::anyone()).await.unwrap();
+            client.engine.access().revoke_key(&key.key_id.to_string(), Actor::anyone()).await.unwrap();
         }
         made.push(((*name).to_owned(), secret));
     }

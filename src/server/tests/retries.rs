@@ -43,7 +43,7 @@ async fn the_audit_tells_who_retried_what_had_failed_how() {
     let client = parking().await;
     let (session, _) = mismatched(&client).await;
     let new = NewKey { name: "bob".to_owned(), scopes: [Scope::Send].into_iter().collect(), groups: Vec::new() };
-    let (_, key) = client.engine.create_key(new, Actor::anyone()).await.unwrap();
+    let (_, key) = client.engine.access().create_key(new, Actor::anyone()).await.unwrap();
     let key = format!("Bearer {key}");
     assert_eq!(
         client.send(Method::POST, &format!("{session}/retry"), &[("authorization", &key)], None).await.status,

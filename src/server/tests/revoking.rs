@@ -33,7 +33,7 @@ impl Holder {
     async fn new(client: &Client, name: &str) -> Self {
         let scopes = [Scope::Read, Scope::Send, Scope::Answer].into_iter().collect();
         let new = NewKey { name: name.to_owned(), scopes, groups: Vec::new() };
-        let (key, secret) = client.engine.create_key(new, Actor::anyone()).await.unwrap();
+        let (key, secret) = client.engine.access().create_key(new, Actor::anyone()).await.unwrap();
         Self { id: key.key_id.to_string(), header: format!("Bearer {secret}"), secret }
     }
 
@@ -42,7 +42,7 @@ impl Holder {
     }
 
     async fn revoke(&self, client: &Client) {
-        client.engine.revoke_key(&self.id, Actor::anyone()).await.unwrap();
+        client.engine.access().revoke_key(&self.id, Actor::anyone()).await.unwrap();
     }
 
     /// The cookie of somebody who has signed in with it.
@@ -105,7 +105,7 @@ async fn signed_in_for(seconds: f64) -> Client {
     let store = Arc::new(MemoryStore::default());
     let new = NewKey { name: "ada".to_owned(), scopes: [Scope::Read].into_iter().collect(), groups: Vec::new() };
     let before = Engine::start(Settings::default(), store.clone(), nobody()).await.unwrap();
-    let key = before.create_key(new, Actor::anyone()).await.unwrap().0;
+    let key = before.access().create_key(new, Actor::anyone()).await.unwrap().0;
     let ends_at = key.created_at.plus_seconds(seconds);
     let sign_in = SignIn { token: digest(b"token"), key: key.digest, ends_at };
     store.transact(About::Access, move |tx| tx.insert_sign_in(&sign_in)).await.unwrap();
