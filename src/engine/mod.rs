@@ -25,7 +25,6 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::Error;
-use crate::domain::access::Actor;
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Access;
@@ -38,11 +37,8 @@ use placement::slots::Slots;
 use ports::deliver::Deliver;
 use ports::dispatch::Dispatch;
 use settings::Settings;
-use telling::after_commit::{AfterCommit, NotificationSettings};
-use telling::bells::Bells;
+use telling::Telling;
 use telling::feed::Feed;
-use telling::metrics::{Counters, Pending};
-use telling::outbox::Outbox;
 
 /// See the module.
 pub struct Engine {
@@ -54,21 +50,14 @@ pub struct Engine {
     /// A claim or a delivery came to nothing.
     freed: Arc<Notify>,
     live: Arc<LiveTurns>,
-    bells: Bells,
     alarm: Alarm,
-    feed: Feed,
-    /// `None` for a run, which calls nobody.
-    deliver: Option<Arc<dyn Deliver>>,
-    notifications: Arc<NotificationSettings>,
-    outbox: Arc<Outbox>,
     outage: Outage,
-    counters: Counters,
-    pending: Pending,
     /// Who may look at answers and questions that take their time, at once.
     prechecking: Arc<Semaphore>,
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
     access: Arc<Access>,
+    telling: Arc<Telling>,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
     /// How it came out, once that is durable.
@@ -104,29 +93,23 @@ impl Engine {
         keyring: Keyring,
         deliver: Option<Arc<dyn Deliver>>,
     ) -> Arc<Self> {
-        let notifications =
-            NotificationSettings { webhooks: settings.webhooks.clone(), remind_after: settings.remind_after };
         let stopped = CancellationToken::new();
         let access = Access::new(Arc::clone(&store), keyring, stopped.clone());
+        let stops = (stopping.clone(), stopped.clone());
+        let telling = Telling::new(Arc::clone(&store), &settings, feed, deliver, stops);
         Arc::new(Self {
             slots: Arc::new(Slots::new(settings.workers, settings.queue)),
             freed: Arc::default(),
-            feed,
             settings,
             store,
             dispatch: OnceLock::new(),
             live: Arc::default(),
-            bells: Bells::default(),
             alarm: Alarm::default(),
-            deliver,
-            notifications: Arc::new(notifications),
-            outbox: Arc::default(),
             outage: Outage::default(),
-            counters: Counters::default(),
-            pending: Pending::default(),
             prechecking: Arc::new(Semaphore::new(*journal::prechecks::PROCESSORS)),
             searching: Arc::default(),
             access,
+            telling,
             run_over: OnceLock::new(),
             came_out: Mutex::default(),
             stopping,
@@ -147,7 +130,7 @@ impl Engine {
         self.retry_under_new_code().await?;
         self.spawn_pump();
         self.spawn_due();
-        self.spawn_outbox();
+        self.telling.spawn_outbox();
         self.spawn_parking();
         self.spawn_sweeper();
         self.pump();
@@ -162,6 +145,11 @@ impl Engine {
     /// Keys, sign-ins and rules.
     pub fn access(&self) -> &Arc<Access> {
         &self.access
+    }
+
+    /// Webhooks' notices.
+    pub fn telling(&self) -> &Arc<Telling> {
+        &self.telling
     }
 
     /// Resolves when the server begins to stop.
@@ -188,38 +176,11 @@ impl Engine {
             );
         }
         let parked = parked.and(self.park_due().await);
-        self.outbox.finish(patience).await;
+        self.telling.finish_outbox(patience).await;
         self.stopped.cancel();
         self.live.clear();
         // A turn that could not be parked is taken up by the next server all the same.
         self.store.close().await.and(parked.map(drop))
-    }
-
-    /// Does what is owed after a commit.
-    fn run_after_commit(&self, after_commit: AfterCommit) {
-        if let Some((session, code)) = &after_commit.suspended {
-            tracing::error!(%session, code, "a turn cannot go on; its journal is kept");
-        }
-        for session in after_commit.woken {
-            let shown = after_commit.shown.clone().filter(|shown| shown.view.session.id == session);
-            self.bells.ring(session, shown);
-        }
-        if after_commit.last_event > 0 {
-            self.feed.ring(after_commit.last_event);
-        }
-        if after_commit.has_notices {
-            self.outbox.ring();
-        }
-    }
-
-    /// What a change will owe.
-    fn after_commit(&self) -> AfterCommit {
-        AfterCommit::new(&self.notifications, None)
-    }
-
-    /// What a change will owe that `actor` makes.
-    fn owed_by(&self, actor: &Actor) -> AfterCommit {
-        AfterCommit::new(&self.notifications, Some(actor.clone()))
     }
 
     fn is_stopping(&self) -> bool {

@@ -56,7 +56,7 @@ async fn list_webhooks(State(app): Shared, mut query: Query) -> Result<Response,
         cursor: query.cursor(),
     };
     query.check()?;
-    let page = app.engine.notices(wanted).await?;
+    let page = app.engine.telling().notices(wanted).await?;
     let notices: Vec<NoticeResponse> = page.items.into_iter().map(NoticeResponse::from).collect();
     Ok((query.link("/webhooks", page.next), Json(notices)).into_response())
 }
@@ -71,6 +71,6 @@ async fn list_webhooks(State(app): Shared, mut query: Query) -> Result<Response,
 )]
 async fn retry_webhook(State(app): Shared, id: Result<Path<String>, PathRejection>) -> Result<Response, ServerError> {
     let Path(id) = id.map_err(|_| Error::UnknownNotice("no UTF-8".to_owned()))?;
-    let notice = app.engine.retry_notice(&id).await?;
+    let notice = app.engine.telling().retry_notice(&id).await?;
     Ok((StatusCode::ACCEPTED, Json(NoticeResponse::from(notice))).into_response())
 }

@@ -85,12 +85,12 @@ impl Engine {
                 written => written?,
             };
             faults::at(Point::EngineAnswerCommitted);
-            engine.counters.answered(written.resolved);
+            engine.telling.counters().answered(written.resolved);
             let (by_person, by_rule) = written.outcomes;
-            by_person.into_iter().for_each(|outcome| engine.counters.decided_by_person(outcome));
-            by_rule.into_iter().for_each(|outcome| engine.counters.decided_by_rule(outcome));
+            by_person.into_iter().for_each(|outcome| engine.telling.counters().decided_by_person(outcome));
+            by_rule.into_iter().for_each(|outcome| engine.telling.counters().decided_by_rule(outcome));
             engine.deliver_as_planned(written.plan);
-            engine.run_after_commit(written.after_commit);
+            engine.telling.run(written.after_commit);
             Ok(written.resumed)
         })
         .await
@@ -157,7 +157,7 @@ impl Engine {
                 plan: None,
                 resolved: 0,
                 outcomes: Default::default(),
-                after_commit: self.after_commit(),
+                after_commit: self.telling.after_commit(),
             }));
         }
         self.check_agent(&session)?;
@@ -173,7 +173,7 @@ impl Engine {
                 return Ok(None);
             }
         }
-        let mut after_commit = self.owed_by(actor);
+        let mut after_commit = self.telling.owed_by(actor);
         let mut deliveries = Vec::new();
         let (mut outcomes, mut by_rule) = (Vec::new(), Vec::new());
         for (answered, _) in taken {

@@ -152,7 +152,7 @@ impl Engine {
                 return Ok(AppendAttempt::RulesChanged);
             }
             let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
-            let (written, now) = (BatchCommit::new(engine.after_commit()), tx.now());
+            let (written, now) = (BatchCommit::new(engine.telling.after_commit()), tx.now());
             let mut writing = Writing {
                 engine: &engine,
                 tx,
@@ -179,7 +179,7 @@ impl Engine {
                 }
             }
             if writing.written.asked > 0 {
-                writing.written.after_commit.show(writing.tx, &engine.bells, writing.session, turn)?;
+                engine.telling.show(&mut writing.written.after_commit, writing.tx, writing.session, turn)?;
             }
             // The store may say that this has failed although it has not: the attempt after it has to know.
             *mark.lock().unwrap_or_else(PoisonError::into_inner) = writing.mark;
@@ -200,14 +200,14 @@ impl Engine {
         for error in &written.ignored {
             tracing::warn!(%session, %error, "what on_approval decided is no decision");
         }
-        self.counters.steps(written.steps);
-        self.counters.asked(written.asked);
-        self.counters.decided(written.decided.len());
-        written.decided.into_iter().for_each(|outcome| self.counters.decided_by_rule(outcome));
+        self.telling.counters().steps(written.steps);
+        self.telling.counters().asked(written.asked);
+        self.telling.counters().decided(written.decided.len());
+        written.decided.into_iter().for_each(|outcome| self.telling.counters().decided_by_rule(outcome));
         if let Some(at) = written.expires_at {
             self.alarm.set(at);
         }
-        self.run_after_commit(written.after_commit);
+        self.telling.run(written.after_commit);
         if written.cannot_wait {
             self.turn_failed(turn, epoch, Failure::cannot_wait()).await?;
             self.stop_worker(turn, "Its run cannot wait");

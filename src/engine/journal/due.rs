@@ -92,7 +92,7 @@ impl Engine {
                 return Ok(None);
             };
             let session = tx.session(expired.session_id)?.ok_or(Error::SessionNotFound)?;
-            let mut after_commit = engine.after_commit();
+            let mut after_commit = engine.telling.after_commit();
             let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut after_commit, now)?;
             let delivery = Delivery::Expired { index, at: now, interrupt: id };
             let plan = engine.plan_delivery(tx, &session, vec![delivery], now)?;
@@ -101,9 +101,9 @@ impl Engine {
         });
         if let Some((plan, after_commit)) = expired.await? {
             faults::at(Point::EngineExpireCommitted);
-            self.counters.expired();
+            self.telling.counters().expired();
             self.deliver_as_planned(plan);
-            self.run_after_commit(after_commit);
+            self.telling.run(after_commit);
         }
         Ok(())
     }

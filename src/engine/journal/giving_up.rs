@@ -53,7 +53,7 @@ impl Engine {
 
     async fn give_up(self: &Arc<Self>, turn: TurnId, before: Timestamp) -> Result<GivingUp, Error> {
         let ttl = self.settings.suspended_ttl;
-        let owing = self.after_commit();
+        let owing = self.telling.after_commit();
         let given_up = self.store.transact(About::Turn(turn), move |tx: &mut dyn Transaction| {
             let is_due = |row: &Turn| row.life.suspended().is_some_and(|(at, _)| at < before);
             let Some(row) = tx.turn(turn)?.filter(is_due) else { return Ok(Err(GivingUp::Done)) };
@@ -69,7 +69,7 @@ impl Engine {
             Err(not) => return Ok(not),
         };
         tracing::warn!(%session, "a suspended turn is given up: nobody retried it for --suspended-ttl");
-        self.run_after_commit(after_commit);
+        self.telling.run(after_commit);
         Ok(GivingUp::Done)
     }
 }

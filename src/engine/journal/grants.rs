@@ -33,7 +33,7 @@ impl Engine {
     pub async fn revoke_grant(self: &Arc<Self>, id: SessionId, grant: &str, actor: &Actor) -> Result<(), Error> {
         let unknown = Error::UnknownGrant(grant.to_owned());
         let parsed: Option<GrantId> = grant.parse().ok();
-        let after_commit = self.owed_by(actor);
+        let after_commit = self.telling.owed_by(actor);
         self.store
             .transact(About::Session(id), move |tx| {
                 let now = tx.now();

@@ -118,7 +118,7 @@ impl Engine {
     ) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
-        let owing = self.owed_by(&actor);
+        let owing = self.telling.owed_by(&actor);
         let held = self.store.transact(About::Interrupt(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), tx.now());
             let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
@@ -135,7 +135,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let (interrupt, after_commit) = held.await?;
-            engine.run_after_commit(after_commit);
+            engine.telling.run(after_commit);
             Ok(interrupt)
         })
         .await

@@ -54,7 +54,7 @@ impl Engine {
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
             let reservation = slots::Reservation::take(&engine.slots)?;
-            let mut after_commit = engine.owed_by(&by);
+            let mut after_commit = engine.telling.owed_by(&by);
             let sent_by = by.name().map(str::to_owned);
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
@@ -68,8 +68,8 @@ impl Engine {
         detached(async move {
             let Some((claim, reservation, after_commit)) = written.await? else { return Ok(()) };
             faults::at(Point::EngineMessageCommitted);
-            engine.counters.turn_started();
-            engine.run_after_commit(after_commit);
+            engine.telling.counters().turn_started();
+            engine.telling.run(after_commit);
             if let Some((order, worked)) = claim.into_order() {
                 if reservation.redeem(order.turn, order.epoch) {
                     engine.start_order(order, worked);

@@ -6,6 +6,7 @@ pub mod audit;
 pub(super) mod due;
 pub mod giving_up;
 pub(super) mod grants;
+pub mod health;
 pub mod interrupt_claims;
 pub mod messages;
 pub(super) mod outage;

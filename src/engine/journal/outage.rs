@@ -12,7 +12,7 @@ use crate::domain::journal::Entry;
 use crate::domain::{Error, TurnId};
 use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
-use crate::store::{Reader, StoreExt};
+use crate::store::Reader;
 
 /// The turns whose words wait for the store.
 #[derive(Debug, Default)]
@@ -108,11 +108,6 @@ impl Engine {
     pub(in crate::engine) async fn tell_of_end(self: &Arc<Self>, turn: TurnId, epoch: u64) {
         let Some(session) = self.live.standing(turn, epoch).map(|standing| standing.session) else { return };
         self.leave(turn, epoch);
-        self.bells.ring(session, None);
-        match self.store.query(|reader| reader.last_event()).await {
-            Ok(last) => self.feed.ring(last),
-            Err(error) => tracing::warn!(%error, "listeners hear of what was stored when something else happens"),
-        }
-        self.outbox.ring();
+        self.telling.run_late(session).await;
     }
 }

@@ -105,7 +105,7 @@ impl Engine {
 
     /// A turn was parked in the store: its worker drops it, and its timers are the store's.
     pub(in crate::engine) fn is_parked(&self, turn: TurnId, epoch: u64, wake_at: Option<Timestamp>) {
-        self.counters.parked();
+        self.telling.counters().parked();
         self.run_is_over(RunOver::ParkedOrEnded);
         self.live.park(self, turn, epoch);
         if let Some(at) = wake_at {

@@ -103,7 +103,7 @@ impl Engine {
             let failed: Vec<_> = some.iter().map(fail).collect();
             let mut all = Ok(());
             for failed in join_all(failed).await {
-                all = all.and(failed.map(|after_commit| self.run_after_commit(after_commit)));
+                all = all.and(failed.map(|after_commit| self.telling.run(after_commit)));
             }
             all?;
         }
@@ -171,12 +171,12 @@ impl Engine {
                 self.pump();
             }
             Ok(Fate::Failed(after_commit)) => {
-                self.counters.turn_failed(standing.worked);
+                self.telling.counters().turn_failed(standing.worked);
                 self.leave(turn, epoch);
-                self.run_after_commit(after_commit);
+                self.telling.run(after_commit);
             }
             Ok(Fate::Again(pause)) => {
-                self.counters.recovered();
+                self.telling.counters().recovered();
                 self.leave(turn, epoch);
                 self.take_up_later(turn, pause);
             }

@@ -34,7 +34,7 @@ impl Engine {
         let reopened = self.store.transact(About::Session(id), move |tx| {
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
             engine.check_agent(&session)?;
-            let after_commit = engine.owed_by(&by);
+            let after_commit = engine.telling.owed_by(&by);
             let now = tx.now();
             let (woken, after_commit) = engine.reopen(tx, &session, after_commit, now)?;
             Ok((view(tx, id)?, woken, after_commit))
@@ -93,7 +93,7 @@ impl Engine {
             self.store.transact(About::Session(id), move |tx| {
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
                 let now = tx.now();
-                engine.reopen(tx, &session, engine.after_commit(), now)
+                engine.reopen(tx, &session, engine.telling.after_commit(), now)
             })
         };
         let reopened: Vec<_> = sessions.iter().map(reopen).collect();
@@ -142,9 +142,9 @@ impl Engine {
 
     fn reopened(self: &Arc<Self>, woken: WakeOutcome, after_commit: AfterCommit) {
         faults::at(Point::EngineRetryCommitted);
-        self.counters.retried();
+        self.telling.counters().retried();
         self.start_woken(woken);
-        self.run_after_commit(after_commit);
+        self.telling.run(after_commit);
         // What it asks may have expired while nobody could answer.
         self.alarm.set(Timestamp::from_millis(0));
     }

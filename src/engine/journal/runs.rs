@@ -142,7 +142,7 @@ impl Engine {
             }
         });
         if let Some((claim, after_commit)) = begun.await? {
-            self.run_after_commit(after_commit);
+            self.telling.run(after_commit);
             self.begin(claim);
             tokio::select! {
                 () = self.live.gone(turn) => {}
@@ -178,9 +178,7 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn finish_events(&self) -> Result<(), Error> {
-        let last = self.store.query(|reader| reader.last_event()).await?;
-        self.feed.finish(last);
-        Ok(())
+        self.telling.finish_events().await
     }
 
     /// Notes the first of what ended a run.
@@ -252,7 +250,7 @@ impl Engine {
         if session.turn().is_some() {
             return Err(Error::RunInterrupted);
         }
-        let mut after_commit = self.after_commit();
+        let mut after_commit = self.telling.after_commit();
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
         let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
@@ -260,7 +258,7 @@ impl Engine {
     }
 
     fn begin_state(&self, tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<Begun, Error> {
-        let mut after_commit = self.after_commit();
+        let mut after_commit = self.telling.after_commit();
         let is_new = match tx.session(state.session)? {
             None => true,
             Some(session) => !catch_up(tx, &session, state, &mut after_commit, now)?,

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::interrupt::Interrupt;
@@ -12,15 +10,14 @@ use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
-use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::domain::{Error, InterruptId, SessionId};
 use crate::engine::journal::transfers::note_left;
 use crate::engine::telling::view::view_of;
-use crate::engine::telling::view::{Health, NewSession, SessionView, Subscription};
+use crate::engine::telling::view::{NewSession, SessionView, Subscription};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::query::{InterruptQuery, Page, SessionQuery};
-use crate::store::record::StoredReply;
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// Whether there is room for one more session.
@@ -105,7 +102,7 @@ impl Engine {
     }
 
     async fn until_not_running(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
-        let mut listener = self.bells.listen(id);
+        let mut listener = self.telling.listen(id);
         let (mut view, mut event) = self.session_at(id).await?;
         let deadline = async {
             match timeout {
@@ -155,7 +152,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn delete_session(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<(), Error> {
-        let owing = self.owed_by(&actor);
+        let owing = self.telling.owed_by(&actor);
         let deleted = self.store.transact(About::Session(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), tx.now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
@@ -174,8 +171,8 @@ impl Engine {
         detached(async move {
             let (turn, after_commit) = deleted.await?;
             tracing::info!(session = %id, by = actor.name(), "a session is deleted");
-            engine.run_after_commit(after_commit);
-            engine.feed.close(id);
+            engine.telling.run(after_commit);
+            engine.telling.close(id);
             if let Some(turn) = turn {
                 engine.forget(turn);
                 engine.stop_worker(turn, "Session deleted");
@@ -190,7 +187,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToCancel`].
     pub async fn cancel(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<SessionView, Error> {
-        let owing = self.owed_by(&actor);
+        let owing = self.telling.owed_by(&actor);
         let cancelled = self.store.transact(About::Session(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), tx.now());
             let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
@@ -209,8 +206,8 @@ impl Engine {
             let ((turn, worked), view, after_commit) = cancelled.await?;
             tracing::info!(session = %id, by = actor.name(), "a turn is cancelled");
             faults::at(Point::EngineCancelCommitted);
-            engine.run_after_commit(after_commit);
-            engine.counters.turn_failed(engine.live.worked(turn).unwrap_or(worked));
+            engine.telling.run(after_commit);
+            engine.telling.counters().turn_failed(engine.live.worked(turn).unwrap_or(worked));
             engine.forget(turn);
             engine.stop_worker(turn, "Turn cancelled");
             Ok(view)
@@ -260,49 +257,12 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`].
     pub async fn subscribe(&self, session: Option<SessionId>, after: Option<u64>) -> Result<Subscription, Error> {
-        let subscription = self.feed.subscribe(session, after).await?;
+        let subscription = self.telling.subscribe(session, after).await?;
         if let Some(id) = session {
             // After listening has begun, so that a session that goes now is heard to go.
             self.store.query(move |reader| reader.session(id)?.ok_or(Error::SessionNotFound)).await?;
         }
         Ok(subscription)
-    }
-
-    /// The time, by the store's clock.
-    pub fn now(&self) -> Timestamp {
-        self.store.clock().now()
-    }
-
-    /// What `GET /health` shows.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn health(&self) -> Result<Health, Error> {
-        let totals = self.store.upkeep().totals().await?;
-        // Before the slots are locked: whoever locks both has the turns first.
-        let (running_workers, queued) = self.slots.count();
-        Ok(Health {
-            max_workers: self.settings.workers,
-            running_workers,
-            queued,
-            total_sessions: totals.sessions,
-            audit: totals.audit,
-            held: self.held_turns().1,
-            unstored: self.outage.turns(),
-        })
-    }
-
-    /// Writes to the store; `Ok` once that is durable.
-    ///
-    /// # Errors
-    /// The store's; [`Error::ShuttingDown`].
-    pub async fn check_ready(&self) -> Result<(), Error> {
-        if self.is_stopping() {
-            return Err(Error::ShuttingDown);
-        }
-        // A row of its own, with another time in it each time: what changes nothing is not written, and says nothing.
-        let row = StoredReply { request_digest: String::new(), body: Value::Null, created_at: self.now() };
-        self.store.transact(About::Nothing, move |tx| tx.insert_reply("ready", "", &row)).await
     }
 }
 

@@ -90,8 +90,8 @@ impl Engine {
             let swept = self.store.upkeep().sweep_sessions(before, SESSIONS_AT_ONCE, deed, now).await?;
             let is_last = swept.len() < SESSIONS_AT_ONCE;
             for session in swept {
-                self.bells.ring(session, None);
-                self.feed.close(session);
+                self.telling.ring(session, None);
+                self.telling.close(session);
             }
             if is_last {
                 break;

@@ -58,7 +58,7 @@ impl Engine {
                 tx.note_carried(turn, &Carried { left_at: None })?;
             }
             let now = tx.now();
-            engine.owed_by(&actor).record(tx, deed.clone(), now)
+            engine.telling.owed_by(&actor).record(tx, deed.clone(), now)
         });
         noted.await?;
         Ok(document)
@@ -95,7 +95,7 @@ impl Engine {
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, after_commit } = imported.await?;
-            engine.run_after_commit(after_commit);
+            engine.telling.run(after_commit);
             if let Some(woken) = woken {
                 engine.start_woken(woken);
             }
@@ -133,7 +133,7 @@ impl Engine {
         }
         check_room(tx, self.settings.max_sessions)?;
         insert(tx, state, &self.settings.agent, now)?;
-        let mut after_commit = self.owed_by(actor);
+        let mut after_commit = self.telling.owed_by(actor);
         after_commit.woken.push(state.session);
         let session = tx.session(state.session)?.ok_or(Error::SessionNotFound)?;
         for asked in state.pending() {

@@ -29,7 +29,7 @@ impl Engine {
         faults::at(Point::EngineReplayed);
         self.live.replayed(turn, epoch);
         if standing.is_replay() {
-            self.counters.replayed(standing.at_worker);
+            self.telling.counters().replayed(standing.at_worker);
         }
         if warnings.is_empty() {
             return Ok(());
@@ -50,7 +50,7 @@ impl Engine {
     /// A piece of a message as the model says it.
     pub fn turn_delta(&self, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {
         if let Some(session) = self.live.session_of(turn) {
-            self.feed.pass(EventView::delta(session, step_id, attempt, delta));
+            self.telling.pass(EventView::delta(session, step_id, attempt, delta));
         }
     }
 
@@ -111,17 +111,17 @@ impl Engine {
                 let (response, state) = (said.0.clone(), &said.1);
                 tx.set_messages(session_id, state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
-                let (mut after_commit, session) = end(tx, &session, turn, event, engine.after_commit(), now)?;
-                after_commit.show(tx, &engine.bells, session, turn)?;
+                let (mut after_commit, session) = end(tx, &session, turn, event, engine.telling.after_commit(), now)?;
+                engine.telling.show(&mut after_commit, tx, session, turn)?;
                 Ok((after_commit, engine.outcome(tx, session_id, turn)?))
             })
             .await?;
         faults::at(Point::EngineEndCommitted);
         self.came_out(outcome);
-        self.counters.turn_done(standing.worked);
+        self.telling.counters().turn_done(standing.worked);
         self.run_is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
-        self.run_after_commit(after_commit);
+        self.telling.run(after_commit);
         Ok(())
     }
 
@@ -149,10 +149,10 @@ impl Engine {
             })
             .await?;
         self.came_out(outcome);
-        self.counters.turn_failed(standing.worked);
+        self.telling.counters().turn_failed(standing.worked);
         self.run_is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
-        self.run_after_commit(after_commit);
+        self.telling.run(after_commit);
         Ok(())
     }
 
@@ -169,10 +169,11 @@ impl Engine {
             let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
             tx.append_foreign(turn, &entry, now)?;
             let event = session::Event::TurnFailed { turn, failure };
-            return end(tx, session, turn, event, self.after_commit(), now).map(|(after_commit, _)| after_commit);
+            return end(tx, session, turn, event, self.telling.after_commit(), now)
+                .map(|(after_commit, _)| after_commit);
         }
         let code = self.runtime()?.code;
-        let mut after_commit = self.after_commit();
+        let mut after_commit = self.telling.after_commit();
         after_commit.suspended = Some((session.id, failure.code.clone()));
         after_commit.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;

@@ -35,7 +35,7 @@ impl Engine {
         });
         match suspended.await {
             Ok(Some((turn, after_commit))) => {
-                self.run_after_commit(after_commit);
+                self.telling.run(after_commit);
                 self.drop_unreadable(turn);
                 Ok(())
             }
@@ -48,7 +48,7 @@ impl Engine {
 
     /// It may be at a worker, which goes on without it.
     fn drop_unreadable(self: &Arc<Self>, turn: TurnId) {
-        self.counters.turn_failed(self.live.worked(turn).unwrap_or_default());
+        self.telling.counters().turn_failed(self.live.worked(turn).unwrap_or_default());
         self.forget(turn);
         self.stop_worker(turn, "What is stored of this turn cannot be read");
     }

@@ -274,8 +274,8 @@ impl Engine {
             });
             match failed.await {
                 Ok((after_commit, worked)) => {
-                    engine.counters.turn_failed(worked);
-                    engine.run_after_commit(after_commit);
+                    engine.telling.counters().turn_failed(worked);
+                    engine.telling.run(after_commit);
                 }
                 Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
             }

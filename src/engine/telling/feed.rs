@@ -86,7 +86,10 @@ impl Feed {
         drop(self.news.send(FeedUpdate::Gone(session)));
     }
 
-    /// See [`crate::engine::Engine::subscribe`].
+    /// Events from now on, or after number `after`, of one session or of all; ends at shutdown.
+    ///
+    /// # Errors
+    /// The store's.
     pub async fn subscribe(&self, session: Option<SessionId>, after: Option<u64>) -> Result<Subscription, Error> {
         // First listen, then look where the store stands: what comes in between is heard twice, and told once.
         let live = self.listeners.subscribe();

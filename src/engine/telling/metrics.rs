@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
+use crate::engine::detached;
+use crate::engine::telling::Telling;
 use crate::engine::telling::figures::{Family, Figures, Labelled};
 use crate::engine::telling::histogram::Histogram;
-use crate::engine::{Engine, detached};
+use crate::engine::telling::view::Health;
 use crate::store::record::PendingCount;
 
 /// Where the times to a decision part, in seconds: from those of a rule of thumb to those of a holiday.
@@ -276,27 +278,32 @@ fn by_outcome<const N: usize>(
     Family { name, help, figures: Figures::Counter(counts.into()) }
 }
 
-impl Engine {
+/// How many turns are in memory.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine) struct TurnsInMemory {
+    /// At workers, those that wait included.
+    pub(in crate::engine) all: usize,
+    /// Those that wait for people or timers.
+    pub(in crate::engine) paused: usize,
+    /// Those that are held.
+    pub(in crate::engine) held: usize,
+}
+
+impl Telling {
     /// All figures, those of one subject together.
     ///
     /// # Errors
     /// The store's.
-    pub async fn figures(&self) -> Result<Vec<Family>, Error> {
-        let health = self.health().await?;
-        let (warm, paused) = self.live.count();
+    pub(in crate::engine) async fn figures(&self, health: &Health, turns: TurnsInMemory) -> Result<Vec<Family>, Error> {
         let outbox = self.store.upkeep().outbox_figures().await?;
         let lag = outbox.oldest.map_or(0, |oldest| self.now().since(oldest).as_secs());
         let gauges = [
             ("hitl_workers", "Turns that may be at work.", health.max_workers),
             ("hitl_turns_at_work", "Turns at work; those that wait for people do not count.", health.running_workers),
             ("hitl_turns_queued", "Turns that wait for a worker.", health.queued),
-            ("hitl_turns_in_memory", "Turns at workers, waiting ones included.", warm),
-            ("hitl_turns_paused_in_memory", "Turns at workers that wait for people or timers.", paused),
-            (
-                "hitl_turns_held",
-                "Turns that could rest, but for raw I/O, a thread or a step at work.",
-                self.held_turns().0,
-            ),
+            ("hitl_turns_in_memory", "Turns at workers, waiting ones included.", turns.all),
+            ("hitl_turns_paused_in_memory", "Turns at workers that wait for people or timers.", turns.paused),
+            ("hitl_turns_held", "Turns that could rest, but for raw I/O, a thread or a step at work.", turns.held),
             ("hitl_sessions", "Sessions in the store.", health.total_sessions),
             ("hitl_outbox_pending", "Notices that webhooks have not taken yet.", outbox.pending),
         ];

@@ -16,9 +16,10 @@ use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, Timestamp};
 use crate::engine::alarm::Alarm;
 use crate::engine::alarm::STORE_PAUSE;
+use crate::engine::detached;
 use crate::engine::ports::deliver::Deliver;
+use crate::engine::telling::Telling;
 use crate::engine::telling::after_commit::{NotificationSettings, in_lane};
-use crate::engine::{Engine, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::query::{NoticeQuery, Page};
@@ -95,7 +96,7 @@ impl Drop for SendPermit {
     }
 }
 
-impl Engine {
+impl Telling {
     /// Notices over all sessions, newest first.
     ///
     /// # Errors
@@ -111,12 +112,12 @@ impl Engine {
     pub async fn retry_notice(self: &Arc<Self>, id: &str) -> Result<Notice, Error> {
         let unknown = Error::UnknownNotice(id.to_owned());
         let id: NoticeId = id.parse().map_err(|_| unknown.clone())?;
-        let engine = Arc::clone(self);
+        let telling = Arc::clone(self);
         // To its end, though the client may be gone: what is due has to be sent.
         detached(async move {
-            let found = engine.store.query(move |reader| reader.notice(id)).await?;
+            let found = telling.store.query(move |reader| reader.notice(id)).await?;
             let session = found.ok_or_else(|| unknown.clone())?.session_id;
-            let retried = engine.store.transact(About::Session(session), move |tx| {
+            let retried = telling.store.transact(About::Session(session), move |tx| {
                 let notice = tx.notice(id)?.ok_or_else(|| unknown.clone())?.retried()?;
                 let notice = in_lane(tx, notice, tx.now())?;
                 tx.update_notice(&notice)?;
@@ -125,22 +126,27 @@ impl Engine {
             });
             let notice = retried.await?;
             faults::at(Point::OutboxRetryCommitted);
-            engine.outbox.ring();
+            telling.outbox.ring();
             Ok(notice)
         })
         .await
     }
 
+    /// Lets the tries that are under way finish.
+    pub(in crate::engine) async fn finish_outbox(&self, patience: Duration) {
+        self.outbox.finish(patience).await;
+    }
+
     /// Sends what is due until the server stops.
     pub(in crate::engine) fn spawn_outbox(self: &Arc<Self>) {
         let Some(deliver) = self.deliver.clone() else { return };
-        let engine = Arc::clone(self);
+        let telling = Arc::clone(self);
         tokio::spawn(async move {
-            let (stopping, stopped) = (engine.stopping.clone(), engine.stopped.clone());
+            let (stopping, stopped) = (telling.stopping.clone(), telling.stopped.clone());
             tokio::select! {
                 () = stopping.cancelled() => {}
                 () = stopped.cancelled() => {}
-                () = engine.send_for_ever(&deliver) => {}
+                () = telling.send_for_ever(&deliver) => {}
             }
         });
     }
@@ -227,7 +233,7 @@ impl Engine {
             () = self.stopped.cancelled() => return,
         };
         faults::at(Point::OutboxSent);
-        let (id, attempt, tries) = (notice.id, notice.attempts, self.settings.tries);
+        let (id, attempt, tries) = (notice.id, notice.attempts, self.tries);
         let about = About::Session(notice.session_id);
         let reason = outcome.clone().err();
         let settled = self.store.transact(about, move |tx| record_attempt(tx, id, attempt, &outcome, &tries)).await;

@@ -63,7 +63,7 @@ fn telling(receiver: &Receiver) -> Settings {
 }
 
 async fn notices(world: &World) -> Vec<Notice> {
-    world.engine.notices(NoticeQuery { limit: 100, ..NoticeQuery::default() }).await.unwrap().items
+    world.engine.telling.notices(NoticeQuery { limit: 100, ..NoticeQuery::default() }).await.unwrap().items
 }
 
 /// The notices, once all are as `are` says.
@@ -261,14 +261,14 @@ async fn what_was_given_up_is_told_on_request(fixture: Fixture) {
     let lost = until_notices(&world, |all| all.iter().all(Notice::is_settled)).await;
     is_well.store(true, Ordering::SeqCst);
     let id = lost[0].id.to_string();
-    let retried = world.engine.retry_notice(&id).await.unwrap();
+    let retried = world.engine.telling.retry_notice(&id).await.unwrap();
     assert_eq!((retried.status, retried.attempts), (NoticeStatus::Pending, 0));
     assert_eq!(receiver.events(1).await, ["session.idle"]);
     assert_eq!(receiver.taken()[0].id, id);
     until_notices(&world, |all| all.iter().any(|one| one.status == NoticeStatus::Delivered)).await;
-    assert_eq!(world.engine.retry_notice(&id).await, Err(Error::NoticeNotFailed(NoticeStatus::Delivered)));
+    assert_eq!(world.engine.telling.retry_notice(&id).await, Err(Error::NoticeNotFailed(NoticeStatus::Delivered)));
     for unknown in ["", "msg_1", "msg_00000000000000000000000000000abc"] {
-        assert_eq!(world.engine.retry_notice(unknown).await, Err(Error::UnknownNotice(unknown.to_owned())));
+        assert_eq!(world.engine.telling.retry_notice(unknown).await, Err(Error::UnknownNotice(unknown.to_owned())));
     }
 }
 

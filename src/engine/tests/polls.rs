@@ -66,7 +66,7 @@ async fn shown(world: &World, session: SessionId, turn: TurnId, event: u64) -> O
 async fn waits_on_after(world: &World, order: &TurnOrder, late: Option<Arc<SessionSnapshot>>) {
     let mut poll = pin!(world.engine.wait(order.session, None));
     assert!(waits(&mut poll).await);
-    world.engine.bells.ring(order.session, late);
+    world.engine.telling.ring(order.session, late);
     assert!(waits(&mut poll).await);
     world.end(order).await.unwrap();
     assert_eq!(poll.await.unwrap().session.status(), Status::Idle);

@@ -160,9 +160,9 @@ async fn what_is_pending_is_counted_once_however_many_scrapes_give_up() {
     let (world, store) = world().await;
     *store.put_off.lock().unwrap() = Some(Vec::new());
     for _ in 0..3 {
-        assert!(world.engine.pending().now_or_never().is_none());
+        assert!(world.engine.telling.pending().now_or_never().is_none());
         assert_eq!(store.waiting(), 1);
     }
     store.catch_up().await;
-    assert_eq!(world.engine.pending().await.unwrap().name, "hitl_interrupts_pending");
+    assert_eq!(world.engine.telling.pending().await.unwrap().name, "hitl_interrupts_pending");
 }

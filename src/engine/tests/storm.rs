@@ -187,7 +187,7 @@ async fn person(
     dice: Arc<Dice>,
 ) {
     loop {
-        let mut listener = world.engine.bells.listen(session);
+        let mut listener = world.engine.telling.listen(session);
         let state = world.state(session).await;
         if state.status() == Status::Idle {
             return;

@@ -247,7 +247,7 @@ impl World {
     }
 
     pub async fn until_status(&self, session: SessionId, status: Status) -> Session {
-        let mut bell = self.engine.bells.listen(session);
+        let mut bell = self.engine.telling.listen(session);
         let reached = async {
             loop {
                 let state = self.state(session).await;
