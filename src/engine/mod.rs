@@ -4,7 +4,7 @@
 //! [`journal::turns`]; all of them change a session only inside one store transaction. Whatever others are told (pollers,
 //! listeners, workers, webhooks), they are told after the commit.
 //!
-//! A turn is new ([`journal::messages`]), or it has a journal and is claimed ([`placement::turn_claims`]): because it was answered or its time
+//! A turn is new ([`journal::messages`]), or it has a journal and is claimed ([`journal::turn_claims`]): because it was answered or its time
 //! has come ([`journal::due`]) after it was parked ([`journal::parking`]), because its worker or server was lost ([`journal::recovery`]), or because
 //! it is retried ([`journal::retry`]). Which of them are at work is [`placement::slots`]' to say, which are in memory [`placement::live`]'s.
 

@@ -20,5 +20,6 @@ pub mod sessions;
 pub(super) mod sweeper;
 pub mod timeline;
 pub mod transfers;
+pub(super) mod turn_claims;
 pub mod turns;
 pub(super) mod unreadable;

@@ -13,7 +13,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
-use crate::engine::placement::turn_claims::owned_turn;
+use crate::engine::journal::turn_claims::owned_turn;
 use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};

@@ -10,7 +10,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::journal::sessions::view;
-use crate::engine::placement::turn_claims::WakeOutcome;
+use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::view::SessionView;
 use crate::engine::{Engine, detached};

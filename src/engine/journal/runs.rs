@@ -20,7 +20,7 @@ use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::access::keyring::Keyring;
 use crate::engine::journal::answers::close;
-use crate::engine::placement::turn_claims::TurnClaim;
+use crate::engine::journal::turn_claims::TurnClaim;
 use crate::engine::ports::dispatch::{Dispatch, Lost};
 use crate::engine::settings::Settings;
 use crate::engine::telling::after_commit::AfterCommit;

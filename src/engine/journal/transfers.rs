@@ -15,7 +15,7 @@ use crate::domain::session::Session;
 use crate::domain::{Error, SessionId, Timestamp, digest};
 use crate::engine::journal::runs::{export, insert, record_imported};
 use crate::engine::journal::sessions::{check_room, view};
-use crate::engine::placement::turn_claims::WakeOutcome;
+use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::view::SessionView;
 use crate::engine::{Engine, detached};

@@ -13,7 +13,7 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::runs::RunOver;
-use crate::engine::placement::turn_claims::owned_turn;
+use crate::engine::journal::turn_claims::owned_turn;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;

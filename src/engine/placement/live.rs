@@ -99,7 +99,7 @@ pub struct LiveTurns {
 }
 
 impl LiveTurns {
-    /// A turn is being claimed at `epoch`; see [`crate::engine::placement::turn_claims::TurnClaim`]. `rules` are those of its session.
+    /// A turn is being claimed at `epoch`; see [`crate::engine::journal::turn_claims::TurnClaim`]. `rules` are those of its session.
     pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
         self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
     }

@@ -5,5 +5,4 @@ mod held_turns;
 pub(super) mod live;
 pub(super) mod live_turn;
 pub(super) mod slots;
-pub(super) mod turn_claims;
 pub(super) mod turn_queue;
