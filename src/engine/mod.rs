@@ -21,10 +21,10 @@ pub mod telling;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::Error;
+use crate::domain::{Error, TurnId};
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Access;
@@ -32,10 +32,10 @@ use access::keyring::Keyring;
 use alarm::Alarm;
 use journal::outage::Outage;
 use journal::runs::{RunOutcome, RunOver};
-use placement::live::LiveTurns;
-use placement::slots::Slots;
+use placement::Placement;
 use ports::deliver::Deliver;
 use ports::dispatch::Dispatch;
+use ports::held::Held;
 use settings::Settings;
 use telling::Telling;
 use telling::feed::Feed;
@@ -44,12 +44,6 @@ use telling::feed::Feed;
 pub struct Engine {
     settings: Settings,
     store: Arc<dyn Store>,
-    /// Set once, right after the start: supervisor and engine need each other.
-    dispatch: OnceLock<Arc<dyn Dispatch>>,
-    slots: Arc<Slots>,
-    /// A claim or a delivery came to nothing.
-    freed: Arc<Notify>,
-    live: Arc<LiveTurns>,
     alarm: Alarm,
     outage: Outage,
     /// Who may look at answers and questions that take their time, at once.
@@ -58,6 +52,7 @@ pub struct Engine {
     searching: Arc<tokio::sync::Mutex<()>>,
     access: Arc<Access>,
     telling: Arc<Telling>,
+    placement: Arc<Placement>,
     /// Why the turn of a run is at no worker any more.
     run_over: OnceLock<RunOver>,
     /// How it came out, once that is durable.
@@ -98,12 +93,9 @@ impl Engine {
         let stops = (stopping.clone(), stopped.clone());
         let telling = Telling::new(Arc::clone(&store), &settings, feed, deliver, stops);
         Arc::new(Self {
-            slots: Arc::new(Slots::new(settings.workers, settings.queue)),
-            freed: Arc::default(),
+            placement: Placement::new(&settings),
             settings,
             store,
-            dispatch: OnceLock::new(),
-            live: Arc::default(),
             alarm: Alarm::default(),
             outage: Outage::default(),
             prechecking: Arc::new(Semaphore::new(*journal::prechecks::PROCESSORS)),
@@ -123,12 +115,13 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn attach(self: &Arc<Self>, dispatch: Arc<dyn Dispatch>) -> Result<(), Error> {
-        if self.dispatch.set(dispatch).is_err() {
+        if !self.placement.attach(dispatch) {
             return Ok(());
         }
         self.recover().await?;
         self.retry_under_new_code().await?;
         self.spawn_pump();
+        self.spawn_overtime();
         self.spawn_due();
         self.telling.spawn_outbox();
         self.spawn_parking();
@@ -152,6 +145,11 @@ impl Engine {
         &self.telling
     }
 
+    /// See [`ports::dispatch::TurnInbox::turn_held`].
+    pub fn turn_held(&self, turn: TurnId, epoch: u64, held: Held) {
+        self.placement.turn_held(turn, epoch, held);
+    }
+
     /// Resolves when the server begins to stop.
     pub async fn stopping(&self) {
         self.stopping.cancelled().await;
@@ -169,7 +167,7 @@ impl Engine {
         // Those that pause from now on are parked as they do.
         let parked = self.park_due().await;
         faults::at(Point::EngineShutDownParked);
-        let finished = tokio::time::timeout(patience, self.live.none_at_work()).await.is_ok();
+        let finished = tokio::time::timeout(patience, self.placement.none_at_work()).await.is_ok();
         if !finished {
             tracing::warn!(
                 "turns were still at work at the end of the shutdown time; the next server goes on with them"
@@ -178,7 +176,7 @@ impl Engine {
         let parked = parked.and(self.park_due().await);
         self.telling.finish_outbox(patience).await;
         self.stopped.cancel();
-        self.live.clear();
+        self.placement.clear();
         // A turn that could not be parked is taken up by the next server all the same.
         self.store.close().await.and(parked.map(drop))
     }

@@ -241,7 +241,7 @@ impl Engine {
         Ok(Some(if turn.life.is_parked() {
             DeliveryPlan::Parked(self.wake(tx, &turn, &session.agent, now)?)
         } else {
-            let announce = |delivery| Ticket::announce(self, turn.id, turn.life.epoch, delivery);
+            let announce = |delivery| Ticket::announce(&self.placement, turn.id, turn.life.epoch, delivery);
             DeliveryPlan::Warm(deliveries.into_iter().map(announce).collect())
         }))
     }
@@ -249,7 +249,7 @@ impl Engine {
     /// Does what [`Engine::plan_delivery`] decided, after the commit.
     pub(in crate::engine) fn deliver_as_planned(self: &Arc<Self>, plan: Option<DeliveryPlan>) {
         match plan {
-            Some(DeliveryPlan::Warm(tickets)) => tickets.into_iter().for_each(|ticket| ticket.redeem(self)),
+            Some(DeliveryPlan::Warm(tickets)) => tickets.into_iter().for_each(|ticket| ticket.redeem()),
             Some(DeliveryPlan::Parked(woken)) => self.start_woken(woken),
             None => {}
         }

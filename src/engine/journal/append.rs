@@ -104,10 +104,10 @@ impl Engine {
         epoch: u64,
         records: Vec<Record>,
     ) -> Result<AppendResults, Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.is_paused || standing.is_held) {
-            self.live.go_on(self, turn, epoch);
+            self.placement.go_on(turn, epoch);
         }
         let words: Arc<Vec<PreparedRecord>> = Arc::new(records.into_iter().map(Into::into).collect());
         let mark = Arc::new(Mutex::new(None));
@@ -136,8 +136,8 @@ impl Engine {
         looked: Arc<RecordsPrecheck>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<AppendAttempt<AppendResults>, Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
-        let (session, can_replay) = (standing.session, self.runtime()?.replay);
+        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let (session, can_replay) = (standing.session, self.placement.runtime()?.replay);
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
         // Of the attempt before, whichever run of this one asks.
@@ -195,7 +195,7 @@ impl Engine {
         faults::at(Point::EngineAppendCommitted);
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
-            self.live.deliver(self, turn, |queue| queue.are_durable_before(first, last));
+            self.placement.deliver(turn, |queue| queue.are_durable_before(first, last));
         }
         for error in &written.ignored {
             tracing::warn!(%session, %error, "what on_approval decided is no decision");
@@ -210,14 +210,14 @@ impl Engine {
         self.telling.run(written.after_commit);
         if written.cannot_wait {
             self.turn_failed(turn, epoch, Failure::cannot_wait()).await?;
-            self.stop_worker(turn, "Its run cannot wait");
+            self.placement.stop_worker(turn, "Its run cannot wait");
         } else if let Some(pause) = written.pause {
             faults::at(Point::EnginePauseCommitted);
             if written.is_parked {
                 self.came_out(written.outcome);
                 self.is_parked(turn, epoch, pause.wake_at);
             } else {
-                self.live.pause(self, turn, epoch, pause);
+                self.placement.pause(turn, epoch, pause);
             }
             self.pump();
         }

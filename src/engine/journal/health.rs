@@ -24,14 +24,14 @@ impl Engine {
     pub async fn health(&self) -> Result<Health, Error> {
         let totals = self.store.upkeep().totals().await?;
         // Before the slots are locked: whoever locks both has the turns first.
-        let (running_workers, queued) = self.slots.count();
+        let (running_workers, queued) = self.placement.count_places();
         Ok(Health {
             max_workers: self.settings.workers,
             running_workers,
             queued,
             total_sessions: totals.sessions,
             audit: totals.audit,
-            held: self.held_turns().1,
+            held: self.placement.held_turns().1,
             unstored: self.outage.turns(),
         })
     }
@@ -41,8 +41,8 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn figures(&self) -> Result<Vec<Family>, Error> {
-        let (all, paused) = self.live.count();
-        let turns = TurnsInMemory { all, paused, held: self.held_turns().0 };
+        let (all, paused) = self.placement.count();
+        let turns = TurnsInMemory { all, paused, held: self.placement.held_turns().0 };
         self.telling.figures(&self.health().await?, turns).await
     }
 

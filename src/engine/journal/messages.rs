@@ -9,7 +9,6 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Session};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
-use crate::engine::placement::slots;
 use crate::engine::telling::view::IdempotencyKey;
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
@@ -53,7 +52,7 @@ impl Engine {
             let turn = clock::turn_id();
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
-            let reservation = slots::Reservation::take(&engine.slots)?;
+            let reservation = engine.placement.reserve()?;
             let mut after_commit = engine.telling.owed_by(&by);
             let sent_by = by.name().map(str::to_owned);
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };

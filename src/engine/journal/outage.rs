@@ -87,7 +87,7 @@ impl Engine {
             outcome => return outcome,
         };
         let _held = self.outage.hold(&why);
-        self.live.rest(turn, epoch);
+        self.placement.rest(turn, epoch);
         loop {
             let stops = self.is_stopping();
             tokio::select! {
@@ -97,7 +97,7 @@ impl Engine {
             match attempt().await {
                 Err(Error::StoreUnavailable(_)) if !stops => {}
                 outcome => {
-                    self.live.work_on(self, turn, epoch);
+                    self.placement.work_on(turn, epoch);
                     return outcome;
                 }
             }
@@ -106,7 +106,7 @@ impl Engine {
 
     /// What an attempt to end a turn has brought about is told, which it could not tell itself.
     pub(in crate::engine) async fn tell_of_end(self: &Arc<Self>, turn: TurnId, epoch: u64) {
-        let Some(session) = self.live.standing(turn, epoch).map(|standing| standing.session) else { return };
+        let Some(session) = self.placement.standing(turn, epoch).map(|standing| standing.session) else { return };
         self.leave(turn, epoch);
         self.telling.run_late(session).await;
     }

@@ -53,7 +53,7 @@ impl Engine {
             };
             tokio::select! {
                 () = sleep => {}
-                () = self.live.some_paused() => {}
+                () = self.placement.some_paused() => {}
                 () = self.stopping.cancelled(), if !self.is_stopping() => {}
             }
         }
@@ -64,7 +64,7 @@ impl Engine {
         let after = if self.is_stopping() { 0.0 } else { self.settings.park_after };
         let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
         loop {
-            let (candidates, next) = self.live.to_park(self.settings.max_warm, after);
+            let (candidates, next) = self.placement.to_park(self.settings.max_warm, after);
             if candidates.is_empty() {
                 return Ok(next);
             }
@@ -91,7 +91,7 @@ impl Engine {
                     if is_parked {
                         self.is_parked(turn, epoch, pause.wake_at);
                     } else {
-                        self.live.keep(turn, epoch, pause);
+                        self.placement.keep(turn, epoch, pause);
                     }
                     Ok(())
                 }
@@ -107,7 +107,7 @@ impl Engine {
     pub(in crate::engine) fn is_parked(&self, turn: TurnId, epoch: u64, wake_at: Option<Timestamp>) {
         self.telling.counters().parked();
         self.run_is_over(RunOver::ParkedOrEnded);
-        self.live.park(self, turn, epoch);
+        self.placement.park(turn, epoch);
         if let Some(at) = wake_at {
             self.alarm.set(at);
         }

@@ -62,7 +62,7 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub(in crate::engine) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
-        let can_replay = self.runtime()?.replay;
+        let can_replay = self.placement.runtime()?.replay;
         faults::at(Point::EngineRecover);
         let (left, unreadable) = self.left_open().await?;
         for Unreadable { turn, why } in unreadable {
@@ -92,7 +92,7 @@ impl Engine {
         }
         faults::at(Point::EngineRecovered);
         if can_replay {
-            rest.iter().for_each(|left| self.slots.put_first(left.turn.id));
+            rest.iter().for_each(|left| self.placement.put_first(left.turn.id));
             return Ok(());
         }
         for some in rest.chunks(AT_ONCE) {
@@ -142,7 +142,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         faults::at(Point::EngineLost);
         if self.settings.one_run {
             return self.run_lost(turn, epoch, lost).await;
@@ -199,11 +199,12 @@ impl Engine {
         let now = tx.now();
         let row = owned_turn(tx, turn, epoch)?;
         let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
-        if !self.runtime()?.replay {
+        if !self.placement.runtime()?.replay {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
         }
         if let Some(wake_at) = paused(tx, turn, &session)? {
-            let worked_ms = self.live.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
+            let worked_ms =
+                self.placement.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
             tx.park_turn(turn, epoch, wake_at, worked_ms)?;
             return Ok(Fate::Parked(wake_at));
         }
@@ -222,7 +223,7 @@ impl Engine {
             tokio::select! {
                 () = engine.stopping.cancelled() => {}
                 () = tokio::time::sleep(pause) => {
-                    engine.slots.put_first(turn);
+                    engine.placement.put_first(turn);
                     engine.pump();
                 }
             }

@@ -54,7 +54,7 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub(in crate::engine) async fn retry_under_new_code(self: &Arc<Self>) -> Result<(), Error> {
-        let (code, agent) = (self.runtime()?.code, self.settings.agent.clone());
+        let (code, agent) = (self.placement.runtime()?.code, self.settings.agent.clone());
         let turns = self.store.upkeep().retriable_turns(code, usize::MAX).await?;
         let sessions: Vec<SessionId> = self
             .store
@@ -125,11 +125,11 @@ impl Engine {
             .session(session.id)
             .with("agent", session.agent.as_str())
             .with("error_code", failure.map(|failure| failure.code.as_str()))
-            .with("code", self.runtime()?.code);
+            .with("code", self.placement.runtime()?.code);
         after_commit.record(tx, deed, now)?;
         if session.failure().is_some_and(Failure::is_passing) {
             // A mark, by which the agent is told that it may try again, or go on beyond its limit.
-            let runtime = self.runtime()?;
+            let runtime = self.placement.runtime()?;
             let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
             tx.append_foreign(turn, &mark, now)?;
         }

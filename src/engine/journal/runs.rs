@@ -20,7 +20,7 @@ use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::access::keyring::Keyring;
 use crate::engine::journal::answers::close;
-use crate::engine::journal::turn_claims::TurnClaim;
+use crate::engine::placement::claims::TurnClaim;
 use crate::engine::ports::dispatch::{Dispatch, Lost};
 use crate::engine::settings::Settings;
 use crate::engine::telling::after_commit::AfterCommit;
@@ -120,7 +120,7 @@ impl Engine {
         };
         let engine = Self::of(settings, store, stopping, feed, Keyring::default(), None);
         // Nobody else has this engine yet.
-        drop(engine.dispatch.set(dispatch));
+        engine.placement.attach(dispatch);
         Ok(engine)
     }
 
@@ -145,11 +145,11 @@ impl Engine {
             self.telling.run(after_commit);
             self.begin(claim);
             tokio::select! {
-                () = self.live.gone(turn) => {}
+                () = self.placement.gone(turn) => {}
                 () = stop.cancelled() => {
                     self.run_is_over(RunOver::Stopped);
                     self.forget(turn);
-                    self.dispatch.get().iter().for_each(|dispatch| dispatch.park(turn));
+                    self.placement.drop_at_worker(turn);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Engine {
         if !self.settings.one_run {
             return Ok(None);
         }
-        let runtime = self.runtime()?;
+        let runtime = self.placement.runtime()?;
         read_outcome(tx, id, turn, &self.settings.agent, &runtime.code).map(Some)
     }
 
@@ -213,7 +213,7 @@ impl Engine {
     pub fn end_run(&self) {
         self.stopping.cancel();
         self.stopped.cancel();
-        self.live.clear();
+        self.placement.clear();
     }
 
     /// The worker of a run has no more of its turn.
@@ -283,7 +283,7 @@ impl Engine {
             return Ok(None);
         }
         // A mark, so that the state that led here is behind its turn from now on.
-        let runtime = self.runtime()?;
+        let runtime = self.placement.runtime()?;
         let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
         tx.append_foreign(row.id, &mark, now)?;
         Ok(Some((self.claim(tx, &row, now)?, after_commit)))
@@ -291,7 +291,7 @@ impl Engine {
 
     async fn run_outcome(&self, id: SessionId, turn: TurnId) -> Result<RunOutcome, Error> {
         let agent = self.settings.agent.clone();
-        let code = self.runtime()?.code;
+        let code = self.placement.runtime()?.code;
         self.store.query(move |reader| read_outcome(reader, id, turn, &agent, &code)).await
     }
 }

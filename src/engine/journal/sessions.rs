@@ -89,7 +89,7 @@ impl Engine {
     /// [`Error::SessionNotFound`].
     pub async fn session(&self, id: SessionId) -> Result<SessionView, Error> {
         let view = self.store.query(move |reader| view(reader, id)).await?;
-        Ok(self.with_waits(view))
+        Ok(self.placement.with_waits(view))
     }
 
     /// One session, once it does not run: at once where it does not, else when something happens, at `timeout`, or
@@ -98,7 +98,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
     pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
-        Ok(self.with_waits(self.until_not_running(id, timeout).await?))
+        Ok(self.placement.with_waits(self.until_not_running(id, timeout).await?))
     }
 
     async fn until_not_running(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
@@ -175,7 +175,7 @@ impl Engine {
             engine.telling.close(id);
             if let Some(turn) = turn {
                 engine.forget(turn);
-                engine.stop_worker(turn, "Session deleted");
+                engine.placement.stop_worker(turn, "Session deleted");
             }
             Ok(())
         })
@@ -207,9 +207,9 @@ impl Engine {
             tracing::info!(session = %id, by = actor.name(), "a turn is cancelled");
             faults::at(Point::EngineCancelCommitted);
             engine.telling.run(after_commit);
-            engine.telling.counters().turn_failed(engine.live.worked(turn).unwrap_or(worked));
+            engine.telling.counters().turn_failed(engine.placement.worked(turn).unwrap_or(worked));
             engine.forget(turn);
-            engine.stop_worker(turn, "Turn cancelled");
+            engine.placement.stop_worker(turn, "Turn cancelled");
             Ok(view)
         })
         .await

@@ -36,7 +36,7 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::NothingToExport`].
     pub async fn export_run(self: &Arc<Self>, id: SessionId, actor: Actor) -> Result<Value, Error> {
-        let runtime = self.runtime()?;
+        let runtime = self.placement.runtime()?;
         let (agent, code) = (self.settings.agent.clone(), runtime.code);
         let state = self.store.query(move |reader| export(reader, id, &agent, &code)).await?;
         // A copy that somebody takes out to go on elsewhere: it is not tied to the server's store.
@@ -108,7 +108,7 @@ impl Engine {
 
     /// What was approved was approved for one agent.
     fn check_is_served(&self, state: &RunState) -> Result<(), Error> {
-        let (served, name) = (&self.settings.agent, self.runtime()?.agent);
+        let (served, name) = (&self.settings.agent, self.placement.runtime()?.agent);
         if state.is_of(served, name.as_deref()) {
             return Ok(());
         }

@@ -7,16 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
-use crate::engine::access::policy::OwnRules;
 use crate::engine::alarm::STORE_PAUSE;
-use crate::engine::placement::live::LiveTurns;
-use crate::engine::placement::slots::Slots;
+use crate::engine::placement::claims::TurnClaim;
 use crate::engine::placement::turn_queue::NextTurn;
 use crate::engine::ports::dispatch::{Runtime, TurnOrder};
 use crate::faults::{self, Point};
@@ -25,51 +21,7 @@ use crate::store::record::{DueKind, Turn};
 use crate::store::turns::check_owner;
 use crate::store::{Reader, StoreExt, Transaction};
 
-/// A turn that was claimed; void when it is dropped, as it is when the transaction around it fails.
-#[derive(Debug)]
-pub struct TurnClaim {
-    order: Option<TurnOrder>,
-    worked: Duration,
-    turn: TurnId,
-    epoch: u64,
-    live: Arc<LiveTurns>,
-    slots: Arc<Slots>,
-    freed: Arc<Notify>,
-}
-
-impl TurnClaim {
-    fn new(engine: &Engine, order: TurnOrder, rules: Arc<OwnRules>, worked: Duration) -> Self {
-        engine.live.claim(order.turn, order.epoch, rules);
-        Self {
-            turn: order.turn,
-            epoch: order.epoch,
-            order: Some(order),
-            worked,
-            live: Arc::clone(&engine.live),
-            slots: Arc::clone(&engine.slots),
-            freed: Arc::clone(&engine.freed),
-        }
-    }
-
-    /// The order; from here on the turn is on its way.
-    pub fn into_order(mut self) -> Option<(TurnOrder, Duration)> {
-        Some((self.order.take()?, self.worked))
-    }
-}
-
-impl Drop for TurnClaim {
-    fn drop(&mut self) {
-        if self.order.is_some() {
-            self.live.unclaim(self.turn, self.epoch);
-            self.slots.leave(self.turn, self.epoch);
-            // Possibly on the store's own thread, which starts nothing.
-            self.freed.notify_one();
-        }
-    }
-}
-
 /// What is to be done about a turn that was woken, after the commit.
-#[derive(Debug)]
 pub enum WakeOutcome {
     /// It has a place: start it.
     Now(TurnClaim),
@@ -87,7 +39,7 @@ impl Engine {
         turn: &Turn,
         now: Timestamp,
     ) -> Result<TurnClaim, Error> {
-        let runtime = self.runtime()?;
+        let runtime = self.placement.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
         let mut journal = tx.journal(turn.id)?;
         let (rules, has_rules) = self.access.rules_of(tx.session(turn.session_id)?.as_ref());
@@ -99,7 +51,7 @@ impl Engine {
         }
         faults::at(Point::EngineClaimWritten);
         let order = order(tx, turn, epoch, journal)?;
-        Ok(TurnClaim::new(self, order, rules, Duration::from_millis(turn.life.worked_ms)))
+        Ok(TurnClaim::new(&self.placement, order, rules, Duration::from_millis(turn.life.worked_ms)))
     }
 
     /// Writes and claims a new turn of `session` inside a transaction; `session` is what the turn's message made of it.
@@ -110,14 +62,14 @@ impl Engine {
         turn: &Turn,
         now: Timestamp,
     ) -> Result<TurnClaim, Error> {
-        let runtime = self.runtime()?;
+        let runtime = self.placement.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
         let (rules, policy) = self.access.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![RecordedEntry { at: now, entry }])?;
-        Ok(TurnClaim::new(self, order, rules, Duration::ZERO))
+        Ok(TurnClaim::new(&self.placement, order, rules, Duration::ZERO))
     }
 
     /// Wakes a parked turn of `agent` inside a transaction, or one that was reopened or imported there and is ready: it is
@@ -133,19 +85,19 @@ impl Engine {
             make_ready(tx, turn)?;
             return Ok(WakeOutcome::NotHere);
         }
-        if self.slots.take(turn.id) {
+        if self.placement.take_place(turn.id) {
             return match self.claim(tx, turn, now) {
                 Ok(claim) => {
-                    self.slots.claimed(turn.id, claim.epoch);
+                    self.placement.claimed(turn.id, claim.epoch());
                     Ok(WakeOutcome::Now(claim))
                 }
                 // What woke it counts all the same; whoever claims it later says what is wrong.
                 Err(Error::Unreadable(_)) => {
-                    self.slots.not_claimed(turn.id);
+                    self.placement.not_claimed(turn.id);
                     Ok(WakeOutcome::First(turn.id))
                 }
                 Err(error) => {
-                    self.slots.not_claimed(turn.id);
+                    self.placement.not_claimed(turn.id);
                     Err(error)
                 }
             };
@@ -160,7 +112,7 @@ impl Engine {
         match woken {
             WakeOutcome::Now(claim) => self.begin(claim),
             WakeOutcome::First(turn) => {
-                self.slots.put_first(turn);
+                self.placement.put_first(turn);
                 self.pump();
             }
             WakeOutcome::NotHere => {}
@@ -174,8 +126,8 @@ impl Engine {
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
-                    () = engine.freed.notified() => {
-                        engine.live.deliver_all(&engine);
+                    () = engine.placement.freed() => {
+                        engine.placement.deliver_all();
                         engine.pump();
                     }
                 }
@@ -185,9 +137,8 @@ impl Engine {
 
     /// Starts whoever has a place now.
     pub(in crate::engine) fn pump(self: &Arc<Self>) {
-        while !self.is_stopping() && self.dispatch.get().is_some() {
-            let next = self.slots.next();
-            match next {
+        while !self.is_stopping() {
+            match self.placement.next() {
                 None => return,
                 Some(NextTurn::Start(turn, epoch)) => {
                     let engine = Arc::clone(self);
@@ -237,21 +188,19 @@ impl Engine {
                 }
             }
         }
-        self.live.unclaim(turn, epoch);
-        self.slots.leave(turn, epoch);
+        self.placement.drop_claim(turn, epoch);
         self.pump();
     }
 
     pub(in crate::engine) fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
         let (turn, epoch) = (order.turn, order.epoch);
         faults::at(Point::EngineStart);
-        if order.journal.len() > 1 && self.runtime().is_ok_and(|runtime| !runtime.replay) {
+        if order.journal.len() > 1 && self.placement.runtime().is_ok_and(|runtime| !runtime.replay) {
             return self.refuse_replay(order);
         }
         // A server that stops leaves it to the next one.
-        if self.is_stopping() || !self.live.begin(self, order, worked) {
-            self.live.unclaim(turn, epoch);
-            self.slots.leave(turn, epoch);
+        if self.is_stopping() || !self.placement.begin(order, worked) {
+            self.placement.drop_claim(turn, epoch);
             self.pump();
         }
         faults::at(Point::EngineStarted);
@@ -279,8 +228,7 @@ impl Engine {
                 }
                 Err(error) => tracing::debug!(%turn, %error, "a turn that cannot be replayed was settled meanwhile"),
             }
-            engine.live.unclaim(turn, epoch);
-            engine.slots.leave(turn, epoch);
+            engine.placement.drop_claim(turn, epoch);
             engine.pump();
         });
     }
@@ -325,7 +273,7 @@ impl Engine {
         match claimed.await {
             Ok(claim) => {
                 faults::at(Point::EngineClaimCommitted);
-                self.slots.claimed(turn, claim.epoch);
+                self.placement.claimed(turn, claim.epoch());
                 return self.begin(claim);
             }
             // It was cancelled or deleted while it waited.
@@ -333,15 +281,8 @@ impl Engine {
             Err(why @ Error::Unreadable(_)) => self.suspend_spoiled(turn, &why).await,
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
-        self.slots.not_claimed(turn);
+        self.placement.not_claimed(turn);
         self.pump();
-    }
-
-    /// What turns that are started now run in.
-    pub(in crate::engine) fn runtime(&self) -> Result<Runtime, Error> {
-        let dispatch =
-            self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
-        Ok(dispatch.runtime())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::runs::RunOver;
 use crate::engine::journal::turn_claims::owned_turn;
 use crate::engine::telling::after_commit::AfterCommit;
@@ -25,9 +26,9 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_replayed(self: &Arc<Self>, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         faults::at(Point::EngineReplayed);
-        self.live.replayed(turn, epoch);
+        self.placement.replayed(turn, epoch);
         if standing.is_replay() {
             self.telling.counters().replayed(standing.at_worker);
         }
@@ -49,7 +50,7 @@ impl Engine {
 
     /// A piece of a message as the model says it.
     pub fn turn_delta(&self, turn: TurnId, step_id: &str, attempt: u32, delta: Value) {
-        if let Some(session) = self.live.session_of(turn) {
+        if let Some(session) = self.placement.session_of(turn) {
             self.telling.pass(EventView::delta(session, step_id, attempt, delta));
         }
     }
@@ -98,7 +99,7 @@ impl Engine {
         epoch: u64,
         said: Arc<(ChatMessage, Vec<ChatMessage>)>,
     ) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let session_id = standing.session;
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
@@ -135,7 +136,7 @@ impl Engine {
     }
 
     async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
-        let standing = self.live.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let session_id = standing.session;
         let engine = Arc::clone(self);
         let (after_commit, outcome) = self
@@ -172,7 +173,7 @@ impl Engine {
             return end(tx, session, turn, event, self.telling.after_commit(), now)
                 .map(|(after_commit, _)| after_commit);
         }
-        let code = self.runtime()?.code;
+        let code = self.placement.runtime()?.code;
         let mut after_commit = self.telling.after_commit();
         after_commit.suspended = Some((session.id, failure.code.clone()));
         after_commit.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
@@ -181,15 +182,46 @@ impl Engine {
         Ok(after_commit)
     }
 
+    /// Ends turns whose time is over, until the engine stops.
+    pub(in crate::engine) fn spawn_overtime(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = engine.stopped.cancelled() => return,
+                    (turn, epoch) = engine.placement.overdue() => {
+                        let engine = Arc::clone(&engine);
+                        tokio::spawn(async move { engine.turn_timed_out(turn, epoch).await });
+                    }
+                }
+            }
+        });
+    }
+
+    async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        let is_replaying = self.placement.is_replaying(turn, epoch);
+        let failure = if is_replaying { Failure::replay_timed_out() } else { Failure::timed_out() };
+        while let Err(error) = self.turn_failed(turn, epoch, failure.clone()).await {
+            if !matches!(error, Error::StoreUnavailable(_)) || self.is_stopping() {
+                // It came to its end at the same moment.
+                tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");
+                return;
+            }
+            tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended; it is tried again");
+            tokio::time::sleep(STORE_PAUSE).await;
+        }
+        self.placement.stop_worker(turn, "Agent timed out");
+    }
+
     /// The turn at `epoch` is over for this process.
     pub(in crate::engine) fn leave(self: &Arc<Self>, turn: TurnId, epoch: u64) {
-        self.live.lose(self, turn, epoch);
+        self.placement.lose(turn, epoch);
         self.pump();
     }
 
     /// The turn is over, wherever it was.
     pub(in crate::engine) fn forget(self: &Arc<Self>, turn: TurnId) {
-        self.live.forget(self, turn);
+        self.placement.forget(turn);
         self.pump();
     }
 }

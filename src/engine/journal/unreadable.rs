@@ -48,8 +48,8 @@ impl Engine {
 
     /// It may be at a worker, which goes on without it.
     fn drop_unreadable(self: &Arc<Self>, turn: TurnId) {
-        self.telling.counters().turn_failed(self.live.worked(turn).unwrap_or_default());
+        self.telling.counters().turn_failed(self.placement.worked(turn).unwrap_or_default());
         self.forget(turn);
-        self.stop_worker(turn, "What is stored of this turn cannot be read");
+        self.placement.stop_worker(turn, "What is stored of this turn cannot be read");
     }
 }

@@ -6,11 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use crate::domain::TurnId;
-use crate::engine::Engine;
-use crate::engine::placement::live::LiveTurns;
+use crate::engine::placement::Placement;
 use crate::engine::ports::dispatch::Delivery;
 
 /// The deliveries announced to one turn.
@@ -68,38 +65,40 @@ impl Queue {
 }
 
 /// A delivery that was announced; withdrawn when it is dropped, as it is when the transaction around it fails.
-#[derive(Debug)]
 pub struct Ticket {
     turn: TurnId,
     epoch: u64,
     index: u64,
     redeemed: bool,
-    live: Arc<LiveTurns>,
-    freed: Arc<Notify>,
+    placement: Arc<Placement>,
 }
 
 impl Ticket {
     /// Announces a delivery to the turn at `epoch`, inside the transaction that appends it.
-    pub fn announce(engine: &Engine, turn: TurnId, epoch: u64, delivery: Delivery) -> Self {
+    pub(in crate::engine) fn announce(
+        placement: &Arc<Placement>,
+        turn: TurnId,
+        epoch: u64,
+        delivery: Delivery,
+    ) -> Self {
         let index = delivery.index();
-        engine.live.announce(turn, epoch, delivery);
-        let (live, freed) = (Arc::clone(&engine.live), Arc::clone(&engine.freed));
-        Self { turn, epoch, index, redeemed: false, live, freed }
+        placement.announce(turn, epoch, delivery);
+        Self { turn, epoch, index, redeemed: false, placement: Arc::clone(placement) }
     }
 
     /// The transaction is durable: the delivery goes its way.
-    pub fn redeem(mut self, engine: &Arc<Engine>) {
+    pub fn redeem(mut self) {
         self.redeemed = true;
-        self.live.deliver(engine, self.turn, |queue| queue.is_durable(self.epoch, self.index));
+        self.placement.deliver(self.turn, |queue| queue.is_durable(self.epoch, self.index));
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.redeemed {
-            self.live.withdraw(self.turn, self.epoch, self.index);
+            self.placement.withdraw(self.turn, self.epoch, self.index);
             // Possibly on the store's own thread, which delivers nothing.
-            self.freed.notify_one();
+            self.placement.freed.notify_one();
         }
     }
 }

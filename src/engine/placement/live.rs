@@ -6,19 +6,15 @@
 //! delivery, park) is told under the one lock, in the order in which it happened.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-
-use crate::domain::session::Failure;
 use crate::domain::turn::stage::{self, Stage};
-use crate::domain::{Error, SessionId, TurnId};
-use crate::engine::Engine;
+use crate::domain::{SessionId, TurnId};
 use crate::engine::access::policy::OwnRules;
-use crate::engine::alarm::STORE_PAUSE;
+use crate::engine::placement::Placement;
 use crate::engine::placement::deliveries::Queue;
-use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis, time_left};
+use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::{self, Point, Rule};
@@ -78,8 +74,9 @@ struct Claimed {
     held: Vec<Delivery>,
 }
 
+/// The turns that this process has in memory.
 #[derive(Debug, Default)]
-struct Turns {
+pub(super) struct Turns {
     at_workers: HashMap<TurnId, LiveTurn>,
     /// Claimed, and on their way to a worker.
     claimed: HashMap<TurnId, Claimed>,
@@ -88,24 +85,13 @@ struct Turns {
     pauses: u64,
 }
 
-/// See the module.
-#[derive(Debug, Default)]
-pub struct LiveTurns {
-    turns: Mutex<Turns>,
-    /// A turn is not at work any more.
-    rested: Notify,
-    /// A turn has paused.
-    paused: Notify,
-}
-
-impl LiveTurns {
-    /// A turn is being claimed at `epoch`; see [`crate::engine::journal::turn_claims::TurnClaim`]. `rules` are those of its session.
+impl Placement {
+    /// A turn is being claimed at `epoch`; see [`crate::engine::placement::claims::TurnClaim`]. `rules` are those of its session.
     pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
         self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
     }
 
-    /// It was not claimed after all, or is not started.
-    pub fn unclaim(&self, turn: TurnId, epoch: u64) {
+    fn unclaim(&self, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
         if turns.claimed.get(&turn).is_some_and(|claimed| claimed.epoch == epoch) {
             turns.claimed.remove(&turn);
@@ -113,10 +99,16 @@ impl LiveTurns {
         }
     }
 
+    /// It was claimed and is not started: its place is free.
+    pub fn drop_claim(&self, turn: TurnId, epoch: u64) {
+        self.unclaim(turn, epoch);
+        self.slots.leave(turn, epoch);
+    }
+
     /// A claimed turn goes to a worker: it is at work from now on, and `--timeout` counts. Whether it does: not where it
     /// was settled meanwhile.
-    pub fn begin(&self, engine: &Arc<Engine>, order: TurnOrder, worked: Duration) -> bool {
-        let Some(dispatch) = engine.dispatch.get() else { return false };
+    pub fn begin(&self, order: TurnOrder, worked: Duration) -> bool {
+        let Some(dispatch) = self.dispatch.get() else { return false };
         let (turn, epoch) = (order.turn, order.epoch);
         let mut turns = self.lock();
         let (rules, held) = match turns.claimed.remove(&turn) {
@@ -129,7 +121,7 @@ impl LiveTurns {
         };
         // It was parked, and answered before its worker was told.
         if let Some(mut parked) = turns.at_workers.remove(&turn) {
-            parked.leave(engine, turn);
+            parked.leave(self, turn);
             dispatch.park(turn);
         }
         let mut live = LiveTurn {
@@ -145,13 +137,13 @@ impl LiveTurns {
             stage: Stage::AtWork,
             paused: None,
             held: None,
-            is_replaying: order.journal.len() > 1 && time_left(engine, worked) > Duration::ZERO,
+            is_replaying: order.journal.len() > 1 && self.time_left(worked) > Duration::ZERO,
         };
-        live.work(turn, engine);
+        live.work(turn, self);
         turns.at_workers.insert(turn, live);
         dispatch.start(order);
         for delivery in held {
-            hand_over(&mut turns, engine, turn, delivery);
+            hand_over(&mut turns, self, turn, delivery);
         }
         true
     }
@@ -170,24 +162,24 @@ impl LiveTurns {
 
     /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its place
     /// again and is at work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
-    pub fn deliver(&self, engine: &Arc<Engine>, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
+    pub fn deliver(&self, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
         let mut turns = self.lock();
         if let Some(queue) = turns.queues.get_mut(&turn) {
             learnt(queue);
-            turns.flush(engine, turn);
+            turns.flush(self, turn);
         }
     }
 
     /// Delivers what was kept waiting by what came to nothing.
-    pub fn deliver_all(&self, engine: &Arc<Engine>) {
+    pub fn deliver_all(&self) {
         let mut turns = self.lock();
         for turn in turns.queues.keys().copied().collect::<Vec<_>>() {
-            turns.flush(engine, turn);
+            turns.flush(self, turn);
         }
     }
 
     /// The turn at `epoch` has paused: its place is free. Nothing happens where a delivery has come after the pause.
-    pub fn pause(&self, engine: &Engine, turn: TurnId, epoch: u64, pause: Pause) {
+    pub fn pause(&self, turn: TurnId, epoch: u64, pause: Pause) {
         let mut turns = self.lock();
         turns.pauses += 1;
         let number = turns.pauses;
@@ -199,7 +191,7 @@ impl LiveTurns {
         live.held = None;
         live.paused = Some(WarmPause { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the place it takes.
-        live.step(engine, turn, stage::StageEvent::Paused);
+        live.step(self, turn, stage::StageEvent::Paused);
         drop(turns);
         self.rested.notify_waiters();
         self.paused.notify_one();
@@ -262,10 +254,10 @@ impl LiveTurns {
     }
 
     /// The turn at `epoch` was parked in the store: its worker drops it.
-    pub fn park(&self, engine: &Engine, turn: TurnId, epoch: u64) {
+    pub fn park(&self, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
-        if turns.remove(engine, turn, epoch)
-            && let Some(dispatch) = engine.dispatch.get()
+        if turns.remove(self, turn, epoch)
+            && let Some(dispatch) = self.dispatch.get()
         {
             dispatch.park(turn);
         }
@@ -274,10 +266,10 @@ impl LiveTurns {
     }
 
     /// The turn at `epoch` goes on by itself, as when one of its timers has fired: it takes its place again.
-    pub fn go_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+    pub fn go_on(&self, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
         if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
-            live.go_on(engine, turn);
+            live.go_on(self, turn);
         }
     }
 
@@ -290,11 +282,11 @@ impl LiveTurns {
     }
 
     /// It is at work again, unless it has paused.
-    pub fn work_on(&self, engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
+    pub fn work_on(&self, turn: TurnId, epoch: u64) {
         if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
             && live.stage == Stage::AtWork
         {
-            live.work(turn, engine);
+            live.work(turn, self);
         }
     }
 
@@ -326,6 +318,11 @@ impl LiveTurns {
         held.filter(|held| held.replay).map(|held| held.by.clone()).unwrap_or_default()
     }
 
+    /// Whether the turn at `epoch` has not come to where its journal ends yet.
+    pub fn is_replaying(&self, turn: TurnId, epoch: u64) -> bool {
+        self.lock().at_workers.get(&turn).is_some_and(|live| live.epoch == epoch && live.is_replaying)
+    }
+
     /// The worker of the turn at `epoch` stands where its journal ends.
     pub fn replayed(&self, turn: TurnId, epoch: u64) {
         if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
@@ -344,20 +341,20 @@ impl LiveTurns {
     }
 
     /// The turn at `epoch` is at no worker any more.
-    pub fn lose(&self, engine: &Engine, turn: TurnId, epoch: u64) {
-        self.lock().remove(engine, turn, epoch);
+    pub fn lose(&self, turn: TurnId, epoch: u64) {
+        self.lock().remove(self, turn, epoch);
         self.rested.notify_waiters();
     }
 
     /// The turn is over, wherever it was.
-    pub fn forget(&self, engine: &Engine, turn: TurnId) {
+    pub fn forget(&self, turn: TurnId) {
         let mut turns = self.lock();
         turns.claimed.remove(&turn);
         turns.queues.remove(&turn);
         if let Some(mut live) = turns.at_workers.remove(&turn) {
             live.rest();
         }
-        engine.slots.forget(turn);
+        self.slots.forget(turn);
         drop(turns);
         self.rested.notify_waiters();
     }
@@ -414,12 +411,12 @@ impl LiveTurns {
 }
 
 impl Turns {
-    fn flush(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+    fn flush(&mut self, placement: &Placement, turn: TurnId) {
         while let Some((epoch, delivery)) = self.queues.get_mut(&turn).and_then(Queue::next) {
             if let Some(Claimed { held, .. }) = self.claimed.get_mut(&turn) {
                 held.push(delivery);
             } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
-                hand_over(self, engine, turn, delivery);
+                hand_over(self, placement, turn, delivery);
             }
         }
         if self.queues.get(&turn).is_some_and(Queue::is_empty) {
@@ -427,55 +424,26 @@ impl Turns {
         }
     }
 
-    fn remove(&mut self, engine: &Engine, turn: TurnId, epoch: u64) -> bool {
+    fn remove(&mut self, placement: &Placement, turn: TurnId, epoch: u64) -> bool {
         if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
             return false;
         }
         if let Some(mut live) = self.at_workers.remove(&turn) {
-            live.leave(engine, turn);
+            live.leave(placement, turn);
         }
         true
     }
 }
 
-fn hand_over(turns: &mut Turns, engine: &Arc<Engine>, turn: TurnId, delivery: Delivery) {
+fn hand_over(turns: &mut Turns, placement: &Placement, turn: TurnId, delivery: Delivery) {
     // What its order brought along is not given to it again.
     let is_new = |live: &&mut LiveTurn| live.known <= delivery.index();
     let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
     live.delivered = live.delivered.max(Some(delivery.index()));
-    live.go_on(engine, turn);
-    if let Some(dispatch) = engine.dispatch.get() {
+    live.go_on(placement, turn);
+    if let Some(dispatch) = placement.dispatch.get() {
         faults::at(Point::EngineDeliver);
         dispatch.deliver(turn, delivery);
         faults::at(Point::EngineDelivered);
-    }
-}
-
-impl Engine {
-    pub(super) async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
-        let mut is_replaying = false;
-        // The timer must not abort the task it runs in.
-        if let Some(live) = self.live.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
-            live.timer = None;
-            is_replaying = live.is_replaying;
-        }
-        let failure = if is_replaying { Failure::replay_timed_out() } else { Failure::timed_out() };
-        while let Err(error) = self.turn_failed(turn, epoch, failure.clone()).await {
-            if !matches!(error, Error::StoreUnavailable(_)) || self.is_stopping() {
-                // It came to its end at the same moment.
-                tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");
-                return;
-            }
-            tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended; it is tried again");
-            tokio::time::sleep(STORE_PAUSE).await;
-        }
-        self.stop_worker(turn, "Agent timed out");
-    }
-
-    /// Tells the worker of a settled turn to stop.
-    pub(in crate::engine) fn stop_worker(&self, turn: TurnId, message: &str) {
-        if let Some(dispatch) = self.dispatch.get() {
-            dispatch.stop(turn, message);
-        }
     }
 }

@@ -8,8 +8,8 @@ use tokio::task::AbortHandle;
 
 use crate::domain::turn::stage::{self, Stage, StageEffect};
 use crate::domain::{SessionId, Timestamp, TurnId};
-use crate::engine::Engine;
 use crate::engine::access::policy::OwnRules;
+use crate::engine::placement::Placement;
 use crate::engine::ports::held::Held;
 
 /// A turn at a worker.
@@ -62,41 +62,36 @@ pub struct Pause {
 
 impl LiveTurn {
     /// Something has happened to it that may cost or give it its place.
-    pub(super) fn step(&mut self, engine: &Engine, turn: TurnId, event: stage::StageEvent) {
+    pub(super) fn step(&mut self, placement: &Placement, turn: TurnId, event: stage::StageEvent) {
         let (next, effect) = self.stage.transition(event);
         self.stage = next.unwrap_or(self.stage);
         match effect {
-            Some(StageEffect::TakePlace) => engine.slots.rejoin(turn, self.epoch),
-            Some(StageEffect::LeavePlace) => engine.slots.leave(turn, self.epoch),
+            Some(StageEffect::TakePlace) => placement.slots.rejoin(turn, self.epoch),
+            Some(StageEffect::LeavePlace) => placement.slots.leave(turn, self.epoch),
             None => {}
         }
     }
 
-    pub(super) fn go_on(&mut self, engine: &Arc<Engine>, turn: TurnId) {
+    pub(super) fn go_on(&mut self, placement: &Placement, turn: TurnId) {
         self.paused = None;
         self.held = None;
-        self.step(engine, turn, stage::StageEvent::WentOn);
-        self.work(turn, engine);
+        self.step(placement, turn, stage::StageEvent::WentOn);
+        self.work(turn, placement);
     }
 
-    pub(super) fn leave(&mut self, engine: &Engine, turn: TurnId) {
+    pub(super) fn leave(&mut self, placement: &Placement, turn: TurnId) {
         self.rest();
-        self.step(engine, turn, stage::StageEvent::Left);
+        self.step(placement, turn, stage::StageEvent::Left);
     }
 
-    pub(super) fn work(&mut self, turn: TurnId, engine: &Arc<Engine>) {
+    pub(super) fn work(&mut self, turn: TurnId, placement: &Placement) {
         if self.since.is_some() {
             return;
         }
         self.since = Some(Instant::now());
-        if engine.settings.timeout > 0.0 {
-            let left = time_left(engine, self.worked);
-            let (engine, epoch) = (Arc::clone(engine), self.epoch);
-            let timer = tokio::spawn(async move {
-                tokio::time::sleep(left).await;
-                engine.turn_timed_out(turn, epoch).await;
-            });
-            self.timer = Some(timer.abort_handle());
+        if placement.timeout.is_some() {
+            let left = placement.time_left(self.worked);
+            self.timer = Some(placement.overtime.start(turn, self.epoch, left));
         }
     }
 
@@ -114,11 +109,11 @@ impl LiveTurn {
     }
 }
 
-/// What is left of `--timeout` to a turn that was at work for so long.
-pub(super) fn time_left(engine: &Engine, worked: Duration) -> Duration {
-    let timeout = engine.settings.timeout;
-    let whole = if timeout > 0.0 { Duration::try_from_secs_f64(timeout).ok() } else { None };
-    whole.unwrap_or(Duration::MAX).saturating_sub(worked)
+impl Placement {
+    /// What is left of `--timeout` to a turn that was at work for so long.
+    pub(super) fn time_left(&self, worked: Duration) -> Duration {
+        self.timeout.unwrap_or(Duration::MAX).saturating_sub(worked)
+    }
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -1,8 +1,138 @@
-//! Where turns are: which are at work, which wait for a place, which are in memory, and who owns one.
+//! Where turns are: which are at work, which wait for a place, which are in memory, and what their workers are told.
+//!
+//! Nothing here reads or writes the store: a place and a turn in memory are this process's own, and what is decided about
+//! them is decided in the journal.
 
+pub(super) mod claims;
 pub(super) mod deliveries;
 mod held_turns;
 pub(super) mod live;
 pub(super) mod live_turn;
+mod overtime;
 pub(super) mod slots;
 pub(super) mod turn_queue;
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::domain::{Error, TurnId};
+use crate::engine::ports::dispatch::{Dispatch, Runtime};
+use crate::engine::settings::Settings;
+use live::Turns;
+use overtime::Overtime;
+use slots::{Reservation, Slots};
+use turn_queue::NextTurn;
+
+/// See the module.
+pub(super) struct Placement {
+    /// Set once, right after the start: supervisor and engine need each other.
+    dispatch: OnceLock<Arc<dyn Dispatch>>,
+    slots: Slots,
+    turns: Mutex<Turns>,
+    /// A turn is not at work any more.
+    rested: Notify,
+    /// A turn has paused.
+    paused: Notify,
+    /// A claim or a delivery came to nothing.
+    freed: Notify,
+    /// How long a turn may be at work; `None` for no limit.
+    timeout: Option<Duration>,
+    overtime: Arc<Overtime>,
+}
+
+impl Placement {
+    /// Places as the operator set them, and no workers yet.
+    pub(super) fn new(settings: &Settings) -> Arc<Self> {
+        let timeout = (settings.timeout > 0.0).then(|| Duration::try_from_secs_f64(settings.timeout));
+        Arc::new(Self {
+            dispatch: OnceLock::new(),
+            slots: Slots::new(settings.workers, settings.queue),
+            turns: Mutex::default(),
+            rested: Notify::new(),
+            paused: Notify::new(),
+            freed: Notify::new(),
+            timeout: timeout.and_then(Result::ok),
+            overtime: Arc::default(),
+        })
+    }
+
+    /// How workers are reached from now on; whether this is the first call, which alone counts.
+    pub(super) fn attach(&self, dispatch: Arc<dyn Dispatch>) -> bool {
+        self.dispatch.set(dispatch).is_ok()
+    }
+
+    /// What turns that are started now run in.
+    ///
+    /// # Errors
+    /// An internal one, before there are workers.
+    pub(super) fn runtime(&self) -> Result<Runtime, Error> {
+        let dispatch =
+            self.dispatch.get().ok_or_else(|| Error::Internal("the engine has no workers yet".to_owned()))?;
+        Ok(dispatch.runtime())
+    }
+
+    /// Tells the worker of a settled turn to stop.
+    pub(super) fn stop_worker(&self, turn: TurnId, message: &str) {
+        if let Some(dispatch) = self.dispatch.get() {
+            dispatch.stop(turn, message);
+        }
+    }
+
+    /// Tells the worker of a turn that nobody waits for any more to drop it.
+    pub(super) fn drop_at_worker(&self, turn: TurnId) {
+        if let Some(dispatch) = self.dispatch.get() {
+            dispatch.park(turn);
+        }
+    }
+
+    /// Promises a place at work or in the queue to a turn that is not written yet.
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`].
+    pub(super) fn reserve(self: &Arc<Self>) -> Result<Reservation, Error> {
+        Reservation::take(self)
+    }
+
+    /// See [`Slots::take`].
+    pub(super) fn take_place(&self, turn: TurnId) -> bool {
+        self.slots.take(turn)
+    }
+
+    /// See [`Slots::put_first`].
+    pub(super) fn put_first(&self, turn: TurnId) {
+        self.slots.put_first(turn);
+    }
+
+    /// See [`Slots::claimed`].
+    pub(super) fn claimed(&self, turn: TurnId, epoch: u64) {
+        self.slots.claimed(turn, epoch);
+    }
+
+    /// See [`Slots::not_claimed`].
+    pub(super) fn not_claimed(&self, turn: TurnId) {
+        self.slots.not_claimed(turn);
+    }
+
+    /// Who may begin now, as soon as there are workers; it has a place from here on.
+    pub(super) fn next(&self) -> Option<NextTurn> {
+        self.dispatch.get()?;
+        self.slots.next()
+    }
+
+    /// How many are at work, and how many wait.
+    pub(super) fn count_places(&self) -> (usize, usize) {
+        self.slots.count()
+    }
+
+    /// Resolves after a claim or a delivery came to nothing: there may be a place, or something to deliver.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// A turn that has been at work for all its time, and at which epoch.
+    pub(super) async fn overdue(&self) -> (TurnId, u64) {
+        self.overtime.next().await
+    }
+}

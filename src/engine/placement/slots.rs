@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Placement;
 use super::turn_queue::{LocalQueue, NextTurn, TurnQueue};
 use crate::domain::{Error, TurnId};
 
@@ -153,9 +154,8 @@ impl Slots {
 }
 
 /// A promise of a place; taken back when it is dropped unredeemed, as it is when the transaction around it fails.
-#[derive(Debug)]
 pub struct Reservation {
-    slots: Arc<Slots>,
+    placement: Arc<Placement>,
     redeemed: bool,
 }
 
@@ -164,22 +164,22 @@ impl Reservation {
     ///
     /// # Errors
     /// [`Error::QueueFull`].
-    pub fn take(slots: &Arc<Slots>) -> Result<Self, Error> {
-        slots.reserve()?;
-        Ok(Self { slots: Arc::clone(slots), redeemed: false })
+    pub(super) fn take(placement: &Arc<Placement>) -> Result<Self, Error> {
+        placement.slots.reserve()?;
+        Ok(Self { placement: Arc::clone(placement), redeemed: false })
     }
 
     /// See [`Slots::admit`].
     pub fn redeem(mut self, turn: TurnId, epoch: u64) -> bool {
         self.redeemed = true;
-        self.slots.admit(turn, epoch)
+        self.placement.slots.admit(turn, epoch)
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.redeemed {
-            self.slots.release_reservation();
+            self.placement.slots.release_reservation();
         }
     }
 }

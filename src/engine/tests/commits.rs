@@ -88,7 +88,7 @@ async fn three(settings: Settings, begin: impl AsyncFn(&World)) -> (World, Arc<C
 #[tokio::test]
 async fn turns_that_are_parked_together_are_a_job_each() {
     let (world, store) = three(settings(), async |world| drop(world.asking(1).await)).await;
-    let (candidates, _) = world.engine.live.to_park(0, std::time::Duration::ZERO);
+    let (candidates, _) = world.engine.placement.to_park(0, std::time::Duration::ZERO);
     world.engine.park(candidates).await.unwrap();
     assert_eq!(store.writes.load(Ordering::Relaxed), 3);
     assert_eq!(world.hands.look(|told| told.parked.len()), 3);

@@ -58,7 +58,7 @@ fn a_look_at_the_servers_health_and_a_pause_do_not_wait_for_each_other() {
 
 fn pause_and_go_on(engine: &Arc<Engine>, turn: TurnId, epoch: u64) {
     let by = vec![Holder { what: "raw I/O".to_owned(), location: None }];
-    engine.live.hold(turn, epoch, Held { by, at_work: true, replay: false });
-    engine.live.pause(engine, turn, epoch, Pause { index: 1, wake_at: None, can_be_parked: false });
-    engine.live.go_on(engine, turn, epoch);
+    engine.placement.hold(turn, epoch, Held { by, at_work: true, replay: false });
+    engine.placement.pause(turn, epoch, Pause { index: 1, wake_at: None, can_be_parked: false });
+    engine.placement.go_on(turn, epoch);
 }

@@ -180,12 +180,12 @@ async fn a_finished_step_is_held_until_it_can_be_stored() {
         tokio::task::yield_now().await;
     }
     // Not the turn's time.
-    let worked = world.engine.live.worked(order.turn);
+    let worked = world.engine.placement.worked(order.turn);
     // Whoever can try again is told to.
     assert!(is_unavailable(world.engine.check_ready().await));
     assert!(is_unavailable(world.answer(asking.session, interrupts[0], json!(1)).await));
     store.has_refused(4).await;
-    assert_eq!(world.engine.live.worked(order.turn), worked);
+    assert_eq!(world.engine.placement.worked(order.turn), worked);
     assert_eq!(world.kinds(order.turn).await, "start");
     store.fill(false);
     let stored = appending.await.unwrap().unwrap();

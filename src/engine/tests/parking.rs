@@ -98,7 +98,7 @@ async fn a_turn_with_undelivered_answers_is_not_parked(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let (order, interrupts) = world.asking(2).await;
     // The answer is committed; that its turn is at work again has not been noticed yet.
-    let (candidates, _) = world.engine.live.to_park(0, std::time::Duration::ZERO);
+    let (candidates, _) = world.engine.placement.to_park(0, std::time::Duration::ZERO);
     world.answer(order.session, interrupts[0], json!(1)).await.unwrap();
     world.engine.park(candidates).await.unwrap();
     assert!(!world.turn(order.turn).await.life.is_parked());
@@ -124,7 +124,7 @@ async fn a_parked_turn_holds_no_place(fixture: Fixture) {
     }
     let health = world.engine.health().await.unwrap();
     assert_eq!((health.running_workers, health.queued), (0, 0));
-    assert_eq!(world.engine.live.count(), (0, 0));
+    assert_eq!(world.engine.placement.count(), (0, 0));
 }
 
 async fn a_parked_turn_waits_for_its_earliest_timer(fixture: Fixture) {
@@ -143,7 +143,7 @@ async fn a_turn_that_went_on_is_not_parked(fixture: Fixture) {
     let due = ahead(60_000);
     let batch = world.append(&order, vec![question(0, None), waiting(None, &[("t", due)])]).await.unwrap();
     asked(batch);
-    let (candidates, _) = world.engine.live.to_park(0, std::time::Duration::ZERO);
+    let (candidates, _) = world.engine.placement.to_park(0, std::time::Duration::ZERO);
     world.append(&order, vec![Record::Timer { path: "t".to_owned(), due }, step("a")]).await.unwrap();
     world.engine.park(candidates).await.unwrap();
     assert!(!world.turn(order.turn).await.life.is_parked());

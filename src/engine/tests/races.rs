@@ -99,7 +99,7 @@ async fn answers_against_parking_are_neither_lost_nor_given_twice() {
         }
         let health = world.engine.health().await.unwrap();
         assert_eq!((health.running_workers, health.queued), (0, 0));
-        assert_eq!(world.engine.live.count(), (0, 0));
+        assert_eq!(world.engine.placement.count(), (0, 0));
     }
 }
 

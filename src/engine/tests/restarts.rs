@@ -185,7 +185,7 @@ async fn the_time_at_work_is_counted_over_parkings(fixture: Fixture) {
     let world = world.crash().await;
     world.answer(first.session, interrupt, json!(1)).await.unwrap();
     let order = world.order().await;
-    let standing = world.engine.live.standing(order.turn, order.epoch).unwrap();
+    let standing = world.engine.placement.standing(order.turn, order.epoch).unwrap();
     assert!(standing.worked_ms() >= worked, "{standing:?}");
 }
 

@@ -276,7 +276,7 @@ async fn storm(fixture: Fixture) {
         tasks.shutdown().await;
         world.engine.stopped.cancel();
         world.engine.stopping.cancel();
-        world.engine.live.clear();
+        world.engine.placement.clear();
         // What it had begun to write is written before the next server starts: a dead process has no queue.
         store.transact(About::Nothing, |_| Ok(())).await.unwrap();
     }
@@ -309,7 +309,7 @@ async fn check(world: &World, plans: &HashMap<SessionId, Vec<Act>>, acknowledged
     }
     let health = world.engine.health().await.unwrap();
     assert_eq!((health.running_workers, health.queued), (0, 0));
-    assert_eq!(world.engine.live.count(), (0, 0));
+    assert_eq!(world.engine.placement.count(), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -144,7 +144,7 @@ impl World {
         // Its tasks end before anything else tells them to.
         tokio::task::yield_now().await;
         self.engine.stopping.cancel();
-        self.engine.live.clear();
+        self.engine.placement.clear();
         Self::over(self.fixture, self.store, settings, runtime).await
     }
 

@@ -1,0 +1,46 @@
+//! `--timeout`: the turns whose time is over. Timers note them here, and whoever settles turns takes them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::domain::TurnId;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Overtime {
+    turns: Mutex<VecDeque<(TurnId, u64)>>,
+    added: Notify,
+}
+
+impl Overtime {
+    /// Notes the turn at `epoch` once `left` is over, unless the timer is aborted before.
+    pub(super) fn start(self: &Arc<Self>, turn: TurnId, epoch: u64, left: Duration) -> AbortHandle {
+        let overtime = Arc::clone(self);
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(left).await;
+            overtime.lock().push_back((turn, epoch));
+            overtime.added.notify_one();
+        });
+        timer.abort_handle()
+    }
+
+    /// The next one.
+    pub(super) async fn next(&self) -> (TurnId, u64) {
+        loop {
+            let next = self.lock().pop_front();
+            if let Some(next) = next {
+                return next;
+            }
+            self.added.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(TurnId, u64)>> {
+        // A panic elsewhere cannot leave the list half changed.
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
