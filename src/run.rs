@@ -16,6 +16,7 @@ use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::runs::{Begin, RunOutcome};
 use crate::engine::ports::dispatch::{AppendResults, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
+use crate::engine::run::OneRun;
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::Store;
 use crate::supervisor::batch::MOST;
@@ -113,26 +114,27 @@ impl Run {
     /// the other end.
     ///
     /// # Errors
-    /// Those of [`Engine::run`].
+    /// Those of [`OneRun::run`].
     pub async fn run(self, sender: RunSender, receiver: RunReceiver) -> Result<RunOutcome, Error> {
         let Self { agent, runtime, store, begin, stop, listener, worker } = self;
         let (session, turn) = begin.ids();
         let worker: Arc<dyn Fn(ToTurn) + Send + Sync> = Arc::from(worker);
         let dispatch = RunDispatch { runtime: runtime.clone(), sender, worker: Arc::clone(&worker) };
-        let engine = Engine::for_run(agent, store, Arc::new(dispatch), listener.is_some()).await?;
+        let run = OneRun::new(agent, store, Arc::new(dispatch), listener.is_some()).await?;
+        let engine = run.engine();
         let heard = match listener {
             Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, session, listener))),
             None => None,
         };
-        let inbox = RunInbox { engine: Arc::clone(&engine), turn, epoch: 0, python: runtime.python, worker };
+        let inbox = RunInbox { engine: Arc::clone(engine), turn, epoch: 0, python: runtime.python, worker };
         let outcome = tokio::select! {
             biased;
             never = inbox.attend(receiver) => match never {},
-            outcome = engine.run(begin, stop) => outcome,
+            outcome = run.run(begin, stop) => outcome,
         };
         let told = match heard {
             Some(heard) => {
-                let told = engine.finish_events().await;
+                let told = run.finish_events().await;
                 if told.is_ok() {
                     // It ends with what it has told of the last event.
                     drop(heard.await);
@@ -141,7 +143,7 @@ impl Run {
             }
             None => Ok(()),
         };
-        engine.end_run();
+        run.end();
         outcome.and_then(|outcome| told.map(|()| outcome))
     }
 }

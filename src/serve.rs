@@ -471,7 +471,6 @@ fn engine_settings(config: &Config) -> Result<Settings, ServerStartError> {
         allow_import: config.allow_import,
         state_key: config.state_key.clone(),
         prevent_self_approval: config.prevent_self_approval,
-        one_run: false,
         ..Settings::default()
     })
 }

@@ -298,7 +298,7 @@ fn rooms(layer: &str) -> BTreeMap<String, BTreeSet<String>> {
     for file in files.iter().filter(|file| room_of(file) != "mod") {
         let depth = file.strip_prefix(&root).unwrap().components().count();
         let is_beside = depth == 1 || (depth == 2 && file.ends_with("mod.rs"));
-        let whole = format!("crate::{layer}::");
+        let whole = format!("crate::{}::", layer.replace('/', "::"));
         let paths = if is_beside { vec!["super::", whole.as_str()] } else { vec![whole.as_str()] };
         let code = code(file);
         for after in paths.into_iter().flat_map(|path| code.split(path).skip(1)) {
@@ -330,10 +330,13 @@ fn circles(mut arrows: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, B
 
 #[test]
 fn the_modules_of_a_layer_make_no_circle() {
-    for layer in ["domain", "store", "supervisor", "server"] {
+    let layers = [("domain", 15), ("store", 15), ("supervisor", 15), ("server", 15)];
+    let rooms_of_engine =
+        [("engine/access", 0), ("engine/telling", 5), ("engine/placement", 5), ("engine/journal", 15)];
+    for (layer, least) in layers.into_iter().chain(rooms_of_engine) {
         let arrows = rooms(layer);
         let read = arrows.values().map(BTreeSet::len).sum::<usize>();
-        assert!(read > 15, "this test no longer reads the code of {layer}: {arrows:?}");
+        assert!(read > least, "this test no longer reads the code of {layer}: {arrows:?}");
         let circles = circles(arrows);
         assert!(circles.is_empty(), "{layer}: {circles:#?}");
     }

@@ -15,13 +15,13 @@ mod inbox;
 pub mod journal;
 pub mod placement;
 pub mod ports;
+pub mod run;
 pub mod settings;
 pub mod telling;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Error, TurnId};
@@ -29,9 +29,8 @@ use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
 use access::Access;
 use access::keyring::Keyring;
-use alarm::Alarm;
-use journal::outage::Outage;
-use journal::runs::{RunOutcome, RunOver};
+use journal::JournalState;
+use journal::host::{ServerHost, TurnHost};
 use placement::Placement;
 use ports::deliver::Deliver;
 use ports::dispatch::Dispatch;
@@ -44,19 +43,11 @@ use telling::feed::Feed;
 pub struct Engine {
     settings: Settings,
     store: Arc<dyn Store>,
-    alarm: Alarm,
-    outage: Outage,
-    /// Who may look at answers and questions that take their time, at once.
-    prechecking: Arc<Semaphore>,
-    /// Whoever searches, alone.
-    searching: Arc<tokio::sync::Mutex<()>>,
     access: Arc<Access>,
     telling: Arc<Telling>,
     placement: Arc<Placement>,
-    /// Why the turn of a run is at no worker any more.
-    run_over: OnceLock<RunOver>,
-    /// How it came out, once that is durable.
-    came_out: Mutex<Option<RunOutcome>>,
+    journal: JournalState,
+    host: Arc<dyn TurnHost>,
     /// The server stops: nothing new is taken, pollers and listeners go home.
     stopping: CancellationToken,
     /// The engine is over: its tasks end.
@@ -77,7 +68,8 @@ impl Engine {
         let last_event = store.query(|reader| reader.last_event()).await?;
         let keyring = Keyring::load(store.as_ref()).await?;
         let feed = Feed::start(Arc::clone(&store), last_event, stopping.clone());
-        Ok(Self::of(settings, store, stopping, feed, keyring, Some(deliver)))
+        let host = Arc::new(ServerHost::new(&settings));
+        Ok(Self::of(settings, store, stopping, feed, keyring, Some(deliver), host))
     }
 
     fn of(
@@ -87,6 +79,7 @@ impl Engine {
         feed: Feed,
         keyring: Keyring,
         deliver: Option<Arc<dyn Deliver>>,
+        host: Arc<dyn TurnHost>,
     ) -> Arc<Self> {
         let stopped = CancellationToken::new();
         let access = Access::new(Arc::clone(&store), keyring, stopped.clone());
@@ -96,14 +89,10 @@ impl Engine {
             placement: Placement::new(&settings),
             settings,
             store,
-            alarm: Alarm::default(),
-            outage: Outage::default(),
-            prechecking: Arc::new(Semaphore::new(*journal::prechecks::PROCESSORS)),
-            searching: Arc::default(),
+            journal: JournalState::default(),
             access,
             telling,
-            run_over: OnceLock::new(),
-            came_out: Mutex::default(),
+            host,
             stopping,
             stopped,
         })

@@ -55,8 +55,6 @@ pub struct Settings {
     pub state_key: Option<String>,
     /// Whether whoever sent a message may not let its tools run.
     pub prevent_self_approval: bool,
-    /// Whether this is the engine of one run (see [`crate::engine::journal::runs`]), and not of a server.
-    pub one_run: bool,
 }
 
 impl Default for Settings {
@@ -86,7 +84,6 @@ impl Default for Settings {
             allow_import: false,
             state_key: None,
             prevent_self_approval: false,
-            one_run: false,
         }
     }
 }

@@ -11,9 +11,10 @@ use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Answered, Interrupt};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
-use crate::domain::session::{self, Session};
+use crate::domain::session::Session;
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::engine::journal::closing::close;
 use crate::engine::journal::grants;
 use crate::engine::journal::interrupt_claims::claimer;
 use crate::engine::journal::messages::{keep_reply, reply_scope, stored_reply};
@@ -258,28 +259,6 @@ impl Engine {
     /// # Errors
     /// [`Error::OtherAgent`] where the session is not of the agent that is served.
     pub(in crate::engine) fn check_agent(&self, session: &Session) -> Result<(), Error> {
-        // Whoever runs a session without a server names session and agent together.
-        if self.settings.one_run || session.agent == self.settings.agent {
-            Ok(())
-        } else {
-            Err(Error::OtherAgent(session.agent.clone()))
-        }
+        if self.host.serves(&session.agent) { Ok(()) } else { Err(Error::OtherAgent(session.agent.clone())) }
     }
-}
-
-/// Writes a settled interrupt with its journal entry, its event and what becomes of the session: the entry's index.
-pub(in crate::engine) fn close(
-    tx: &mut dyn Transaction,
-    settled: &Interrupt,
-    entry: &Entry,
-    after_commit: &mut AfterCommit,
-    now: Timestamp,
-) -> Result<u64, Error> {
-    let session = tx.session(settled.session_id)?.ok_or(Error::SessionNotFound)?;
-    tx.update_interrupt(settled)?;
-    let index = tx.append_foreign(settled.turn_id, entry, now)?;
-    after_commit.tell_of(tx, &session, settled, now)?;
-    let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };
-    after_commit.change(tx, &session, event, now)?;
-    Ok(index)
 }

@@ -13,6 +13,7 @@ use crate::domain::policy::{self, Decided, Verdict};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::standing::grant_counts;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp, TurnId};
+use crate::engine::journal::host::AfterPause;
 use crate::engine::journal::outage::Mark;
 use crate::engine::journal::records::{CheckedRecord, PreparedRecord, RecordsPrecheck};
 use crate::engine::journal::runs::RunOutcome;
@@ -205,7 +206,7 @@ impl Engine {
         self.telling.counters().decided(written.decided.len());
         written.decided.into_iter().for_each(|outcome| self.telling.counters().decided_by_rule(outcome));
         if let Some(at) = written.expires_at {
-            self.alarm.set(at);
+            self.journal.alarm.set(at);
         }
         self.telling.run(written.after_commit);
         if written.cannot_wait {
@@ -214,7 +215,7 @@ impl Engine {
         } else if let Some(pause) = written.pause {
             faults::at(Point::EnginePauseCommitted);
             if written.is_parked {
-                self.came_out(written.outcome);
+                self.host.came_out(written.outcome);
                 self.is_parked(turn, epoch, pause.wake_at);
             } else {
                 self.placement.pause(turn, epoch, pause);
@@ -420,17 +421,13 @@ impl Writing<'_> {
         let something_wakes_it = wake_at.is_some() || !self.session.pending().is_empty();
         let index = self.append(pause)?.index;
         let pause = Pause { index, wake_at, can_be_parked: can_replay && something_wakes_it };
-        let settings = &self.engine.settings;
         let asks = !self.session.pending().is_empty();
-        if settings.one_run && asks && !can_replay {
-            self.written.cannot_wait = true;
-        }
-        // A run that only waits for its own timers is waited for.
-        let at_once = if settings.one_run { asks } else { settings.park_after <= 0.0 };
-        if pause.can_be_parked && at_once {
+        let after_pause = self.engine.host.after_pause(asks, can_replay);
+        self.written.cannot_wait = after_pause == AfterPause::Fails;
+        if pause.can_be_parked && after_pause == AfterPause::IsParked {
             self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms())?;
             self.written.is_parked = true;
-            self.written.outcome = self.engine.outcome(self.tx, self.session.id, self.turn)?;
+            self.written.outcome = self.engine.host.outcome(self.tx, self.session.id, self.turn)?;
             faults::at(Point::EngineParkedAtOnce);
         }
         self.written.pause = Some(pause);

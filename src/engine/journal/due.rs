@@ -12,7 +12,8 @@ use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
-use crate::engine::journal::answers::{DeliveryPlan, close};
+use crate::engine::journal::answers::DeliveryPlan;
+use crate::engine::journal::closing::close;
 use crate::engine::ports::dispatch::Delivery;
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -37,9 +38,9 @@ impl Engine {
 
     async fn run_due(self: &Arc<Self>) {
         loop {
-            self.alarm.awake();
+            self.journal.alarm.awake();
             match self.handle_due().await {
-                Ok(next) => self.alarm.sleep(next, self.now()).await,
+                Ok(next) => self.journal.alarm.sleep(next, self.now()).await,
                 Err(error) => {
                     tracing::error!(%error, "what is due could not be settled; it is tried again");
                     tokio::time::sleep(STORE_PAUSE).await;

@@ -9,7 +9,7 @@ use crate::domain::grant::Grant;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::{Error, GrantId, SessionId, Timestamp, answer};
-use crate::engine::journal::answers::close;
+use crate::engine::journal::closing::close;
 use crate::engine::ports::dispatch::Delivery;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::metrics::DecisionSample;

@@ -32,7 +32,7 @@ impl Engine {
             total_sessions: totals.sessions,
             audit: totals.audit,
             held: self.placement.held_turns().1,
-            unstored: self.outage.turns(),
+            unstored: self.journal.outage.turns(),
         })
     }
 

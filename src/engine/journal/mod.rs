@@ -3,10 +3,12 @@
 pub mod answers;
 pub(super) mod append;
 pub mod audit;
+mod closing;
 pub(super) mod due;
 pub mod giving_up;
 pub(super) mod grants;
 pub mod health;
+pub(super) mod host;
 pub mod interrupt_claims;
 pub mod messages;
 pub(super) mod outage;
@@ -23,3 +25,40 @@ pub mod transfers;
 pub(super) mod turn_claims;
 pub mod turns;
 pub(super) mod unreadable;
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::engine::alarm::Alarm;
+use outage::Outage;
+
+/// What the journal has in memory, beside what is in the store.
+pub(super) struct JournalState {
+    /// Rings when something is due.
+    alarm: Alarm,
+    /// Whose words wait for the store.
+    outage: Outage,
+    /// Who may look at answers and questions that take their time, at once.
+    prechecking: Arc<Semaphore>,
+    /// Whoever searches, alone.
+    searching: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Default for JournalState {
+    fn default() -> Self {
+        Self {
+            alarm: Alarm::default(),
+            outage: Outage::default(),
+            prechecking: Arc::new(Semaphore::new(*prechecks::PROCESSORS)),
+            searching: Arc::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl JournalState {
+    pub(super) fn prechecking(&self) -> &Arc<Semaphore> {
+        &self.prechecking
+    }
+}

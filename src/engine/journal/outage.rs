@@ -83,10 +83,10 @@ impl Engine {
     {
         let first = attempt().await;
         let why = match first {
-            Err(why @ Error::StoreUnavailable(_)) if !self.settings.one_run => why,
+            Err(why @ Error::StoreUnavailable(_)) if self.host.outlasts_outages() => why,
             outcome => return outcome,
         };
-        let _held = self.outage.hold(&why);
+        let _held = self.journal.outage.hold(&why);
         self.placement.rest(turn, epoch);
         loop {
             let stops = self.is_stopping();

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
-use crate::engine::journal::runs::RunOver;
+use crate::engine::journal::host::RunOver;
 use crate::engine::placement::live::Candidate;
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -106,10 +106,10 @@ impl Engine {
     /// A turn was parked in the store: its worker drops it, and its timers are the store's.
     pub(in crate::engine) fn is_parked(&self, turn: TurnId, epoch: u64, wake_at: Option<Timestamp>) {
         self.telling.counters().parked();
-        self.run_is_over(RunOver::ParkedOrEnded);
+        self.host.is_over(RunOver::ParkedOrEnded);
         self.placement.park(turn, epoch);
         if let Some(at) = wake_at {
-            self.alarm.set(at);
+            self.journal.alarm.set(at);
         }
     }
 }

@@ -105,7 +105,7 @@ impl Engine {
             return self.judge(scene, answers, actor, server);
         }
         // No more of them at once than there are processors: the rest is for everybody else.
-        let working = Arc::clone(&self.prechecking).acquire_owned().await;
+        let working = Arc::clone(&self.journal.prechecking).acquire_owned().await;
         let working = working.map_err(|error| Error::Internal(error.to_string()))?;
         let (engine, answers, actor) = (Arc::clone(self), Arc::clone(answers), actor.clone());
         let judged = tokio::task::spawn_blocking(move || {

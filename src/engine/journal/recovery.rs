@@ -144,20 +144,17 @@ impl Engine {
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
         let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         faults::at(Point::EngineLost);
-        if self.settings.one_run {
-            return self.run_lost(turn, epoch, lost).await;
+        if let Lost::Violation { message } = lost {
+            return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;
         }
-        let counts = match lost {
-            Lost::Violation { message } => {
-                return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;
-            }
-            // The next server takes it up.
-            Lost::Stopping => {
+        let counts = match self.host.take_up(lost) {
+            // The next server takes it up, or nobody does.
+            None | Some(Lost::Stopping | Lost::Violation { .. }) => {
                 self.leave(turn, epoch);
                 return Ok(());
             }
-            Lost::Exited { .. } | Lost::Silent => true,
-            Lost::Unstored { .. } | Lost::Outdated => false,
+            Some(Lost::Exited { .. } | Lost::Silent) => true,
+            Some(Lost::Unstored { .. } | Lost::Outdated) => false,
         };
         let fate = self.persist(turn, || {
             let engine = Arc::clone(self);

@@ -9,10 +9,9 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp};
-use crate::engine::journal::sessions::view;
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
-use crate::engine::telling::view::SessionView;
+use crate::engine::telling::view::{SessionView, view};
 use crate::engine::{Engine, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -146,6 +145,6 @@ impl Engine {
         self.start_woken(woken);
         self.telling.run(after_commit);
         // What it asks may have expired while nobody could answer.
-        self.alarm.set(Timestamp::from_millis(0));
+        self.journal.alarm.set(Timestamp::from_millis(0));
     }
 }

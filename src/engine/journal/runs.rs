@@ -1,35 +1,27 @@
-//! Runs without a server: an engine for one turn.
-//!
-//! It touches nothing but the turn that it was given: no recovery, no due work, no sweeping; the file may be another
-//! process's at the same time. A turn that waits for somebody is parked at once, and the run is over; its state
-//! ([`RunState`]) is what is in the store then. A state that is run again is brought in here: into a store that does not
-//! know its turn, or on top of what that store has of it.
+//! How a run without a server ([`crate::engine::run`]) begins, and what is left of it. Its state ([`RunState`]) is what is
+//! in the store once it waits. A state that is run again is brought in here: into a store that does not know its turn, or
+//! on top of what that store has of it.
 
-use std::sync::{Arc, PoisonError};
-
-use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
 
 use crate::domain::audit::Deed;
 use crate::domain::grant::Grant;
 use crate::domain::id::GrantId;
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
-use crate::domain::run_state::RunState;
+use crate::domain::run_state::{JournalPosition, RunState};
 use crate::domain::session::{self, Failure, Phase, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
-use crate::engine::access::keyring::Keyring;
-use crate::engine::journal::answers::close;
+use crate::engine::journal::closing::close;
 use crate::engine::placement::claims::TurnClaim;
-use crate::engine::ports::dispatch::{Dispatch, Lost};
-use crate::engine::settings::Settings;
 use crate::engine::telling::after_commit::AfterCommit;
-use crate::engine::telling::feed::Feed;
 use crate::engine::{Engine, clock};
 use crate::store::about::About;
+use crate::store::carried::Carried;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::record::Turn;
-use crate::store::{Reader, Store, StoreExt, Transaction};
+use crate::store::{Reader, StoreExt, Transaction};
 
 /// What a run begins with.
 #[derive(Debug)]
@@ -83,54 +75,17 @@ pub struct RunOutcome {
     pub state: Option<Box<RunState>>,
 }
 
-/// Why the turn of a run is at no worker any more.
-#[derive(Debug)]
-pub(in crate::engine) enum RunOver {
-    /// It is parked or has ended; the store says the rest.
-    ParkedOrEnded,
-    /// Another run has it.
-    Elsewhere,
-    /// Nobody waits for it any more.
-    Stopped,
-    /// It is still open.
-    Lost(Lost),
-}
-
 /// A run's turn, claimed, and what is owed; `None` where nobody has decided anything and it is where it was.
 type Begun = Option<(TurnClaim, AfterCommit)>;
 
 impl Engine {
-    /// An engine for one run: a few maps, so that each run can have its own. `is_heard`: somebody will subscribe to it.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn for_run(
-        agent: String,
-        store: Arc<dyn Store>,
-        dispatch: Arc<dyn Dispatch>,
-        is_heard: bool,
-    ) -> Result<Arc<Self>, Error> {
-        let settings = Settings { agent, workers: usize::MAX, one_run: true, ..Settings::default() };
-        let stopping = CancellationToken::new();
-        let feed = if is_heard {
-            let last_event = store.query(|reader| reader.last_event()).await?;
-            Feed::start(Arc::clone(&store), last_event, stopping.clone())
-        } else {
-            Feed::silent(Arc::clone(&store), stopping.clone())
-        };
-        let engine = Self::of(settings, store, stopping, feed, Keyring::default(), None);
-        // Nobody else has this engine yet.
-        engine.placement.attach(dispatch);
-        Ok(engine)
-    }
-
-    /// Runs a turn until it is over, waits for people, or is to `stop`: then it is let go of, its journal as it is.
+    /// Begins a run's turn: whether there is anything to run. There is nothing where nobody has decided anything.
     ///
     /// # Errors
     /// [`Error::RunInterrupted`] for a message to a session whose turn is not over, [`Error::AlreadyResumed`] for a state
-    /// whose turn has gone on since, [`Error::StoreUnavailable`], also where it was stopped.
-    pub async fn run(self: &Arc<Self>, begin: Begin, stop: CancellationToken) -> Result<RunOutcome, Error> {
-        let (session, turn) = begin.ids();
+    /// whose turn has gone on since, and the store's.
+    pub(in crate::engine) async fn begin_run(self: &Arc<Self>, begin: Begin) -> Result<bool, Error> {
+        let (session, _) = begin.ids();
         let engine = Arc::clone(self);
         let begun = self.store.transact(About::Session(session), move |tx| {
             let now = tx.now();
@@ -141,94 +96,10 @@ impl Engine {
                 Begin::State(state) => engine.begin_state(tx, state, now),
             }
         });
-        if let Some((claim, after_commit)) = begun.await? {
-            self.telling.run(after_commit);
-            self.begin(claim);
-            tokio::select! {
-                () = self.placement.gone(turn) => {}
-                () = stop.cancelled() => {
-                    self.run_is_over(RunOver::Stopped);
-                    self.forget(turn);
-                    self.placement.drop_at_worker(turn);
-                }
-            }
-        }
-        match self.run_over.get() {
-            None | Some(RunOver::ParkedOrEnded) => {
-                let came_out = self.came_out.lock().unwrap_or_else(PoisonError::into_inner).take();
-                match came_out {
-                    Some(outcome) => Ok(outcome),
-                    None => self.run_outcome(session, turn).await,
-                }
-            }
-            Some(RunOver::Elsewhere) => Err(Error::AlreadyResumed),
-            Some(RunOver::Lost(Lost::Unstored { message })) => Err(Error::StoreUnavailable(message.clone())),
-            Some(RunOver::Stopped | RunOver::Lost(_)) => Err(Error::RunStopped),
-        }
-    }
-
-    /// The turn at `epoch` is another run's now.
-    pub fn lost_to_another(self: &Arc<Self>, turn: TurnId, epoch: u64) {
-        self.run_is_over(RunOver::Elsewhere);
-        self.leave(turn, epoch);
-    }
-
-    /// Ends what listens to the run, once it has heard everything.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn finish_events(&self) -> Result<(), Error> {
-        self.telling.finish_events().await
-    }
-
-    /// Notes the first of what ended a run.
-    pub(in crate::engine) fn run_is_over(&self, over: RunOver) {
-        if self.settings.one_run {
-            drop(self.run_over.set(over));
-        }
-    }
-
-    /// How the run came out, read in the transaction that settles its turn; `None` for a turn that is no run.
-    pub(in crate::engine) fn outcome(
-        &self,
-        tx: &dyn Transaction,
-        id: SessionId,
-        turn: TurnId,
-    ) -> Result<Option<RunOutcome>, Error> {
-        if !self.settings.one_run {
-            return Ok(None);
-        }
-        let runtime = self.placement.runtime()?;
-        read_outcome(tx, id, turn, &self.settings.agent, &runtime.code).map(Some)
-    }
-
-    /// That transaction is durable.
-    pub(in crate::engine) fn came_out(&self, outcome: Option<RunOutcome>) {
-        if outcome.is_some() {
-            *self.came_out.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
-        }
-    }
-
-    /// Ends everything of the run; the store stays open.
-    pub fn end_run(&self) {
-        self.stopping.cancel();
-        self.stopped.cancel();
-        self.placement.clear();
-    }
-
-    /// The worker of a run has no more of its turn.
-    pub(in crate::engine) async fn run_lost(
-        self: &Arc<Self>,
-        turn: TurnId,
-        epoch: u64,
-        lost: Lost,
-    ) -> Result<(), Error> {
-        if let Lost::Violation { message } = lost {
-            return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;
-        }
-        self.run_is_over(RunOver::Lost(lost));
-        self.leave(turn, epoch);
-        Ok(())
+        let Some((claim, after_commit)) = begun.await? else { return Ok(false) };
+        self.telling.run(after_commit);
+        self.begin(claim);
+        Ok(true)
     }
 
     fn begin_message(
@@ -288,15 +159,13 @@ impl Engine {
         tx.append_foreign(row.id, &mark, now)?;
         Ok(Some((self.claim(tx, &row, now)?, after_commit)))
     }
-
-    async fn run_outcome(&self, id: SessionId, turn: TurnId) -> Result<RunOutcome, Error> {
-        let agent = self.settings.agent.clone();
-        let code = self.placement.runtime()?.code;
-        self.store.query(move |reader| read_outcome(reader, id, turn, &agent, &code)).await
-    }
 }
 
-fn read_outcome(
+/// How the run of a turn came out, `agent` and `code` being those that ran it.
+///
+/// # Errors
+/// [`Error::SessionDeleted`] where it is not there any more, and the store's.
+pub(in crate::engine) fn read_outcome(
     reader: &dyn Reader,
     id: SessionId,
     turn: TurnId,
@@ -461,6 +330,17 @@ pub(in crate::engine) fn record_imported(
 ) -> Result<(), Error> {
     let deeds = state.interrupts.iter().map(|interrupt| Deed::of(interrupt).with("imported", true));
     deeds.into_iter().try_for_each(|deed| after_commit.record(tx, deed, now))
+}
+
+/// Notes where the open or suspended turn of a session stands that is about to be deleted, if it was carried about: a
+/// state of it goes on from there, and from nowhere before.
+pub(in crate::engine) fn note_left(tx: &mut dyn Transaction, session: &Session) -> Result<(), Error> {
+    let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { return Ok(()) };
+    if tx.carried(turn)?.is_some() {
+        let stand = JournalPosition::of(&tx.journal(turn)?)?;
+        tx.note_carried(turn, &Carried { left_at: Some(stand) })?;
+    }
+    Ok(())
 }
 
 impl RunOutcome {

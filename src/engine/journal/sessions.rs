@@ -11,9 +11,8 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId};
-use crate::engine::journal::transfers::note_left;
-use crate::engine::telling::view::view_of;
-use crate::engine::telling::view::{NewSession, SessionView, Subscription};
+use crate::engine::journal::runs::note_left;
+use crate::engine::telling::view::{NewSession, SessionView, Subscription, view};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -232,7 +231,7 @@ impl Engine {
         is_search: bool,
         read: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let searching = if is_search { Some(Arc::clone(&self.searching).lock_owned().await) } else { None };
+        let searching = if is_search { Some(Arc::clone(&self.journal.searching).lock_owned().await) } else { None };
         let search = self.store.query(move |reader| {
             // Until the search is over, even if whoever wanted it hangs up.
             let _searching = searching;
@@ -264,9 +263,4 @@ impl Engine {
         }
         Ok(subscription)
     }
-}
-
-/// A session and its pending interrupts.
-pub(in crate::engine) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
-    view_of(reader, reader.session(id)?.ok_or(Error::SessionNotFound)?)
 }

@@ -10,14 +10,13 @@ use serde_json::Value;
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
-use crate::domain::run_state::{JournalPosition, RunState};
-use crate::domain::session::Session;
+use crate::domain::run_state::RunState;
 use crate::domain::{Error, SessionId, Timestamp, digest};
 use crate::engine::journal::runs::{export, insert, record_imported};
-use crate::engine::journal::sessions::{check_room, view};
+use crate::engine::journal::sessions::check_room;
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
-use crate::engine::telling::view::SessionView;
+use crate::engine::telling::view::{SessionView, view};
 use crate::engine::{Engine, detached};
 use crate::store::about::About;
 use crate::store::carried::Carried;
@@ -100,7 +99,7 @@ impl Engine {
                 engine.start_woken(woken);
             }
             // Its timers and interrupts are the store's now, and may be due.
-            engine.alarm.set(Timestamp::from_millis(0));
+            engine.journal.alarm.set(Timestamp::from_millis(0));
             Ok(view)
         })
         .await
@@ -178,15 +177,4 @@ fn check_is_new(tx: &dyn Transaction, state: &RunState) -> Result<bool, Error> {
         Some(Carried { left_at: Some(stand) }) if state.goes_on_from(&stand)? => Ok(true),
         Some(_) => Err(Error::RunStateUsed),
     }
-}
-
-/// Notes where the open or suspended turn of a session stands that is about to be deleted, if it was carried about: a
-/// state of it goes on from there, and from nowhere before.
-pub(in crate::engine) fn note_left(tx: &mut dyn Transaction, session: &Session) -> Result<(), Error> {
-    let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { return Ok(()) };
-    if tx.carried(turn)?.is_some() {
-        let stand = JournalPosition::of(&tx.journal(turn)?)?;
-        tx.note_carried(turn, &Carried { left_at: Some(stand) })?;
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
-use crate::engine::journal::runs::RunOver;
+use crate::engine::journal::host::RunOver;
 use crate::engine::journal::turn_claims::owned_turn;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
@@ -114,13 +114,13 @@ impl Engine {
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
                 let (mut after_commit, session) = end(tx, &session, turn, event, engine.telling.after_commit(), now)?;
                 engine.telling.show(&mut after_commit, tx, session, turn)?;
-                Ok((after_commit, engine.outcome(tx, session_id, turn)?))
+                Ok((after_commit, engine.host.outcome(tx, session_id, turn)?))
             })
             .await?;
         faults::at(Point::EngineEndCommitted);
-        self.came_out(outcome);
+        self.host.came_out(outcome);
         self.telling.counters().turn_done(standing.worked);
-        self.run_is_over(RunOver::ParkedOrEnded);
+        self.host.is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
         self.telling.run(after_commit);
         Ok(())
@@ -146,12 +146,12 @@ impl Engine {
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 owned_turn(tx, turn, epoch)?;
                 let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;
-                Ok((after_commit, engine.outcome(tx, session_id, turn)?))
+                Ok((after_commit, engine.host.outcome(tx, session_id, turn)?))
             })
             .await?;
-        self.came_out(outcome);
+        self.host.came_out(outcome);
         self.telling.counters().turn_failed(standing.worked);
-        self.run_is_over(RunOver::ParkedOrEnded);
+        self.host.is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
         self.telling.run(after_commit);
         Ok(())
@@ -217,6 +217,12 @@ impl Engine {
     pub(in crate::engine) fn leave(self: &Arc<Self>, turn: TurnId, epoch: u64) {
         self.placement.lose(turn, epoch);
         self.pump();
+    }
+
+    /// The turn at `epoch` is another run's now.
+    pub fn lost_to_another(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        self.host.is_over(RunOver::Elsewhere);
+        self.leave(turn, epoch);
     }
 
     /// The turn is over, wherever it was.

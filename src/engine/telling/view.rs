@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::domain::Error;
 use crate::domain::audit::Head;
 use crate::domain::error::LocSegment;
 use crate::domain::event::{EventView, NumberedEvent};
@@ -15,6 +14,7 @@ use crate::domain::policy::Rule;
 use crate::domain::session::Session;
 use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
+use crate::domain::{Error, SessionId};
 use crate::engine::ports::held::{HeldTurn, Holder};
 use crate::store::Reader;
 use crate::store::record::Turn;
@@ -143,4 +143,9 @@ pub(in crate::engine) fn view_of(reader: &dyn Reader, session: Session) -> Resul
         read => read?.and_then(ReplayNotes::of),
     };
     Ok(SessionView { session, interrupts, replay })
+}
+
+/// A session and its pending interrupts.
+pub(in crate::engine) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
+    view_of(reader, reader.session(id)?.ok_or(Error::SessionNotFound)?)
 }

@@ -141,9 +141,9 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
     let world = Arc::new(World::new(fixture, Settings { workers: 9, ..settings() }).await);
     let (order, ids) = world.asking(1).await;
     let (editing, edited) = paying(&world, 1).await;
-    let processors = world.engine.prechecking.available_permits();
+    let processors = world.engine.journal.prechecking().available_permits();
     let all = u32::try_from(processors).unwrap();
-    let busy = Arc::clone(&world.engine.prechecking).acquire_many_owned(all).await.unwrap();
+    let busy = Arc::clone(world.engine.journal.prechecking()).acquire_many_owned(all).await.unwrap();
     let large = answering(&world, &order, ids[0], json!("x".repeat(100_000)));
     let edit = answering(&world, &editing, edited, json!({"approved": true, "args": {"amount": 2}}));
     // Others ask and are answered.
@@ -155,7 +155,7 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
     drop(busy);
     large.await.unwrap().unwrap();
     edit.await.unwrap().unwrap();
-    assert_eq!(world.engine.prechecking.available_permits(), processors);
+    assert_eq!(world.engine.journal.prechecking().available_permits(), processors);
 }
 
 /// The policy file has this rule alone from now on.
