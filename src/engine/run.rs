@@ -74,10 +74,13 @@ impl OneRun {
             }
         }
         match self.host.over.get() {
-            None | Some(RunOver::ParkedOrEnded) => match self.host.settled().take() {
-                Some(outcome) => Ok(outcome),
-                None => self.read_outcome(session, turn).await,
-            },
+            None | Some(RunOver::ParkedOrEnded) => {
+                let settled = self.host.settled().take();
+                match settled {
+                    Some(outcome) => Ok(outcome),
+                    None => self.read_outcome(session, turn).await,
+                }
+            }
             Some(RunOver::Elsewhere) => Err(Error::AlreadyResumed),
             Some(RunOver::Lost(Lost::Unstored { message })) => Err(Error::StoreUnavailable(message.clone())),
             Some(RunOver::Stopped | RunOver::Lost(_)) => Err(Error::RunStopped),
