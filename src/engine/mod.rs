@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::{Error, TurnId};
 use crate::faults::{self, Point};
 use crate::store::{Store, StoreExt};
-use access::Access;
+use access::AccessControl;
 use access::keyring::Keyring;
 use journal::JournalState;
 use journal::host::{ServerHost, TurnHost};
@@ -36,15 +36,15 @@ use ports::deliver::Deliver;
 use ports::dispatch::Dispatch;
 use ports::held::Held;
 use settings::Settings;
-use telling::Telling;
+use telling::Notifier;
 use telling::feed::Feed;
 
 /// See the module.
 pub struct Engine {
     settings: Settings,
     store: Arc<dyn Store>,
-    access: Arc<Access>,
-    telling: Arc<Telling>,
+    access: Arc<AccessControl>,
+    telling: Arc<Notifier>,
     placement: Arc<Placement>,
     journal: JournalState,
     host: Arc<dyn TurnHost>,
@@ -82,9 +82,9 @@ impl Engine {
         host: Arc<dyn TurnHost>,
     ) -> Arc<Self> {
         let stopped = CancellationToken::new();
-        let access = Access::new(Arc::clone(&store), keyring, stopped.clone());
+        let access = AccessControl::new(Arc::clone(&store), keyring, stopped.clone());
         let stops = (stopping.clone(), stopped.clone());
-        let telling = Telling::new(Arc::clone(&store), &settings, feed, deliver, stops);
+        let telling = Notifier::new(Arc::clone(&store), &settings, feed, deliver, stops);
         Arc::new(Self {
             placement: Placement::new(&settings),
             settings,
@@ -125,12 +125,12 @@ impl Engine {
     }
 
     /// Keys, sign-ins and rules.
-    pub fn access(&self) -> &Arc<Access> {
+    pub fn access(&self) -> &Arc<AccessControl> {
         &self.access
     }
 
     /// Webhooks' notices.
-    pub fn telling(&self) -> &Arc<Telling> {
+    pub fn telling(&self) -> &Arc<Notifier> {
         &self.telling
     }
 

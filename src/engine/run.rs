@@ -75,8 +75,8 @@ impl OneRun {
         }
         match self.host.over.get() {
             None | Some(RunOver::ParkedOrEnded) => {
-                let settled = self.host.settled().take();
-                match settled {
+                let outcome = self.host.kept().take();
+                match outcome {
                     Some(outcome) => Ok(outcome),
                     None => self.read_outcome(session, turn).await,
                 }
@@ -120,7 +120,7 @@ struct RunHost {
 }
 
 impl RunHost {
-    fn settled(&self) -> MutexGuard<'_, Option<RunOutcome>> {
+    fn kept(&self) -> MutexGuard<'_, Option<RunOutcome>> {
         // A panic elsewhere cannot leave half an outcome.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,7 +157,7 @@ impl TurnHost for RunHost {
 
     fn came_out(&self, outcome: Option<RunOutcome>) {
         if outcome.is_some() {
-            *self.settled() = outcome;
+            *self.kept() = outcome;
         }
     }
 

@@ -14,7 +14,7 @@ use crate::domain::access::{self, Actor, Digest, Key, NewKey, PREFIX, SignIn};
 use crate::domain::audit::{Action, Deed};
 use crate::domain::scope::Scope;
 use crate::domain::{Error, FieldError, KeyId, Timestamp};
-use crate::engine::access::Access;
+use crate::engine::access::AccessControl;
 use crate::engine::{clock, detached};
 use crate::store::about::About;
 use crate::store::{Store, StoreExt, Transaction};
@@ -127,7 +127,7 @@ pub async fn revoke_named(store: &dyn Store, name: &str) -> Result<(), Error> {
         .await
 }
 
-impl Access {
+impl AccessControl {
     /// The keys and sign-ins as they are now.
     pub fn known(&self) -> Arc<Known> {
         self.keyring.known()

@@ -16,7 +16,7 @@ use policy::Policies;
 use schemas::Schemas;
 
 /// The keys, sign-ins and rules of a store's server, as they are now.
-pub struct Access {
+pub struct AccessControl {
     store: Arc<dyn Store>,
     keyring: Keyring,
     policies: Policies,
@@ -25,7 +25,7 @@ pub struct Access {
     stopped: CancellationToken,
 }
 
-impl Access {
+impl AccessControl {
     /// With the keys of `keyring`, and no rules yet, until `stopped`.
     pub(super) fn new(store: Arc<dyn Store>, keyring: Keyring, stopped: CancellationToken) -> Arc<Self> {
         let (policies, schemas) = (Policies::default(), Schemas::default());

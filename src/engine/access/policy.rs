@@ -7,7 +7,7 @@ use crate::domain::error::NOWHERE;
 use crate::domain::policy::{Rule, Rules};
 use crate::domain::session::Session;
 use crate::domain::{FieldError, SessionId};
-use crate::engine::access::Access;
+use crate::engine::access::AccessControl;
 use crate::engine::access::policy_file::{PolicyError, PolicyFile, PolicyStatus};
 
 /// How many sessions' rules are kept compiled.
@@ -94,7 +94,7 @@ impl Policies {
     }
 }
 
-impl Access {
+impl AccessControl {
     /// Compiles the rules of a session that is to be made.
     ///
     /// # Errors

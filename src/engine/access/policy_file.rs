@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::Rules;
 use crate::domain::{Error, Timestamp};
-use crate::engine::access::Access;
+use crate::engine::access::AccessControl;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::store::StoreExt;
 use crate::store::about::About;
@@ -53,7 +53,7 @@ pub trait RulesSource: Send + 'static {
     fn changed(&mut self) -> BoxFuture<'_, Result<PolicyFile, PolicyError>>;
 }
 
-impl Access {
+impl AccessControl {
     /// Has the rules of `file` hold, and from then on those that `source` has instead, until the engine is over.
     ///
     /// # Errors

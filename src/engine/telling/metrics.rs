@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
 use crate::engine::detached;
-use crate::engine::telling::Telling;
+use crate::engine::telling::Notifier;
 use crate::engine::telling::figures::{Family, Figures, Labelled};
 use crate::engine::telling::histogram::Histogram;
 use crate::engine::telling::view::Health;
@@ -289,7 +289,7 @@ pub(in crate::engine) struct TurnsInMemory {
     pub(in crate::engine) held: usize,
 }
 
-impl Telling {
+impl Notifier {
     /// All figures, those of one subject together.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use outbox::Outbox;
 use view::Subscription;
 
 /// See the module.
-pub struct Telling {
+pub struct Notifier {
     store: Arc<dyn Store>,
     bells: Bells,
     feed: Feed,
@@ -46,7 +46,7 @@ pub struct Telling {
     stopped: CancellationToken,
 }
 
-impl Telling {
+impl Notifier {
     /// Tells listeners through `feed`, and webhooks through `deliver`.
     pub(super) fn new(
         store: Arc<dyn Store>,

@@ -18,7 +18,7 @@ use crate::engine::alarm::Alarm;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::detached;
 use crate::engine::ports::deliver::Deliver;
-use crate::engine::telling::Telling;
+use crate::engine::telling::Notifier;
 use crate::engine::telling::after_commit::{NotificationSettings, in_lane};
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -96,7 +96,7 @@ impl Drop for SendPermit {
     }
 }
 
-impl Telling {
+impl Notifier {
     /// Notices over all sessions, newest first.
     ///
     /// # Errors
