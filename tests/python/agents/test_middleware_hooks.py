@@ -190,7 +190,8 @@ class TestWrapToolCall:
                 return ChatMessage.tool_message(content="not today", tool_call_id=call_id, name=name)
 
         effects: list[str] = []
-        result = await run_locally(agent(Denies(), effects=effects, requires_approval=True), "go")
+        made = agent(Denies(), effects=effects, requires_approval=True)
+        result = await run_locally(made, "go", answers=lambda asked: APPROVE)
         assert (result.state[2].content, effects) == ("not today", [])
 
     async def test_a_person_who_is_asked_around_a_call_is_asked_once(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.python.http.conftest import Serve
 
 EDITED = "tests.python.support.edited_agent:agent"
+THREADED = "tests.python.support.threaded_agent:agent"
 
 
 def metric(api: Api, name: str) -> int:
@@ -59,6 +60,16 @@ class TestParking:
         for number, (session_id, interrupt_id) in enumerate(asking):
             ok(api.resume(session_id, interrupt_id, number))
             assert result(api.wait(session_id)) == number
+
+    def test_a_turn_that_awaited_a_thread_leaves_memory_when_it_asks(self, serve: Serve, isolation: str) -> None:
+        """At once, and not only when raw I/O may hold it no longer."""
+        api = serve(THREADED, park_after=0, hold=3600, isolation=isolation).api
+        session_id = api.create()
+        assert api.send(session_id, "pay").status_code == 202
+        eventually(lambda: metric(api, "hitl_turns_parked_total"), 1)
+        (asked,) = api.session(session_id)["interrupts"]
+        ok(api.resume(session_id, asked["interrupt_id"], {"approved": True}))
+        assert api.wait(session_id)["response"]["content"] == "all paid"
 
     def test_the_process_of_a_parked_turn_is_gone(self, serve: Serve) -> None:
         server = serve(park_after=0, workers=1)

@@ -64,3 +64,11 @@ def test_pyenv_itself_is_asked_where_its_versions_are(machine: Path, monkeypatch
     monkeypatch.delenv("PYENV_ROOT")
     put(machine / "bin" / "pyenv", str(machine / "elsewhere"))
     assert other_pythons.pyenv_root() == machine / "elsewhere"
+
+
+def test_they_are_a_part_of_what_has_to_pass_before_a_merge() -> None:
+    ci = (other_pythons.ROOT / ".ci" / "run").read_text()
+    assert any(line.startswith("make test ") for line in ci.splitlines())
+    rules = (other_pythons.ROOT / "Makefile").read_text().splitlines()
+    (test,) = [line for line in rules if line.startswith("test:")]
+    assert "test-pythons" in test.partition("##")[0].split()

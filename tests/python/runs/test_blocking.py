@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 import hitl
 from hitl import ChatMessage, ErrorResult, IdleResult, InterruptedResult, RunState, Store
 from tests.python.runs.support import Files
+
+FAILS = 60.0
+"""Seconds after which a thread that hangs has hung."""
 
 
 def test_a_stream_tells_what_happens_and_then_the_result() -> None:
@@ -69,6 +73,22 @@ def test_a_store_is_opened_and_closed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="closed"):
         hitl.run_sync(agent, "again", store=store)
     store.close_sync()  # twice does nothing
+
+
+def test_a_thread_that_ends_does_not_wait_for_what_its_agent_left_in_an_executor() -> None:
+    release = threading.Event()
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        asyncio.get_running_loop().run_in_executor(None, release.wait)
+        return message, state
+
+    thread = threading.Thread(target=hitl.run_sync, args=(agent, "go"))
+    thread.start()
+    try:
+        thread.join(FAILS)
+        assert not thread.is_alive()
+    finally:
+        release.set()
 
 
 def test_a_state_from_a_store_takes_a_context(tmp_path: Path) -> None:

@@ -247,3 +247,32 @@ def test_turns_that_run_their_loop_in_a_callback_go_on(runs: int) -> None:
         return await asyncio.wait_for(asyncio.gather(*(ask_and_answer() for _ in range(runs))), FAILS)
 
     assert asyncio.run(host()) == ["round, yes, round"] * runs
+
+
+def test_a_run_that_begins_in_such_a_loop_leaves_the_callback_to_its_turn() -> None:
+    async def host() -> tuple[str | None, str]:
+        is_inside, has_begun = asyncio.Event(), asyncio.Event()
+
+        async def until_it_began() -> str:
+            is_inside.set()
+            while not has_begun.is_set():
+                await asyncio.sleep(0)
+            return "inside"
+
+        async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            before = run_nested(until_it_began())
+            return replied(f"{before}, {await interrupt({'about': 'go on?'})}", state)
+
+        async def other(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            has_begun.set()
+            return replied("beside", state)
+
+        async def beside() -> str | None:
+            await is_inside.wait()
+            return (await hitl.run(other, "go")).output
+
+        paused, came = await asyncio.wait_for(asyncio.gather(hitl.run(agent, "go"), beside()), FAILS)
+        assert [asked.payload for asked in paused.interrupts] == [{"about": "go on?"}], paused.error
+        return came, paused.status
+
+    assert asyncio.run(host()) == ("beside", "interrupted")

@@ -62,7 +62,7 @@ def test_a_turn_that_cannot_be_opened_leaves_the_others_alone(child: Callable[..
     worker.expect("waiting")
     worker.turn("t2", journal=[{"at": 0, "entry": "pause", "timers": [], "context": GONE}])
     error = worker.end("t2")["error"]
-    assert error["code"] == "journal_unreadable"
+    assert (error["type"], error["code"]) == ("UnreadableJournal", "journal_unreadable")
     assert "the class shop_of_last_year.Customer, which is not there" in error["message"]
     worker.answer("i1", value="Ada")
     assert worker.end("t1")["response"]["content"] == "Ada"

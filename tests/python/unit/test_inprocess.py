@@ -13,6 +13,7 @@ import pytest
 from hitl import ChatMessage, interrupt
 from hitl.driver import output
 from hitl.errors import AgentLoadError
+from hitl.worker import protocol
 from hitl.worker.inprocess import InProcessWorker
 from tests.python.unit.server_end import ServerEnd
 from tests.python.unit.worker_agents import State, greeter, printer, reply, stubborn
@@ -119,6 +120,26 @@ def test_a_turn_that_exits_does_not_end_the_program() -> None:
         assert frame["result"] == {"error": {"type": "SystemExit", "message": "3"}}
         server.ack(frame)
         server.turn("t2")
+
+
+def test_a_turn_that_cannot_be_made_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is: the only worker of the program must not go with it."""
+
+    def fails(*args: Any, **options: Any) -> None:
+        raise AssertionError("ours")
+
+    with own_streams() as own, Served(greeter) as server:
+        server.turn("t1")
+        server.open_interrupt()
+        server.expect("waiting")
+        with monkeypatch.context() as broken:
+            broken.setattr(protocol, "RunningTurn", fails)
+            server.turn("t2")
+            error = server.end("t2")["error"]
+        assert error == {"type": "AssertionError", "message": "ours", "code": "journal_unreadable"}
+        assert "Traceback" in own["stderr"].getvalue()
+        server.answer("i1", value="Ada")
+        assert server.end("t1")["response"]["content"] == "Ada"
 
 
 def test_turns_print_to_the_server_and_the_program_to_its_own_output() -> None:

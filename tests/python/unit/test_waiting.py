@@ -5,7 +5,7 @@ import socket
 import threading
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -101,6 +101,31 @@ async def peer() -> AsyncIterator[Peer]:
     peer.close()
     server.close()
     await rounds()  # until what was closed is gone
+
+
+class Children(list[asyncio.subprocess.Process]):
+    """Child processes that end when their input does."""
+
+    async def start(self) -> asyncio.subprocess.Process:
+        self.append(await asyncio.create_subprocess_exec("cat", stdin=PIPE))
+        return self[-1]
+
+    def end_input(self) -> None:
+        for child in self:
+            assert child.stdin is not None
+            child.stdin.close()
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    """None is left when the test has ended, however it did: uvloop would wait for it for ever when it is closed."""
+    children = Children()
+    yield children
+    for child in children:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
 
 
 # -- inside: a task of the turn brings it about -----------------------------------------------------------------------
@@ -246,9 +271,9 @@ async def test_and_beside_an_open_connection_that_nobody_reads_from(waits: Agent
     await pauses(agent)
 
 
-async def test_a_child_process_that_merely_runs_is_nobodys_work() -> None:
+async def test_a_child_process_that_merely_runs_is_nobodys_work(children: Children) -> None:
     async def agent() -> None:
-        child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
+        child = await children.start()
         try:
             await ask()
         finally:
@@ -366,31 +391,29 @@ async def test_so_does_a_future_that_a_thread_settles() -> None:
         release.set()
 
 
-async def test_a_child_process_that_is_awaited_holds_the_turn() -> None:
+async def test_a_child_process_that_is_awaited_holds_the_turn(children: Children) -> None:
     async def agent() -> None:
-        child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
-        children.append(child)
+        child = await children.start()
         await asyncio.gather(ask(), child.wait())
 
-    children: list[Any] = []
     async with held(agent):
-        children[0].stdin.close()
+        children.end_input()
 
 
-async def test_what_holds_the_turn_is_said_to_be_a_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_holds_the_turn_is_said_to_be_a_child_process(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hitl.turn.holding._SAID_AFTER", 0.0)
-    children: list[Any] = []
     said: list[Any] = []
 
     async def work() -> None:
-        child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
-        children.append(child)
+        child = await children.start()
         await child.wait()
 
     async with held(lambda: asyncio.gather(ask(), work())) as (local, _):
         await until(lambda: local.port.holders)
         said.extend(local.port.holders[-1])
-        children[0].stdin.close()
+        children.end_input()
     assert [holder["what"] for holder in said] == ["a child process"]
     assert str(said[0]["location"]).startswith("test_waiting.py:")
 
