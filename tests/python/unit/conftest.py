@@ -1,11 +1,13 @@
 """What the tests of workers start, and the loops that tests run on."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import uvloop
 
+from tests.python.unit.conditions import rounds
+from tests.python.unit.peers import Peer
 from tests.python.unit.worker_process import Child
 
 
@@ -22,6 +24,17 @@ def child() -> Iterator[Callable[..., Child]]:
     yield start
     for each in started:
         each.__exit__()
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[Peer]:
+    peer = Peer()
+    server = await asyncio.start_server(lambda _, writer: peer.writers.append(writer), "127.0.0.1")
+    peer.port = server.sockets[0].getsockname()[1]
+    yield peer
+    peer.close()
+    server.close()
+    await rounds()  # until what was closed is gone
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
