@@ -89,8 +89,8 @@ async def paused(agent: Agent, peer: Peer) -> list[dict[str, Any]]:
 
 
 async def test_raw_io_in_a_replay_may_take_as_long_as_it_takes(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.turn.replaying._MOST_GRACE_SECONDS", 0.01)
     monkeypatch.setattr("hitl.turn.holding._REPLAY_SAID_AFTER", 0.0)
     journal = await paused(partial(slow_before_a_question, peer), peer)
     local = LocalTurn(lambda _: PENDING, journal=journal)
@@ -122,8 +122,8 @@ async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How often a socket wakes its task is not the journal's to say."""
-    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.turn.replaying._MOST_GRACE_SECONDS", 0.01)
 
     async def agent() -> Any:
         task = asyncio.create_task(peer.listen(heard))
