@@ -17,7 +17,6 @@ failure; with `--strict`, which is for releases, it is one.
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import json
 import os
 import re
@@ -36,6 +35,7 @@ from packaging.utils import canonicalize_name
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools import pypa, rustsec
+from tools.installed import pins
 
 ROOT = Path(__file__).resolve().parent.parent
 IGNORED = ROOT / "tools" / "advisories.toml"
@@ -132,12 +132,6 @@ def rustsec_database() -> Path:
 
 
 # -- Python -----------------------------------------------------------------------------------------------------------
-
-
-def pins() -> list[str]:
-    """What is installed beside this project."""
-    found = {(item.metadata["Name"], item.version) for item in importlib.metadata.distributions()}
-    return sorted(f"{name}=={version}" for name, version in found if name != "hitl-runtime")
 
 
 def yanked_pythons() -> Looked:

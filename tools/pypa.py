@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tools import kept
+from tools.installed import pins
 from tools.kept import Advisory
 
 KEPT = Path(__file__).with_name("pypa.json")
@@ -90,6 +91,4 @@ def keep(database: Path, packages: Iterable[str], file: Path = KEPT) -> None:
 
 
 if __name__ == "__main__":
-    from tools.check_advisories import pins
-
     keep(Path(sys.argv[1]), [pin.partition("==")[0] for pin in pins()])

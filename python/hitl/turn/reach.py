@@ -27,7 +27,8 @@ _ENDS = (type, ModuleType, FrameType, CodeType, Context, asyncio.AbstractEventLo
 _OURS = frozenset(
     f"hitl.{module}"
     for module in (
-        *("turn.runtime", "turn.order", "turn.places", "turn.schedule", "turn.timers", "turn.threads"),
+        *("turn.runtime", "turn.order", "turn.replaying", "turn.places"),
+        *("turn.schedule", "turn.timers", "turn.threads"),
         *("driver.code_version", "driver.frames", "driver.output", "driver.port", "driver.running"),
     )
 )

@@ -24,6 +24,14 @@ class _Call(NamedTuple):
     is_work: bool
 
 
+class Delivery(NamedTuple):
+    """Something to tell the turn: entry ``entry`` of the journal, recorded at ``at`` (ms since 1970)."""
+
+    entry: int
+    at: int
+    tell: Callable[[], None]
+
+
 class Records:
     """The records of one turn. What is committed is told to the turn by its order, except what only we need to know."""
 

@@ -21,8 +21,9 @@ from typing import Any, Literal, TypeVar
 
 from hitl.errors import HitlError, ModelUnavailable, TransientError
 from hitl.journal.error_codec import error_message
+from hitl.turn.bodies import NoOutcome
 from hitl.turn.places import StepScope, place_var
-from hitl.turn.runtime import NoOutcome, Turn
+from hitl.turn.runtime import Turn
 
 T = TypeVar("T")
 

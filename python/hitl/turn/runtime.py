@@ -2,7 +2,7 @@
 
 Internal. Tools, models and agents call ``current_turn()`` and then ``run_step`` or ``ask``; how a record reaches the
 journal is the business of the ``TurnPort`` that a worker, or a test, gives to the turn; when the turn is told what came
-of it is decided by its ``Order``.
+of it is decided by its ``Order``; how the body of a step is run: ``hitl.turn.bodies``.
 
 The rule that everything here serves: a result or an answer is durably in the journal before the agent sees it, and
 what the agent sees is the decoded copy of what was stored. Nothing else may hand a value to the agent.
@@ -22,12 +22,10 @@ from typing import Any, TypeVar, cast
 
 from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
-from hitl.journal.codec import decode, encode, fingerprint
+from hitl.journal.codec import fingerprint
 from hitl.journal.error_codec import decode_error, encode_error
-from hitl.journal.outcomes import question as outcome_question
-from hitl.journal.outcomes import result_of as outcome_result
-from hitl.journal.outcomes import stored_as_json
 from hitl.journal.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
+from hitl.turn import bodies
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.order import Order
 from hitl.turn.permits import asked_inside, current_permit
@@ -35,7 +33,7 @@ from hitl.turn.places import Place, StepScope, place_var
 from hitl.turn.reasking import Reader, TypedQuestions
 from hitl.turn.schedule import OUTSIDE, AwaitedFuture
 from hitl.turn.stopwatch import paused
-from hitl.turn.threads import ThreadCall, contained, job, label
+from hitl.turn.threads import ThreadCall, job, label
 from hitl.turn.threads import call_blocking as call_blocking
 from hitl.turn.waiting import location_of as location_of
 
@@ -52,14 +50,6 @@ agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_ag
 
 agent_place: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_place", default=None)
 """Where that agent is, when another one has its name too: see ``hitl.agents.namesakes``."""
-
-
-class NoOutcome(Exception):
-    """Raised by the body of a step, for ``error``: it came to nothing that may be recorded."""
-
-    def __init__(self, error: HitlError) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 def current_turn(caller: str = "this") -> Turn:
@@ -184,11 +174,11 @@ class Turn:
     def adopt(
         self, task: asyncio.Task[Any], place: Place, done: Callable[[asyncio.Task[Any]], object] | None = None
     ) -> None:
-        """Know a task of the turn until it has ended. ``done`` is called then, and has to call ``_left``."""
+        """Know a task of the turn until it has ended. ``done`` is called then, and has to call ``left``."""
         self.tasks[task] = place
-        task.add_done_callback(done or self._left, context=OUTSIDE.copy())
+        task.add_done_callback(done or self.left, context=OUTSIDE.copy())
 
-    def _left(self, task: asyncio.Task[Any]) -> None:
+    def left(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
         if self._parked and not task.cancelled():
             task.exception()  # seen: asyncio would log a Parked that nobody awaited
@@ -228,7 +218,7 @@ class Turn:
     async def passes(self, limit: str, error: HitlError) -> None:
         """Return where the turn was suspended at this very limit and has been retried since, else raise ``error``. One
         that nobody catches suspends the turn."""
-        place = self._enter_call()
+        place = self.enter_call()
         step = self._identify(place, "limit", limit, None, None, None)
         path = step["path"]
         if self.limits.is_recorded(path):
@@ -279,7 +269,7 @@ class Turn:
             raise RuntimeError(f"a task that was started inside step {scope.name!r} outlived it and made a hitl call")
         return place
 
-    def _enter_call(self) -> Place:
+    def enter_call(self) -> Place:
         """Where a hitl call is made that is recorded. A free body becomes ordered by it."""
         place = self._here()
         if place.step is not None and not place.step.ordered:
@@ -337,7 +327,7 @@ class Turn:
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
         on after it. ``tool_call_id`` says which call of a model's message it belongs to.
         """
-        place = self._enter_call()
+        place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
         if tool_call_id is not None:
             step["tool_call_id"] = tool_call_id
@@ -353,12 +343,12 @@ class Turn:
         try:
             if claim != "recorded":  # else it needs neither a body nor what belongs to one
                 scope = StepScope(place.step, path, kind, name, once, self.epoch)
-                start = partial(self._start_body, scope, step, body, contextvars.copy_context())
+                start = partial(bodies.start_body, self, scope, step, body, contextvars.copy_context())
                 begun = self.order.began.get(path)
                 if claim == "live":
-                    self.order.when_live(path, partial(self._begin, scope, step, start), step)
+                    self.order.when_live(path, partial(bodies.begin, self, scope, step, start), step)
                 elif claim != "never" and begun is not None:
-                    await self._settle_outcome(step, number, arguments, begun, start)
+                    await bodies.ask_for_outcome(self, step, number, arguments, begun, start)
                 elif claim != "never" and not self._run_bodies:
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
@@ -374,117 +364,13 @@ class Turn:
             raise
         if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
             stands_before.asked = True
-        opened: T = self._opened(outcome, scope)
+        opened: T = bodies.opened(outcome, scope)
         return opened
-
-    def _begin(self, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
-        if scope.once:
-            self.order.records.send_intent(step, start)
-        else:
-            start()
-
-    def _start_body(
-        self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
-    ) -> None:
-        """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
-        if self.has_ended or not self.order.is_expected(scope.path):
-            return
-        place = Place(self, scope)
-        context.run(place_var.set, place)
-        task = asyncio.Task(contained(body, scope.end), loop=self.loop, context=context, name=f"hitl step {scope.path}")
-        scope.task = task
-        self.bodies[scope.path] = scope
-        again = partial(self._begin_again, scope, step, body, context)
-        self.adopt(task, place, partial(self._body_done, scope, step, again))
-
-    def _begin_again(
-        self, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
-    ) -> None:
-        scope.begin_again()
-        self._start_body(scope, step, body, context)
-
-    def _body_done(
-        self, scope: StepScope, step: StepIdentity, again: Callable[[], None], task: asyncio.Task[Any]
-    ) -> None:
-        self._left(task)
-        scope.end()  # where it was cancelled before it began
-        scope.done = True
-        if self.bodies.get(scope.path) is scope:
-            del self.bodies[scope.path]
-        value: Any = None
-        error: BaseException | None
-        try:
-            value, error = task.result()
-        except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
-            error = cancelled
-        except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
-            error = raised
-        if self.has_ended or not self.order.is_expected(scope.path):
-            pass  # nobody waits for it
-        elif isinstance(error, NoOutcome):
-            self.stalled[scope.path] = (error.error, again)
-        else:
-            scope.error = error
-            result = self._outcome(scope, value, error)
-            self.order.when_live(scope.path, partial(self.order.records.send_step, step, result))
-        self.order.body_ended(scope.path)
-
-    def _outcome(self, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
-        if error is None:
-            try:
-                return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
-            except (TypeError, ValueError) as unstorable:
-                if scope.kind == "tool":
-                    return stored_as_json(scope.name, value, unstorable)
-                error = unstorable
-        return self.error_outcome(error)
 
     @staticmethod
     def error_outcome(error: BaseException) -> dict[str, Any]:
         """An exception as the result of a step."""
         return {"error": encode_error(error)}
-
-    @staticmethod
-    def _opened(outcome: dict[str, Any], scope: StepScope | None) -> Any:
-        if "error" not in outcome:
-            return decode(outcome["value"])
-        error = decode_error(outcome["error"])
-        if scope is not None and scope.error is not None:
-            # The class and arguments are those of the record; the traceback is only for people to read.
-            raise error.with_traceback(scope.error.__traceback__)
-        raise error
-
-    async def _settle_outcome(
-        self,
-        step: StepIdentity,
-        number: int,
-        arguments: Mapping[str, Any] | None,
-        begun: list[int],
-        start: Callable[[], None],
-    ) -> None:
-        """A crash hit a once step in flight: a person says what came of it, instead of a second run.
-
-        The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
-        """
-        self._enter_call()
-        for run, at in enumerate(begun, 1):
-            payload, schema = outcome_question(step["name"], arguments, at, self.max_payload)
-            question: StepIdentity = {
-                "path": f"{step['path']}/?{run}",
-                "key": None,
-                "kind": "interrupt",
-                "name": "unknown_outcome",
-                "location": step["location"],
-                "arguments": {},
-            }
-            # With the number of the step itself: the run before the crash asked for nothing else here.
-            request = self._request("unknown_outcome", payload, response_schema=schema)
-            answer = await self.put(number, question, request)
-            result = outcome_result(answer)
-            if result is not None:
-                self.order.when_live(step["path"], partial(self.order.records.send_step, step, result))
-                return
-        self.order.when_live(step["path"], partial(self.order.records.send_intent, step, start), step)
 
     def delta(self, delta: dict[str, str]) -> None:
         """Show ``{"content": str}`` or ``{"reasoning": str}`` of the model step that runs here to whoever watches."""
@@ -521,7 +407,7 @@ class Turn:
         ``payload`` is valid already (``_core.check_payload``). ``expires_in`` is in seconds. Raises InterruptExpired
         when nobody answered in time, and the matching HitlError when the server refuses the question.
         """
-        place = self._enter_call()
+        place = self.enter_call()
         scope = place.step
         while scope is not None:
             scope.asked = True
@@ -529,7 +415,7 @@ class Turn:
         step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
         if tool_call_id is not None:
             step["tool_call_id"] = tool_call_id
-        request = self._request(
+        request = self.request(
             type,
             payload,
             message=message,
@@ -554,7 +440,8 @@ class Turn:
                 return await self.typed.ask(self, place, step, request, read)
             return await self.put(place.next_number(), step, request)
 
-    def _request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
+    def request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
+        """A question of this turn, with members that are not as they mostly are."""
         request: InterruptRequest = {
             "type": type,
             "payload": payload,
@@ -568,7 +455,7 @@ class Turn:
             "has_default": False,
             "metadata": None,
         }
-        request.update(members)  # type: ignore[typeddict-item]  # the callers are in this class
+        request.update(members)  # type: ignore[typeddict-item]  # all callers name members of a request
         return request
 
     async def put(self, number: int, step: StepIdentity, request: InterruptRequest) -> Any:

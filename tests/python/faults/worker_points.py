@@ -10,17 +10,18 @@ import functools
 import os
 import signal
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from hitl.driver import port
-from hitl.turn import runtime
+from hitl.turn import bodies
 from hitl.worker import protocol
 
-_METHODS: dict[str, tuple[type, str]] = {
+_METHODS: dict[str, tuple[type | ModuleType, str]] = {
     "worker.turn": (protocol.Worker, "_start"),
     "worker.over": (protocol.Worker, "_gone"),
-    "worker.body": (runtime.Turn, "_start_body"),
-    "worker.body_done": (runtime.Turn, "_body_done"),
+    "worker.body": (bodies, "start_body"),
+    "worker.body_done": (bodies, "_body_done"),
     "worker.intent": (port.ChannelPort, "intent"),
     "worker.step": (port.ChannelPort, "step"),
     "worker.ask": (port.ChannelPort, "ask"),

@@ -114,7 +114,6 @@ _OF_INTERRUPTS_AND_NOTICES = (
     "src/store/",
     "python/hitl/cli/chat/",
     "python/hitl/turn/records.py",
-    "python/hitl/turn/runtime.py",
 )
 """Files whose settling is that of an interrupt or a notice."""
 

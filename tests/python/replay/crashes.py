@@ -119,15 +119,15 @@ async def _answer_in_pause(waits: Callable[[], int], before: int, number: str) -
 
 def _note_deliveries(order: Order, trace: Trace) -> None:
     """Note in the trace where the turn was told an entry. One that nobody waits for any more does not count."""
-    tell = order._tell
+    tell = order.tell
 
     def told(delivery: Any) -> None:
         path = delivery.tell.args[0]
-        if path in order._expected or path in order._timers:
+        if path in order._expected or path in order.timers:
             trace.setdefault(path.rpartition("/")[0], []).append([_DELIVERED, delivery.entry])
         tell(delivery)
 
-    order._tell = told  # type: ignore[method-assign]
+    order.tell = told  # type: ignore[method-assign]
 
 
 def finished(journal: Journal) -> set[str]:

@@ -37,7 +37,7 @@ def test_with_several_deliveries_at_once_replays_diverge(monkeypatch: pytest.Mon
 
     def advance(order: Order) -> bool:
         while order._deliveries:
-            order._tell(order._deliveries.popleft())
+            order.tell(order._deliveries.popleft())
         return one_thing(order)
 
     one_thing = Order._advance

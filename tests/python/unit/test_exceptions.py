@@ -36,8 +36,8 @@ from hitl.testing.scripted import ScriptExhausted
 from hitl.tools.asking import ApprovalMismatch, _NotAllowed
 from hitl.tools.mcp import MCPServerError
 from hitl.tools.schema import InvalidArguments
+from hitl.turn.bodies import NoOutcome
 from hitl.turn.retrying import TryFailed
-from hitl.turn.runtime import NoOutcome
 
 ASKED = client.Interrupt("i1", "color", {"type": "color"})
 SESSION = client.Session("s1", "error", None, "it broke", "agent_error", (), None, {})

@@ -106,7 +106,7 @@ async def test_a_timer_that_is_long_overdue_after_a_replay_leaves_time_to_answer
     began = again.turn.order.schedule.time()
     task = again.start(agent)
     await until_waiting(again)
-    [timer] = again.turn.order._timers.values()
+    [timer] = again.turn.order.timers.values()
     assert began + least <= timer.deadline <= again.turn.order.schedule.time() + least
     again.port.interrupts[0].give("in time")
     assert await task == "in time"
@@ -126,7 +126,7 @@ async def test_a_timer_that_is_not_due_yet_keeps_its_deadline() -> None:
     again = LocalTurn(journal=journal)
     again.start(agent)
     await until_waiting(again)
-    [timer] = again.turn.order._timers.values()
+    [timer] = again.turn.order.timers.values()
     left = timer.deadline - again.turn.order.schedule.time()
     assert 2999 - (time.monotonic() - began) <= left <= 3001
     await again.end()
@@ -191,8 +191,8 @@ async def test_a_timer_that_fired_before_a_body_asked_for_something_fires_before
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A replay that is stuck stays so.
-    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 1000.0)
-    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 1000.0)
+    monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 1000.0)
+    monkeypatch.setattr("hitl.turn.replaying._MOST_GRACE_SECONDS", 1000.0)
 
     async def tool() -> list[Any]:
         seen: list[Any] = []

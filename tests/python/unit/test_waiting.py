@@ -3,9 +3,8 @@
 import asyncio
 import socket
 import threading
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -16,15 +15,9 @@ import pytest
 from hitl import interrupt, step
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, rounds, until, until_waiting
-
-Agent = Callable[[], Awaitable[Any]]
-
+from tests.python.unit.peers import Agent, Children, Peer, ask
 
 pytestmark = pytest.mark.on_every_loop
-
-
-def ask() -> Awaitable[Any]:
-    return interrupt({"type": "q"})
 
 
 async def pauses(agent: Agent) -> None:
@@ -52,80 +45,6 @@ async def held(agent: Agent, **options: Any) -> AsyncIterator[tuple[LocalTurn, a
     local.port.interrupts[0].give(1)
     await asyncio.wait_for(task, LONG)
     await local.end()
-
-
-class Peer:
-    """Something that can be connected to, and answers when it is told to."""
-
-    def __init__(self) -> None:
-        self.writers: list[asyncio.StreamWriter] = []
-        self.port = 0
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
-
-    def close(self) -> None:
-        """End the connections."""
-        for writer in self.writers:
-            writer.close()
-        self.writers.clear()
-
-    async def listen(self, heard: list[bytes]) -> None:
-        """What a task does that reads for as long as its connection lives."""
-        reader, writer = await self.connect()
-        try:
-            while line := await reader.readline():
-                heard.append(line)
-        finally:
-            writer.close()
-
-    async def read(self) -> None:
-        """One request."""
-        reader, writer = await self.connect()
-        try:
-            await reader.readline()
-        finally:
-            writer.close()
-
-    async def answer(self) -> None:
-        await until(lambda: self.writers)
-        self.writers[-1].write(b"x\n")
-
-
-@pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
-    peer = Peer()
-    server = await asyncio.start_server(lambda _, writer: peer.writers.append(writer), "127.0.0.1")
-    peer.port = server.sockets[0].getsockname()[1]
-    yield peer
-    peer.close()
-    server.close()
-    await rounds()  # until what was closed is gone
-
-
-class Children(list[asyncio.subprocess.Process]):
-    """Child processes that end when their input does."""
-
-    async def start(self) -> asyncio.subprocess.Process:
-        self.append(await asyncio.create_subprocess_exec("cat", stdin=PIPE))
-        return self[-1]
-
-    def end_input(self) -> None:
-        for child in self:
-            assert child.stdin is not None
-            child.stdin.close()
-
-
-@pytest.fixture
-async def children() -> AsyncIterator[Children]:
-    """None is left when the test has ended, however it did: uvloop would wait for it for ever when it is closed."""
-    children = Children()
-    yield children
-    for child in children:
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
 
 
 # -- inside: a task of the turn brings it about -----------------------------------------------------------------------
@@ -446,144 +365,6 @@ async def test_a_step_at_work_that_has_asked_already_holds_the_turn(peer: Peer) 
     await asyncio.wait_for(task, LONG)
     assert begun == [1]
     await local.end()
-
-
-# -- how long it may hold, and what is said of it ---------------------------------------------------------------------
-
-
-async def test_between_steps_raw_io_holds_a_turn_for_so_long_and_no_longer(
-    peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hitl.turn.holding._SAID_AFTER", 0.0)
-
-    async def agent() -> None:
-        task = asyncio.create_task(peer.listen([]))
-        await ask()
-        task.cancel()
-
-    local = LocalTurn(lambda _: PENDING, hold=0.05)
-    task = local.start(agent)
-    await until_waiting(local)
-    said = local.port.holders[-1]
-    assert [holder["what"] for holder in said][:1] == ["raw I/O"]
-    assert str(said[0]["location"]).startswith("test_waiting.py:")
-    local.port.interrupts[0].give(1)
-    await asyncio.wait_for(task, LONG)
-    await local.end()
-
-
-async def test_without_a_question_nothing_is_cut_short(peer: Peer) -> None:
-    async def agent() -> None:
-        async with asyncio.timeout(1000):
-            await peer.read()
-
-    local = LocalTurn(hold=0.001)
-    task = local.start(agent)
-    await until(lambda: peer.writers)
-    await asyncio.sleep(0.05)  # longer than --hold
-    assert local.port.waits == 0
-    await peer.answer()
-    await asyncio.wait_for(task, LONG)
-    await local.end()
-
-
-async def test_a_thread_of_an_executor_is_never_cut_short() -> None:
-    release = threading.Event()
-    local = LocalTurn(lambda _: PENDING, hold=0.001)
-
-    async def agent() -> None:
-        await asyncio.gather(ask(), asyncio.to_thread(release.wait))
-
-    task = local.start(agent)
-    await until(lambda: local.port.interrupts)
-    await asyncio.sleep(0.05)  # longer than --hold
-    assert local.port.waits == 0
-    release.set()
-    await until_waiting(local)
-    local.port.interrupts[0].give(1)
-    await asyncio.wait_for(task, LONG)
-    await local.end()
-
-
-# -- in a replay ------------------------------------------------------------------------------------------------------
-
-
-async def slow_before_a_question(peer: Peer) -> Any:
-    await peer.read()
-    return await ask()
-
-
-async def paused(agent: Agent, peer: Peer) -> list[dict[str, Any]]:
-    """The journal of a turn that has asked after raw I/O."""
-    local = LocalTurn(lambda _: PENDING)
-    task = local.start(agent)
-    await peer.answer()
-    await until_waiting(local)
-    local.turn.park()
-    await asyncio.wait([task])
-    peer.close()
-    return local.port.journal
-
-
-async def test_raw_io_in_a_replay_may_take_as_long_as_it_takes(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 0.01)
-    monkeypatch.setattr("hitl.turn.holding._REPLAY_SAID_AFTER", 0.0)
-    journal = await paused(partial(slow_before_a_question, peer), peer)
-    local = LocalTurn(lambda _: PENDING, journal=journal)
-    task = local.start(partial(slow_before_a_question, peer))
-    await until(lambda: local.port.holders)
-    assert local.port.holders[0][0]["what"] == "raw I/O"
-    await asyncio.sleep(0.05)  # longer than the grace
-    assert not task.done()
-    assert not local.turn.failure.done()
-    await peer.answer()
-    await until_waiting(local)
-    local.port.interrupts[0].give("yes")
-    assert await asyncio.wait_for(task, LONG) == "yes"
-    await local.end()
-
-
-async def test_a_replay_that_may_not_take_for_ever_ends_with_what_it_waited_for(peer: Peer) -> None:
-    journal = await paused(partial(slow_before_a_question, peer), peer)
-    local = LocalTurn(lambda _: PENDING, journal=journal, replay_timeout=0.05)
-    task = local.start(partial(slow_before_a_question, peer))
-    failure = await asyncio.wait_for(local.turn.failure, LONG)
-    assert getattr(failure, "code", None) == "replay_timeout"
-    assert "raw I/O at test_waiting.py:" in str(failure)
-    task.cancel()
-    await asyncio.wait([task])
-
-
-async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
-    peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """How often a socket wakes its task is not the journal's to say."""
-    monkeypatch.setattr("hitl.turn.order._GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("hitl.turn.order._MOST_GRACE_SECONDS", 0.01)
-
-    async def agent() -> Any:
-        task = asyncio.create_task(peer.listen(heard))
-        value = await ask()
-        task.cancel()
-        return value
-
-    heard: list[bytes] = []
-    local = LocalTurn(lambda _: PENDING, hold=0.05)
-    task = local.start(agent)
-    await until(lambda: local.port.interrupts)
-    for count in range(1, 4):
-        await peer.answer()
-        await until(lambda count=count: len(heard) == count)
-    await until_waiting(local)
-    local.turn.park()
-    await asyncio.wait([task])
-    again = LocalTurn(lambda _: PENDING, journal=local.port.journal, hold=0.05)
-    task = again.start(agent)
-    await until_waiting(again)
-    again.port.interrupts[0].give("yes")
-    assert await asyncio.wait_for(task, LONG) == "yes"
-    await again.end()
 
 
 async def test_a_socket_of_the_turns_own_making_counts_too() -> None:

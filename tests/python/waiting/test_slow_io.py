@@ -13,7 +13,7 @@ import pytest
 
 import hitl
 from hitl import ChatMessage, RunState, interrupt, step
-from hitl.turn import order
+from hitl.turn import replaying
 from tests.python.waiting.befores import BEFORES
 from tests.python.waiting.cells import SECONDS
 from tests.python.waiting.drivers import HOLD_SECONDS
@@ -39,8 +39,8 @@ Ask = Callable[[str], Awaitable[Any]]
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that a replay waits for comes as quickly as this."""
-    monkeypatch.setattr(order, "_GRACE_SECONDS", _PATIENCE)
-    monkeypatch.setattr(order, "_MOST_GRACE_SECONDS", _PATIENCE)  # also where it took longer the first time
+    monkeypatch.setattr(replaying, "_GRACE_SECONDS", _PATIENCE)
+    monkeypatch.setattr(replaying, "_MOST_GRACE_SECONDS", _PATIENCE)  # also where it took longer the first time
 
 
 async def before(request: Request, ask: Ask) -> list[Any]:

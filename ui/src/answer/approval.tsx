@@ -11,7 +11,7 @@ import type { Interrupt } from "../types";
 import { shortId } from "../format";
 import { Changes } from "./changes";
 import { Broken, Field, JsonField, useBrokenFields } from "./form";
-import type { AnswerProps } from "./index";
+import type { AnswerProps } from "./props";
 
 export function Approval(props: AnswerProps) {
   const { record, give, draft, setDraft } = props;

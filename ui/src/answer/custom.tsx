@@ -5,7 +5,7 @@ import { title } from "../format";
 import { isObject, type Json } from "../json";
 import { blank, check, resolve } from "../schema";
 import { Broken, Field, JsonField, useBrokenFields } from "./form";
-import type { AnswerProps } from "./index";
+import type { AnswerProps } from "./props";
 
 export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) {
   const schema = isObject(record.response_schema) && Object.keys(record.response_schema).length > 0 ? record.response_schema : null;

@@ -13,19 +13,8 @@ import { Custom } from "./custom";
 import { Broken, JsonField, useBrokenFields } from "./form";
 import { draftOf, keepDraft, type Draft } from "./drafts";
 import { OutcomeForm } from "./outcome";
+import type { AnswerProps } from "./props";
 import { Questions } from "./questions";
-
-export interface AnswerProps {
-  record: Interrupt;
-  /** Holds the answer, to be sent in a few seconds. */
-  give: (value: Json, label: string, detail?: string) => void;
-  draft: Draft;
-  setDraft: (change: Partial<Draft>) => void;
-  /** What the server found wrong with an answer before. */
-  refused: { path: (string | number)[]; text: string }[];
-  /** Whether the page's keys mean this request. */
-  keys: boolean;
-}
 
 export function Answer({ record, onGiven, keys = true }: { record: Interrupt; onGiven?: () => void; keys?: boolean }) {
   const id = record.interrupt_id;

@@ -2,7 +2,7 @@
 
 import { title, toolName } from "../format";
 import { Broken, JsonField, useBrokenFields } from "./form";
-import type { AnswerProps } from "./index";
+import type { AnswerProps } from "./props";
 
 const choices = [
   ["done", "It was done", "The agent goes on with the result that you give."],

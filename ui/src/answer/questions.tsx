@@ -4,7 +4,7 @@ import { useId, useState } from "preact/hooks";
 import { questions, type Question } from "../format";
 import type { Json } from "../json";
 import { Plain } from "../shown";
-import type { AnswerProps } from "./index";
+import type { AnswerProps } from "./props";
 
 const OTHER = "\u0000other";
 

@@ -1,0 +1,157 @@
+"""How the body of a step is run, and what comes of it: its outcome, encoded for the journal and decoded for the agent.
+
+A body runs as a task of its own. Where it ended without an outcome (``NoOutcome``), it can be begun once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from hitl.errors import HitlError
+from hitl.journal.codec import decode, encode
+from hitl.journal.error_codec import decode_error
+from hitl.journal.outcomes import question as outcome_question
+from hitl.journal.outcomes import result_of as outcome_result
+from hitl.journal.outcomes import stored_as_json
+from hitl.journal.ports import InterruptRequest, StepIdentity
+from hitl.turn.order import Order
+from hitl.turn.places import AnyTurn, Place, StepScope, place_var
+from hitl.turn.threads import contained
+
+
+class _Turn(AnyTurn, Protocol):
+    """What is known here of a ``Turn`` besides."""
+
+    max_payload: int
+
+    @property
+    def order(self) -> Order: ...
+
+    def left(self, task: asyncio.Task[Any]) -> None: ...
+
+    def enter_call(self) -> Place: ...
+
+    def request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest: ...
+
+
+class NoOutcome(Exception):
+    """Raised by the body of a step, for ``error``: it came to nothing that may be recorded."""
+
+    def __init__(self, error: HitlError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def begin(turn: _Turn, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
+    """Start a body; that of a once step as soon as it is recorded that it begins."""
+    if scope.once:
+        turn.order.records.send_intent(step, start)
+    else:
+        start()
+
+
+def start_body(
+    turn: _Turn, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
+) -> None:
+    """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
+    if turn.has_ended or not turn.order.is_expected(scope.path):
+        return
+    place = Place(turn, scope)
+    context.run(place_var.set, place)
+    task = asyncio.Task(contained(body, scope.end), loop=turn.loop, context=context, name=f"hitl step {scope.path}")
+    scope.task = task
+    turn.bodies[scope.path] = scope
+    again = partial(_begin_again, turn, scope, step, body, context)
+    turn.adopt(task, place, partial(_body_done, turn, scope, step, again))
+
+
+def _begin_again(
+    turn: _Turn, scope: StepScope, step: StepIdentity, body: Callable[[], Awaitable[Any]], context: contextvars.Context
+) -> None:
+    scope.begin_again()
+    start_body(turn, scope, step, body, context)
+
+
+def _body_done(
+    turn: _Turn, scope: StepScope, step: StepIdentity, again: Callable[[], None], task: asyncio.Task[Any]
+) -> None:
+    turn.left(task)
+    scope.end()  # where it was cancelled before it began
+    scope.done = True
+    if turn.bodies.get(scope.path) is scope:
+        del turn.bodies[scope.path]
+    value: Any = None
+    error: BaseException | None
+    try:
+        value, error = task.result()
+    except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
+        error = cancelled
+    except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
+        error = raised
+    if turn.has_ended or not turn.order.is_expected(scope.path):
+        pass  # nobody waits for it
+    elif isinstance(error, NoOutcome):
+        turn.stalled[scope.path] = (error.error, again)
+    else:
+        scope.error = error
+        result = _outcome(turn, scope, value, error)
+        turn.order.when_live(scope.path, partial(turn.order.records.send_step, step, result))
+    turn.order.body_ended(scope.path)
+
+
+def _outcome(turn: _Turn, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
+    if error is None:
+        try:
+            return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
+        except (TypeError, ValueError) as unstorable:
+            if scope.kind == "tool":
+                return stored_as_json(scope.name, value, unstorable)
+            error = unstorable
+    return turn.error_outcome(error)
+
+
+def opened(outcome: dict[str, Any], scope: StepScope | None) -> Any:
+    if "error" not in outcome:
+        return decode(outcome["value"])
+    error = decode_error(outcome["error"])
+    if scope is not None and scope.error is not None:
+        # The class and arguments are those of the record; the traceback is only for people to read.
+        raise error.with_traceback(scope.error.__traceback__)
+    raise error
+
+
+async def ask_for_outcome(
+    turn: _Turn,
+    step: StepIdentity,
+    number: int,
+    arguments: Mapping[str, Any] | None,
+    begun: list[int],
+    start: Callable[[], None],
+) -> None:
+    """A crash hit a once step in flight: a person says what came of it, instead of a second run.
+
+    The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
+    """
+    turn.enter_call()
+    for run, at in enumerate(begun, 1):
+        payload, schema = outcome_question(step["name"], arguments, at, turn.max_payload)
+        question: StepIdentity = {
+            "path": f"{step['path']}/?{run}",
+            "key": None,
+            "kind": "interrupt",
+            "name": "unknown_outcome",
+            "location": step["location"],
+            "arguments": {},
+        }
+        # With the number of the step itself: the run before the crash asked for nothing else here.
+        request = turn.request("unknown_outcome", payload, response_schema=schema)
+        answer = await turn.put(number, question, request)
+        result = outcome_result(answer)
+        if result is not None:
+            turn.order.when_live(step["path"], partial(turn.order.records.send_step, step, result))
+            return
+    turn.order.when_live(step["path"], partial(turn.order.records.send_intent, step, start), step)
