@@ -109,3 +109,39 @@ async fn refuse(State(app): State<Arc<App>>, mut request: Request) -> Response {
     app.telemetry.record(None, request.method(), response.status(), None);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::engine::settings::Settings;
+    use crate::server::routes;
+    use crate::server::settings::HttpSettings;
+    use crate::server::tests::support::{HOST, engine};
+
+    #[tokio::test]
+    async fn there_are_few_places_and_who_came_first_goes_when_somebody_else_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (mut clients, mut streams) = (Vec::new(), Vec::new());
+        for _ in 0..PLACES + 2 {
+            clients.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+            streams.push(listener.accept().await.unwrap());
+        }
+        let app = routes::app(engine(Settings::default()).await, HttpSettings::default(), HOST.parse().unwrap());
+        let (door, tasks) = (Door::new(&app, routes::router(&app)), TaskTracker::new());
+        let ids = |door: &Door| door.visitors.lock().unwrap().iter().map(AbortHandle::id).collect::<Vec<_>>();
+        let mut came = Vec::new();
+        // None of them begins before all have come.
+        for (stream, peer) in streams {
+            door.turn_away(stream, Peer(peer.ip()), ServerError::TooManyConnections(1), &tasks);
+            came.push(*ids(&door).last().unwrap());
+        }
+        assert_eq!(ids(&door), came[2..], "the first two had to go, and nobody else");
+        drop(clients);
+        tasks.close();
+        tasks.wait().await;
+    }
+}

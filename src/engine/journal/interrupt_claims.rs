@@ -134,7 +134,13 @@ impl Engine {
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let (interrupt, after_commit) = held.await?;
+            let (interrupt, after_commit) = match held.await {
+                Err(late @ Error::InterruptExpired(_)) => {
+                    engine.expire_overdue(vec![id]).await;
+                    return Err(late);
+                }
+                held => held?,
+            };
             engine.telling.run(after_commit);
             Ok(interrupt)
         })

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
+use crate::domain::access::Actor;
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
 use crate::engine::ports::dispatch::Runtime;
@@ -279,6 +280,23 @@ async fn whoever_answers_too_late_finds_it_expired_whatever_the_alarm_is_at() {
     assert_eq!(world.interrupt(interrupt).await.status, InterruptStatus::Expired);
     assert_eq!(world.status(order.session).await, Status::Running);
     assert_eq!(world.kinds(order.turn).await, "start ask pause expire");
+}
+
+#[tokio::test]
+async fn so_does_whoever_claims_it_too_late() {
+    let (world, store) = world(settings()).await;
+    let order = world.begin().await;
+    let batch = world.append(&order, vec![question(0, Some(0.02)), waiting(None, &[])]).await.unwrap();
+    let interrupt = asked(batch)[0];
+    store.fill(true);
+    while store.refused.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    store.fill(false);
+    let (id, ada) = (interrupt.to_string(), Some("ada".to_owned()));
+    let late = world.engine.claim_interrupt(&id, Actor::anyone(), ada, 60.0).await;
+    assert!(matches!(late, Err(Error::InterruptExpired(_))), "{late:?}");
+    assert_eq!(world.interrupt(interrupt).await.status, InterruptStatus::Expired);
 }
 
 #[tokio::test]

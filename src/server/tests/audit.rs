@@ -124,19 +124,29 @@ async fn whoever_deletes_a_session_that_waits_for_nobody_is_told_of() {
     );
 }
 
+/// The rows of the audit, once there are `count` of them.
+async fn until_told(client: &Client, count: usize) -> Vec<Value> {
+    let told = async {
+        loop {
+            let told = client.get("/audit").await.json();
+            if let Some(rows) = told.as_array().filter(|rows| rows.len() == count) {
+                return rows.clone();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(100), told)
+        .await
+        .unwrap_or_else(|_| panic!("the audit has no row {count}"))
+}
+
 #[tokio::test]
 async fn a_session_whose_time_is_over_is_deleted_by_nobody() {
     let settings = crate::engine::settings::Settings { ttl: 0.001, ..Default::default() };
     let client = Client::with(settings, Default::default()).await;
     let session = client.session().await;
-    let told = loop {
-        let told = client.get("/audit").await.json();
-        if told[0].is_object() {
-            break told;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
-    assert_eq!(deeds(told.as_array().unwrap()), [("session_deleted", None)]);
+    let told = until_told(&client, 1).await;
+    assert_eq!(deeds(&told), [("session_deleted", None)]);
     assert_eq!(told[0]["session_id"], session.trim_start_matches("/sessions/"));
     assert_eq!(told[0]["details"], json!({"ttl": 0.001}));
 }
@@ -202,13 +212,7 @@ async fn the_rules_that_hold_are_told_of_with_the_digest_of_their_file() {
         .follow_policy(policy_file::load(&path).unwrap(), WatchedFile::new(path.clone()))
         .await
         .unwrap();
-    let until = async |count: usize| loop {
-        let told = client.get("/audit").await.json();
-        if told.as_array().unwrap().len() == count {
-            return told[count - 1].clone();
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
+    let until = async |count: usize| until_told(&client, count).await[count - 1].clone();
     let row =
         |told: &Value| (told["action"].as_str().unwrap().to_owned(), told["actor"].clone(), told["details"].clone());
     let loaded = |details| ("policy_loaded".to_owned(), Value::Null, details);

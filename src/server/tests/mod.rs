@@ -23,5 +23,5 @@ mod retries;
 mod revoking;
 mod sessions;
 mod strict_json;
-mod support;
+pub mod support;
 mod ui;

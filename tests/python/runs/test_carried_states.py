@@ -191,8 +191,12 @@ async def test_ids_that_another_session_has_are_refused(taken: str) -> None:
     signed = hitl.RunState.from_string(files.agent("/a"), json.dumps(state))
     forged = json.loads(signed.to_string())
     forged["session_id"] = "0198c0de-0000-7000-8000-000000000001"
+    other = "0198c0de-0000-7000-8000-000000000002"
     if taken == "interrupt":
-        forged["turn_id"] = "0198c0de-0000-7000-8000-000000000002"
+        forged["turn_id"] = other
+    else:
+        (asked,) = {entry["interrupt_id"] for entry in forged["journal"] if "interrupt_id" in entry}
+        forged = json.loads(json.dumps(forged).replace(asked, other))
     forged = json.loads(signed_anew(files, forged))
     async with serving(files, "/a") as server:
         first = await post(server.url, {"run_state": json.loads(signed.to_string(key=KEY))})
