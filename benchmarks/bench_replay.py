@@ -97,7 +97,7 @@ async def replay_turn(recorded: list[dict[str, Any]]) -> None:
     port = Warm()
     turn = Turn(port, turn_id="turn-1", session_id="session-1", journal=recorded, epoch=2, code=CODE)
     task = turn.start(agent)
-    turn.order.settle()
+    turn.order.deliver_next()
     await port.stands
     turn.close()
     task.cancel()
