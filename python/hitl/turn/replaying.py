@@ -128,10 +128,14 @@ class Replaying:
         """Nobody has asked for the next entry, or the wake of the task ``woken`` has not come: wait for what may lead
         there, for as long as it takes. Give up where nothing is under way."""
         waits = None if self._order.is_at_work else waits_of(self._order.turn)
-        if waits is None or (waits and not (woken is not None and self._can_do_without(woken, waits))):
+        # What is at work may itself be held back behind a wake that comes no more.
+        can_do_without = woken is not None and (
+            bool(self._order.wakes) if waits is None else self._can_do_without(woken, waits)
+        )
+        if (waits is None or waits) and not can_do_without:
             self._order.hold.delays_replay(waits)
             return False
-        if (waits or waits.is_inferred) and not self._is_impatient:
+        if (waits is None or waits or waits.is_inferred) and not self._is_impatient:
             until = self._order.schedule.time() + self._grace_seconds()
             self.grace = self._order.schedule.call_at(until, self._give_up, context=OUTSIDE.copy())
             return False

@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 
+from hitl import step
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, until, until_waiting
 from tests.python.unit.peers import Agent, Peer, ask
@@ -147,3 +149,40 @@ async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
     again.port.interrupts[0].give("yes")
     assert await asyncio.wait_for(task, LONG) == "yes"
     await again.end()
+
+
+async def test_what_a_step_waits_for_is_not_held_back_for_a_wake_that_comes_no_more(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that has asked is begun again: what its thread found is no wake of the journal, and has to get through."""
+    monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.turn.replaying._MOST_GRACE_SECONDS", 0.01)
+
+    class Prompt(ThreadPoolExecutor):
+        """Done before anybody asks whether it is: the loop's own thread then says so, as a callback of the step."""
+
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            future = super().submit(*args, **kwargs)
+            future.result()
+            return future
+
+    async def in_a_thread() -> Any:
+        with Prompt(1) as threads:
+            await asyncio.get_running_loop().run_in_executor(threads, int)
+        return await ask()
+
+    async def agent() -> Any:
+        await peer.read()
+        return await step(in_a_thread)
+
+    journal = await paused(agent, peer)
+    (marks,) = [entry["wakes"] for entry in journal if entry["entry"] == "wakes"]
+    assert {mark["task"] for mark in marks} == {"0"}
+    marks.append(dict(marks[-1]))  # the connection woke its task once more than it does now
+    local = LocalTurn(lambda _: PENDING, journal=journal)
+    task = local.start(agent)
+    await peer.answer()
+    await until_waiting(local)
+    local.port.interrupts[0].give("yes")
+    assert await asyncio.wait_for(task, LONG) == "yes"
+    await local.end()
