@@ -20,6 +20,13 @@ use super::status::Status;
 use super::time::Timestamp;
 use super::webhook::Webhook;
 
+/// The codes of failures that other code, another Python or another start may mend.
+pub const MENDED_BY_CODE: [&str; 5] =
+    ["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"];
+
+/// The codes of failures where nothing is wrong with the turn: its model was away, or it came to the limit of its steps.
+pub const PASSING: [&str; 2] = ["model_unavailable", "max_steps_exceeded"];
+
 /// Why the last turn failed: `TypeName: message`, never a traceback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -95,14 +102,12 @@ impl Failure {
 
     /// Whether a start with other code takes the turn up again.
     pub fn is_mended_by_code(&self) -> bool {
-        ["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"]
-            .contains(&self.code.as_str())
+        MENDED_BY_CODE.contains(&self.code.as_str())
     }
 
-    /// Whether nothing is wrong with the turn: its model was away, or it came to the limit of its steps. Only a request
-    /// takes it up again, and is told to it.
+    /// Whether nothing is wrong with the turn. Only a request takes it up again, and is told to it.
     pub fn is_passing(&self) -> bool {
-        ["model_unavailable", "max_steps_exceeded"].contains(&self.code.as_str())
+        PASSING.contains(&self.code.as_str())
     }
 }
 

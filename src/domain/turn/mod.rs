@@ -6,9 +6,9 @@
 //! never goes back; an ended turn stays as it is; out of a suspended one lead only [`TurnEvent::Reopened`] and
 //! [`TurnEvent::Abandoned`].
 //!
-//! A turn that is under way is *ready* (nobody has it: it waits for a place), *at work* or *paused*. That is known where
-//! it is and nowhere else, since it changes with every word of the turn: [`stage`] is the machine of its owner. A server
-//! that starts reads from the journal which of them were paused.
+//! A turn that is under way is *ready* (it waits for a slot: claimed already where it is new, else nobody's), *at work* or
+//! *paused*. That is known where it is and nowhere else, since it changes with every word of the turn: [`stage`] is the
+//! machine of its owner. A server that starts reads from the journal which of them were paused.
 
 pub mod stage;
 

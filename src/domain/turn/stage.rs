@@ -3,7 +3,7 @@
 /// Where a turn stands that is at a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It has a place, and what it does counts as work unless it is held.
+    /// It has a slot, and what it does counts as work unless it is held.
     AtWork,
     /// It awaits nothing but people and timers: it is in memory, and may be parked.
     Paused,
@@ -20,12 +20,12 @@ pub enum StageEvent {
     Left,
 }
 
-/// What is owed to whoever waits for a place.
+/// What is owed to whoever waits for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageEffect {
-    /// It takes a place, past everybody and beyond `--workers` if need be.
+    /// It takes a slot, past everybody and beyond `--workers` if need be.
     TakePlace,
-    /// Its place is free.
+    /// Its slot is free.
     LeavePlace,
 }
 

@@ -23,9 +23,9 @@ use crate::store::{Reader, StoreExt, Transaction};
 
 /// What is to be done about a turn that was woken, after the commit.
 pub enum WakeOutcome {
-    /// It has a place: start it.
+    /// It has a slot: start it.
     Now(TurnClaim),
-    /// It waits for a place.
+    /// It waits for a slot.
     First(TurnId),
     /// Not by this server, or not by this run of it.
     NotHere,
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Wakes a parked turn of `agent` inside a transaction, or one that was reopened or imported there and is ready: it is
-    /// claimed at once where a place is free. Either way it is found and taken up again if the server dies now.
+    /// claimed at once where a slot is free. Either way it is found and taken up again if the server dies now.
     pub(in crate::engine) fn wake(
         &self,
         tx: &mut dyn Transaction,
@@ -135,7 +135,7 @@ impl Engine {
         });
     }
 
-    /// Starts whoever has a place now.
+    /// Starts whoever has a slot now.
     pub(in crate::engine) fn pump(self: &Arc<Self>) {
         while !self.is_stopping() {
             match self.placement.next() {
@@ -152,14 +152,14 @@ impl Engine {
         }
     }
 
-    /// Gives a claimed turn, which has a place, to a worker.
+    /// Gives a claimed turn, which has a slot, to a worker.
     pub(in crate::engine) fn begin(self: &Arc<Self>, claim: TurnClaim) {
         if let Some((order, worked)) = claim.into_order() {
             self.start_order(order, worked);
         }
     }
 
-    /// Gives a new turn, which waited and has a place now, to a worker.
+    /// Gives a new turn, which waited and has a slot now, to a worker.
     async fn start_queued(self: Arc<Self>, turn: TurnId, epoch: u64) {
         loop {
             let order = self.store.query(move |reader| {
@@ -253,14 +253,14 @@ impl Engine {
         }
     }
 
-    /// It has a place, and what is stored of it cannot be read.
+    /// It has a slot, and what is stored of it cannot be read.
     async fn suspend_spoiled(self: &Arc<Self>, turn: TurnId, why: &Error) {
         if let Err(error) = self.suspend_unreadable(DueKind::Timers(turn), why).await {
             tracing::error!(%turn, %error, "a turn that cannot be read could not be suspended");
         }
     }
 
-    /// Claims a turn that has a place, and starts it.
+    /// Claims a turn that has a slot, and starts it.
     async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
         let claimed = self.persist(turn, || {
             let engine = Arc::clone(&self);

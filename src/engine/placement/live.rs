@@ -99,7 +99,7 @@ impl Placement {
         }
     }
 
-    /// It was claimed and is not started: its place is free.
+    /// It was claimed and is not started: its slot is free.
     pub fn drop_claim(&self, turn: TurnId, epoch: u64) {
         self.unclaim(turn, epoch);
         self.slots.leave(turn, epoch);
@@ -160,7 +160,7 @@ impl Placement {
         }
     }
 
-    /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its place
+    /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its slot
     /// again and is at work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
     pub fn deliver(&self, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
         let mut turns = self.lock();
@@ -178,7 +178,7 @@ impl Placement {
         }
     }
 
-    /// The turn at `epoch` has paused: its place is free. Nothing happens where a delivery has come after the pause.
+    /// The turn at `epoch` has paused: its slot is free. Nothing happens where a delivery has come after the pause.
     pub fn pause(&self, turn: TurnId, epoch: u64, pause: Pause) {
         let mut turns = self.lock();
         turns.pauses += 1;
@@ -190,7 +190,7 @@ impl Placement {
         live.rest();
         live.held = None;
         live.paused = Some(WarmPause { number, at: Instant::now(), pause });
-        // Under the lock, so that a delivery at this moment cannot lose the place it takes.
+        // Under the lock, so that a delivery at this moment cannot lose the slot it takes.
         live.step(self, turn, stage::StageEvent::Paused);
         drop(turns);
         self.rested.notify_waiters();
@@ -265,7 +265,7 @@ impl Placement {
         self.rested.notify_waiters();
     }
 
-    /// The turn at `epoch` goes on by itself, as when one of its timers has fired: it takes its place again.
+    /// The turn at `epoch` goes on by itself, as when one of its timers has fired: it takes its slot again.
     pub fn go_on(&self, turn: TurnId, epoch: u64) {
         let mut turns = self.lock();
         if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
@@ -273,7 +273,7 @@ impl Placement {
         }
     }
 
-    /// The turn at `epoch` is not at work, although it has its place: it waits for the server itself.
+    /// The turn at `epoch` is not at work, although it has its slot: it waits for the server itself.
     pub fn rest(&self, turn: TurnId, epoch: u64) {
         if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             live.rest();
@@ -291,7 +291,7 @@ impl Placement {
     }
 
     /// The turn at `epoch` is held. Where nothing of it is at work, a question is open and only people are waited for as
-    /// far as anybody can tell: `--timeout` does not count until it goes on. It keeps its place.
+    /// far as anybody can tell: `--timeout` does not count until it goes on. It keeps its slot.
     pub fn hold(&self, turn: TurnId, epoch: u64, held: Held) {
         if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
             if !held.at_work && !held.replay {

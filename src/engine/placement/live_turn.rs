@@ -1,4 +1,4 @@
-//! One turn at a worker: how long it was at work, whether it has a place, what it was told. Everything here happens under
+//! One turn at a worker: how long it was at work, whether it has a slot, what it was told. Everything here happens under
 //! the lock of [`crate::engine::placement::live`].
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct LiveTurn {
     pub(super) timer: Option<AbortHandle>,
     /// The journal index of the newest delivery.
     pub(super) delivered: Option<u64>,
-    /// Whether it is at work, or paused and without a place.
+    /// Whether it is at work, or paused and without a slot.
     pub(super) stage: Stage,
     /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.
     pub(super) paused: Option<WarmPause>,
@@ -61,7 +61,7 @@ pub struct Pause {
 }
 
 impl LiveTurn {
-    /// Something has happened to it that may cost or give it its place.
+    /// Something has happened to it that may cost or give it its slot.
     pub(super) fn step(&mut self, placement: &Placement, turn: TurnId, event: stage::StageEvent) {
         let (next, effect) = self.stage.transition(event);
         self.stage = next.unwrap_or(self.stage);

@@ -1,6 +1,6 @@
-//! Where turns are: which are at work, which wait for a place, which are in memory, and what their workers are told.
+//! Where turns are: which are at work, which wait for a slot, which are in memory, and what their workers are told.
 //!
-//! Nothing here reads or writes the store: a place and a turn in memory are this process's own, and what is decided about
+//! Nothing here reads or writes the store: a slot and a turn in memory are this process's own, and what is decided about
 //! them is decided in the journal.
 
 pub(super) mod claims;
@@ -43,7 +43,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Places as the operator set them, and no workers yet.
+    /// Slots as the operator set them, and no workers yet.
     pub(super) fn new(settings: &Settings) -> Arc<Self> {
         let timeout = (settings.timeout > 0.0).then(|| Duration::try_from_secs_f64(settings.timeout));
         Arc::new(Self {
@@ -87,7 +87,7 @@ impl Placement {
         }
     }
 
-    /// Promises a place at work or in the queue to a turn that is not written yet.
+    /// Promises a slot, or room in the queue, to a turn that is not written yet.
     ///
     /// # Errors
     /// [`Error::QueueFull`].
@@ -115,7 +115,7 @@ impl Placement {
         self.slots.not_claimed(turn);
     }
 
-    /// Who may begin now, as soon as there are workers; it has a place from here on.
+    /// Who may begin now, as soon as there are workers; it has a slot from here on.
     pub(super) fn next(&self) -> Option<NextTurn> {
         self.dispatch.get()?;
         self.slots.next()
@@ -126,7 +126,7 @@ impl Placement {
         self.slots.count()
     }
 
-    /// Resolves after a claim or a delivery came to nothing: there may be a place, or something to deliver.
+    /// Resolves after a claim or a delivery came to nothing: there may be a slot, or something to deliver.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;
     }

@@ -1,9 +1,9 @@
-//! `--workers` and `--queue`: how many turns are at work, and how many may wait for a place. Which of them is next is
+//! `--workers` and `--queue`: how many turns are at work, and how many may wait for a slot. Which of them is next is
 //! [`super::turn_queue`]'s to say.
 //!
-//! A turn that awaits nothing but people and timers holds no place. When it is answered in memory it is at work again
+//! A turn that awaits nothing but people and timers holds no slot. When it is answered in memory it is at work again
 //! at once, even if that is one more than `--workers`. Parked turns that were answered, and turns taken up again, wait
-//! for a place, but before all new turns: nobody who was asked should wait behind those who were not.
+//! for a slot, but before all new turns: nobody who was asked should wait behind those who were not.
 //!
 //! The lock is in here and nobody is handed it: whoever holds [`crate::engine::placement::live`]'s may come by, and nobody can hold this one
 //! and wait for that.
@@ -15,76 +15,76 @@ use super::Placement;
 use super::turn_queue::{LocalQueue, NextTurn, TurnQueue};
 use crate::domain::{Error, TurnId};
 
-/// The epoch of a turn that has a place and is being claimed.
+/// The epoch of a turn that has a slot and is being claimed.
 const UNCLAIMED: u64 = 0;
 
-/// Places for turns.
+/// Slots for turns.
 #[derive(Debug)]
 pub struct Slots {
     workers: usize,
     queue_limit: usize,
-    places: Mutex<SlotState>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
 struct SlotState {
     /// Promised to turns whose transaction is under way.
     reserved: usize,
-    /// By the epoch at which they work: what is said of an older one must not take the place of a newer one.
+    /// By the epoch at which they work: what is said of an older one must not free the slot of a newer one.
     at_work: HashMap<TurnId, u64>,
     /// Who waits.
     queue: Box<dyn TurnQueue>,
 }
 
 impl Slots {
-    /// `workers` places, and a queue of `queue_limit` in front of them.
+    /// `workers` slots, and a queue of `queue_limit` in front of them.
     pub fn new(workers: usize, queue_limit: usize) -> Self {
         let queue = Box::<LocalQueue>::default();
-        let places = SlotState { reserved: 0, at_work: HashMap::new(), queue };
-        Self { workers, queue_limit, places: Mutex::new(places) }
+        let state = SlotState { reserved: 0, at_work: HashMap::new(), queue };
+        Self { workers, queue_limit, state: Mutex::new(state) }
     }
 
-    /// Promises a place at work or in the queue to a turn that is not written yet.
+    /// Promises a slot, or room in the queue, to a turn that is not written yet.
     ///
     /// # Errors
     /// [`Error::QueueFull`].
     pub fn reserve(&self) -> Result<(), Error> {
-        let mut places = self.lock();
-        let waiting = places.queue.count();
-        let free = self.workers.saturating_sub(places.at_work.len() + waiting.first);
-        if waiting.new + places.reserved >= self.queue_limit.saturating_add(free) {
+        let mut state = self.lock();
+        let waiting = state.queue.count();
+        let free = self.workers.saturating_sub(state.at_work.len() + waiting.first);
+        if waiting.new + state.reserved >= self.queue_limit.saturating_add(free) {
             return Err(Error::QueueFull);
         }
-        places.reserved += 1;
+        state.reserved += 1;
         Ok(())
     }
 
     /// Takes a promise back: the turn was not written.
     pub fn release_reservation(&self) {
-        let mut places = self.lock();
-        places.reserved = places.reserved.saturating_sub(1);
+        let mut state = self.lock();
+        state.reserved = state.reserved.saturating_sub(1);
     }
 
-    /// Redeems a promise: the turn waits in the queue for [`Slots::next`], or has a place at once, where it is free and
+    /// Redeems a promise: the turn waits in the queue for [`Slots::next`], or has a slot at once, where it is free and
     /// nobody waits. Whether it has one.
     pub fn admit(&self, turn: TurnId, epoch: u64) -> bool {
-        let mut places = self.lock();
-        places.reserved = places.reserved.saturating_sub(1);
-        let is_free = places.queue.count().total() == 0 && places.at_work.len() < self.workers;
+        let mut state = self.lock();
+        state.reserved = state.reserved.saturating_sub(1);
+        let is_free = state.queue.count().total() == 0 && state.at_work.len() < self.workers;
         if is_free {
-            places.at_work.insert(turn, epoch);
+            state.at_work.insert(turn, epoch);
         } else {
-            places.queue.put_last(turn, epoch);
+            state.queue.put_last(turn, epoch);
         }
         is_free
     }
 
-    /// Gives a free place to a turn that is to be claimed, unless others were first; whether it has one.
+    /// Gives a free slot to a turn that is to be claimed, unless others were first; whether it has one.
     pub fn take(&self, turn: TurnId) -> bool {
-        let mut places = self.lock();
-        let is_free = places.queue.count().first == 0 && places.at_work.len() < self.workers;
+        let mut state = self.lock();
+        let is_free = state.queue.count().first == 0 && state.at_work.len() < self.workers;
         if is_free {
-            places.at_work.insert(turn, UNCLAIMED);
+            state.at_work.insert(turn, UNCLAIMED);
         }
         is_free
     }
@@ -94,31 +94,31 @@ impl Slots {
         self.lock().queue.put_first(turn);
     }
 
-    /// The turn that has a place was claimed.
+    /// The turn that has a slot was claimed.
     pub fn claimed(&self, turn: TurnId, epoch: u64) {
         if let Some(at_work) = self.lock().at_work.get_mut(&turn) {
             *at_work = epoch;
         }
     }
 
-    /// The turn could not be claimed: its place is free.
+    /// The turn could not be claimed: its slot is free.
     pub fn not_claimed(&self, turn: TurnId) {
         self.leave(turn, UNCLAIMED);
     }
 
-    /// The turn at `epoch` holds no place any more.
+    /// The turn at `epoch` holds no slot any more.
     pub fn leave(&self, turn: TurnId, epoch: u64) {
-        let mut places = self.lock();
-        if places.at_work.get(&turn) == Some(&epoch) {
-            places.at_work.remove(&turn);
+        let mut state = self.lock();
+        if state.at_work.get(&turn) == Some(&epoch) {
+            state.at_work.remove(&turn);
         }
     }
 
     /// The turn is over, wherever it was.
     pub fn forget(&self, turn: TurnId) {
-        let mut places = self.lock();
-        if places.at_work.remove(&turn).is_none() {
-            places.queue.forget(turn);
+        let mut state = self.lock();
+        if state.at_work.remove(&turn).is_none() {
+            state.queue.forget(turn);
         }
     }
 
@@ -129,31 +129,31 @@ impl Slots {
 
     /// How many are at work, and how many wait.
     pub fn count(&self) -> (usize, usize) {
-        let places = self.lock();
-        (places.at_work.len(), places.queue.count().total())
+        let state = self.lock();
+        (state.at_work.len(), state.queue.count().total())
     }
 
-    /// Who may begin now; it has a place from here on.
+    /// Who may begin now; it has a slot from here on.
     pub fn next(&self) -> Option<NextTurn> {
-        let mut places = self.lock();
-        if places.at_work.len() >= self.workers {
+        let mut state = self.lock();
+        if state.at_work.len() >= self.workers {
             return None;
         }
-        let next = places.queue.take_next()?;
+        let next = state.queue.take_next()?;
         match next {
-            NextTurn::Claim(turn) => places.at_work.insert(turn, UNCLAIMED),
-            NextTurn::Start(turn, epoch) => places.at_work.insert(turn, epoch),
+            NextTurn::Claim(turn) => state.at_work.insert(turn, UNCLAIMED),
+            NextTurn::Start(turn, epoch) => state.at_work.insert(turn, epoch),
         };
         Some(next)
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotState> {
         // A panic elsewhere cannot leave them half changed: every method changes them in one go.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A promise of a place; taken back when it is dropped unredeemed, as it is when the transaction around it fails.
+/// A promise of a slot; taken back when it is dropped unredeemed, as it is when the transaction around it fails.
 pub struct Reservation {
     placement: Arc<Placement>,
     redeemed: bool,
@@ -194,14 +194,14 @@ mod tests {
     fn started(slots: &Slots) -> TurnId {
         let turn = clock::turn_id();
         assert_eq!(slots.reserve(), Ok(()));
-        assert!(slots.admit(turn, EPOCH), "no place is free");
+        assert!(slots.admit(turn, EPOCH), "no slot is free");
         turn
     }
 
     fn queued(slots: &Slots) -> TurnId {
         let turn = clock::turn_id();
         assert_eq!(slots.reserve(), Ok(()));
-        assert!(!slots.admit(turn, EPOCH), "a place is free");
+        assert!(!slots.admit(turn, EPOCH), "a slot is free");
         turn
     }
 
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(slots.count().0, 2);
         let third = queued(&slots);
         slots.leave(second, EPOCH);
-        assert_eq!(next(&slots), None, "the answered turn fills the only place");
+        assert_eq!(next(&slots), None, "the answered turn fills the only slot");
         slots.leave(asking, EPOCH);
         assert_eq!(next(&slots), Some(third));
     }
@@ -248,7 +248,7 @@ mod tests {
         slots.put_first(answered);
         slots.put_first(again);
         slots.put_first(answered);
-        assert!(!slots.take(clock::turn_id()), "no place is free");
+        assert!(!slots.take(clock::turn_id()), "no slot is free");
         assert_eq!(slots.count().1, 3);
         slots.leave(working, EPOCH);
         assert!(!slots.take(clock::turn_id()), "others were first");

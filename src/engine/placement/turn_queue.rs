@@ -1,4 +1,4 @@
-//! Which turns wait for a place, and who is next: those that were answered, fired or recovered before all new ones, each
+//! Which turns wait for a slot, and who is next: those that were answered, fired or recovered before all new ones, each
 //! in the order in which they came.
 
 use std::collections::{HashSet, VecDeque};
@@ -15,7 +15,7 @@ pub enum NextTurn {
     Start(TurnId, u64),
 }
 
-/// The turns that wait for a place. Places are a fact of one machine; who waits need not be, where many take from one
+/// The turns that wait for a slot. Slots are a fact of one machine; who waits need not be, where many take from one
 /// queue.
 pub trait TurnQueue: Debug + Send {
     /// The turn is to be claimed and started, before all new ones. Once, however often it is said.
@@ -24,7 +24,7 @@ pub trait TurnQueue: Debug + Send {
     /// A new turn, claimed at `epoch`, waits behind all others.
     fn put_last(&mut self, turn: TurnId, epoch: u64);
 
-    /// Who may begin where a place is free; waits no longer from here on.
+    /// Who may begin where a slot is free; waits no longer from here on.
     fn take_next(&mut self) -> Option<NextTurn>;
 
     /// The turn is over, and begins no more if it waits.

@@ -13,7 +13,7 @@ use crate::engine::ports::held::{Held, Holder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_message_instead_of_a_retry_tells_the_new_turn,
     a_turn_that_ends_is_the_last_that_is_told,
     a_turn_that_fails_hands_on_what_it_was_told,

@@ -8,7 +8,7 @@ use crate::engine::settings::Settings;
 use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     journals_of_ended_turns_go_and_answers_stay,
     with_0_journals_stay,
     what_is_open_or_can_be_retried_keeps_its_journal,

@@ -15,7 +15,7 @@ use crate::engine::telling::view::Answer;
 use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     what_the_tools_code_decides_interrupts_nobody,
     what_the_tools_code_decides_wrongly_is_for_a_person,
     a_call_that_needs_nobody_leaves_no_record,

@@ -11,7 +11,7 @@ use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     an_interrupt_of_a_turn_in_memory_expires,
     an_interrupt_of_a_parked_turn_expires_and_wakes_it,
     what_expired_while_no_server_ran_expires_once,

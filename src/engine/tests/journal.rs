@@ -10,7 +10,7 @@ use crate::engine::ports::dispatch::{Delivery, Record};
 use crate::store::about::About;
 use crate::store::contract::fixture::{Fixture, me};
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_batch_is_appended_in_its_order,
     a_refused_ask_does_not_keep_the_rest_from_being_stored,
     a_pause_that_an_answer_has_overtaken_is_none,

@@ -11,7 +11,7 @@ use crate::engine::ports::dispatch::{Lost, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_turn_goes_on_with_another_worker,
     after_max_recoveries_it_is_an_error_with_its_journal_kept,
     with_no_recoveries_the_first_loss_is_the_error,

@@ -23,7 +23,7 @@ use crate::engine::telling::view::NewSession;
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::NoticeQuery;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     nobody_is_told_who_did_not_ask_and_nothing_is_written,
     the_servers_webhook_hears_every_event_in_order,
     an_interrupt_is_told_as_its_record,

@@ -10,7 +10,7 @@ use crate::engine::ports::dispatch::{Record, Runtime};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_paused_turn_is_parked_after_a_while,
     with_park_after_0_it_is_parked_as_it_pauses,
     beyond_max_warm_the_longest_paused_are_parked_first,

@@ -18,7 +18,7 @@ use crate::store::contract::fixture::Fixture;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_transaction_does_nothing_that_may_take_its_time,
     others_write_while_an_answer_is_looked_at,
     an_answer_is_looked_at_again_once_the_rules_are_others,

@@ -15,7 +15,7 @@ use crate::store::contract::fixture::Fixture;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_job_gives_what_its_last_run_came_to,
     what_a_run_came_to_is_dropped_before_the_next_begins,
     the_last_free_place_is_promised_once,

@@ -12,7 +12,7 @@ use crate::engine::settings::Settings;
 use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_running_turn_goes_on_from_its_journal,
     a_queued_turn_is_started,
     a_paused_turn_is_answerable_without_being_started,

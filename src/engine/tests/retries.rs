@@ -16,7 +16,7 @@ use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::AuditQuery;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     a_mismatch_keeps_the_journal_and_the_questions,
     a_retry_goes_on_with_the_same_journal,
     the_audit_says_who_retried_a_turn_and_after_what,

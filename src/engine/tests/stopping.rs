@@ -11,7 +11,7 @@ use crate::engine::settings::Settings;
 use crate::store::StoreExt;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     however_many_are_asked_it_does_not_wait,
     turns_at_work_may_finish_and_pause,
     what_is_still_at_work_is_left_for_the_next_server,

@@ -23,7 +23,7 @@ use crate::store::record::StoredReply;
 use crate::store::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     however_much_is_old_all_of_it_goes,
     however_many_sessions_are_old_all_of_them_go,
     however_many_journals_are_old_all_of_them_go,

@@ -12,7 +12,7 @@ use crate::engine::settings::Settings;
 use crate::engine::telling::view::Answer;
 use crate::store::contract::fixture::Fixture;
 
-super::for_each_store!(
+crate::store::contract::for_each_store!(
     an_answer_starts_a_parked_turn_with_its_journal,
     the_worker_learns_that_the_code_has_changed,
     several_answers_at_once_start_it_once,

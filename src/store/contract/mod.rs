@@ -18,7 +18,8 @@ mod sessions;
 mod turn_model;
 mod turns;
 
-/// Makes a test for each store out of each of the functions, which take a [`fixture::Fixture`].
+/// Makes a test for each store out of each of the functions, of this contract or of the engine, which take a
+/// [`fixture::Fixture`].
 macro_rules! for_each_store {
     ($($test:ident),* $(,)?) => {
         mod memory {
@@ -36,4 +37,4 @@ macro_rules! for_each_store {
         }
     };
 }
-use for_each_store;
+pub(crate) use for_each_store;
