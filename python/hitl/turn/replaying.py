@@ -23,8 +23,9 @@ from hitl.turn.timers import Timer
 from hitl.turn.waiting import Waits, waits_of
 
 # How long a replay waits before it takes something for missing: somebody to ask for the next entry where nothing that
-# is under way was found to lead there, or a wake that nobody needs to get there. Twice as long as it took live, but not
-# longer than the second figure: a turn may have been woken while it waited for a person.
+# is under way was found to lead there, or a wake that nobody needs to get there. Twice as long as it took live, but all
+# that is waited in vain in one replay is not longer than the second figure, but for the first each time: a turn may have
+# been woken while it waited for a person, or many times on a machine that was busy then.
 _GRACE_SECONDS = 2.0
 _MOST_GRACE_SECONDS = 60.0
 
@@ -69,6 +70,7 @@ class Replaying:
         self.grace: asyncio.TimerHandle | None = None
         self._is_impatient = False
         """A grace was waited for in vain since the turn was told something."""
+        self._grace_left = _MOST_GRACE_SECONDS
         self._is_left_at_work = False
         self._is_over = False
 
@@ -136,8 +138,9 @@ class Replaying:
             self._order.hold.delays_replay(waits)
             return False
         if (waits is None or waits or waits.is_inferred) and not self._is_impatient:
-            until = self._order.schedule.time() + self._grace_seconds()
-            self.grace = self._order.schedule.call_at(until, self._give_up, context=OUTSIDE.copy())
+            seconds = self._grace_seconds()
+            until = self._order.schedule.time() + seconds
+            self.grace = self._order.schedule.call_at(until, self._give_up, seconds, context=OUTSIDE.copy())
             return False
         return self._stuck()
 
@@ -149,10 +152,11 @@ class Replaying:
     def _grace_seconds(self) -> float:
         entries = zip(self._journal, self._journal[1:], strict=False)
         took = max((entry["at"] - before["at"] for before, entry in entries if entry["entry"] == "wakes"), default=0)
-        return min(max(_GRACE_SECONDS, 2 * took / 1000), _MOST_GRACE_SECONDS)
+        return max(_GRACE_SECONDS, min(2 * took / 1000, self._grace_left))
 
-    def _give_up(self) -> None:
+    def _give_up(self, waited: float) -> None:
         self.grace = None
+        self._grace_left = max(self._grace_left - waited, 0.0)
         if not self._order.count and not self._order.turn.closed and not self._is_over:
             self._is_impatient = True
             if self._stuck():

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hitl import step
+from hitl.turn.replaying import Replaying
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, until, until_waiting
 from tests.python.unit.peers import Agent, Peer, ask
@@ -149,6 +150,50 @@ async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
     again.port.interrupts[0].give("yes")
     assert await asyncio.wait_for(task, LONG) == "yes"
     await again.end()
+
+
+async def test_what_a_replay_waits_in_vain_does_not_add_up(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that woke its task at each of three questions, each a long time after the last, and does so no more."""
+    monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("hitl.turn.replaying._MOST_GRACE_SECONDS", 0.05)
+
+    async def agent() -> list[Any]:
+        task = asyncio.create_task(peer.listen(heard))
+        values = [await ask(), await ask(), await ask()]
+        task.cancel()
+        return values
+
+    heard: list[bytes] = []
+    local = LocalTurn(lambda _: PENDING, hold=0.05)
+    task = local.start(agent)
+    for count in range(1, 4):
+        await until(lambda count=count: len(local.port.interrupts) == count)
+        await peer.answer()
+        await until(lambda count=count: len(heard) == count)
+        await until(lambda count=count: local.port.waits >= count)
+        if count < 3:
+            local.port.interrupts[count - 1].give(count)
+    local.turn.park()
+    await asyncio.wait([task])
+    journal = [{**entry, "at": entry["at"] + 40_000 * index} for index, entry in enumerate(local.port.journal)]
+    assert sum(entry["entry"] == "wakes" for entry in journal) == 3
+    graces: list[float] = []
+    measure = Replaying._grace_seconds
+
+    def measured(self: Replaying) -> float:
+        graces.append(measure(self))
+        return graces[-1]
+
+    monkeypatch.setattr(Replaying, "_grace_seconds", measured)
+    again = LocalTurn(lambda _: PENDING, journal=journal, hold=0.05)
+    task = again.start(agent)
+    await until_waiting(again)
+    again.port.interrupts[0].give(3)
+    assert await asyncio.wait_for(task, LONG) == [1, 2, 3]
+    await again.end()
+    # One that something else ended was not in vain, and another of that length comes after it.
+    assert set(graces) == {0.05, 0.0}
+    assert graces == sorted(graces, reverse=True)
 
 
 async def test_what_a_step_waits_for_is_not_held_back_for_a_wake_that_comes_no_more(
