@@ -153,7 +153,7 @@ async def test_fewer_wakes_of_an_open_connection_do_not_stop_a_replay(
 
 
 async def test_what_a_replay_waits_in_vain_does_not_add_up(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that woke its task at each of three questions, each a long time after the last, and does so no more."""
+    """A connection woke its task at each of three questions, a long time after the last, and does so no more."""
     monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 0.0)
     monkeypatch.setattr("hitl.turn.replaying._MOST_GRACE_SECONDS", 0.05)
 
