@@ -48,8 +48,8 @@ impl Validators for Anew {
     }
 }
 
-/// Checks `value`, and may take its time; empty when it is valid. Of a value with more than [`MOST_PARTS`] parts only the first
-/// error is told. A schema that does not compile refuses everything (fail closed).
+/// Checks `value`, and may take its time; empty when it is valid. Of a value with more than [`MOST_PARTS`] parts only
+/// the first error is told. A schema that does not compile refuses everything (fail closed).
 pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
     apart::takes_its_time();
     match validators.validator(schema) {

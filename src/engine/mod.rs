@@ -1,12 +1,13 @@
 //! The engine: load, let the domain decide, persist, then do what is owed.
 //!
-//! Clients come in through [`journal::sessions`], [`journal::messages`], [`journal::answers`] and [`journal::retry`], workers through [`journal::append`] and
-//! [`journal::turns`]; all of them change a session only inside one store transaction. Whatever others are told (pollers,
-//! listeners, workers, webhooks), they are told after the commit.
+//! Clients come in through [`journal::sessions`], [`journal::messages`], [`journal::answers`] and [`journal::retry`],
+//! workers through [`journal::append`] and [`journal::turns`]; all of them change a session only inside one store
+//! transaction. Whatever others are told (pollers, listeners, workers, webhooks), they are told after the commit.
 //!
-//! A turn is new ([`journal::messages`]), or it has a journal and is claimed ([`journal::turn_claims`]): because it was answered or its time
-//! has come ([`journal::due`]) after it was parked ([`journal::parking`]), because its worker or server was lost ([`journal::recovery`]), or because
-//! it is retried ([`journal::retry`]). Which of them are at work is [`placement::slots`]' to say, which are in memory [`placement::live`]'s.
+//! A turn is new ([`journal::messages`]), or it has a journal and is claimed ([`journal::turn_claims`]): because it was
+//! answered or its time has come ([`journal::due`]) after it was parked ([`journal::parking`]), because its worker or
+//! server was lost ([`journal::recovery`]), or because it is retried ([`journal::retry`]). Which of them are at work is
+//! [`placement::slots`]' to say, which are in memory [`placement::live`]'s.
 
 pub mod access;
 mod alarm;
@@ -129,7 +130,7 @@ impl Engine {
         &self.access
     }
 
-    /// Webhooks' notices.
+    /// What others are told after a commit, and the notices of webhooks that wait or failed.
     pub fn telling(&self) -> &Arc<Notifier> {
         &self.telling
     }

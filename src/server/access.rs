@@ -23,7 +23,8 @@ const SEND: Need = Need::Scope(Scope::Send);
 const ANSWER: Need = Need::Scope(Scope::Answer);
 const ADMIN: Need = Need::Scope(Scope::Admin);
 
-/// Every route but the page's own files, which are open. `POST /sessions` asks for `admin` besides where its body brings rules or a run.
+/// Every route but the page's own files, which are open. `POST /sessions` asks for `admin` besides where its body
+/// brings rules or a run.
 pub const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/audit", ADMIN),
     ("GET", "/docs", Need::Key),

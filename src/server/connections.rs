@@ -171,9 +171,9 @@ struct ConnectionPermit {
     _of_all: OwnedSemaphorePermit,
 }
 
-/// Has the kernel ask silent clients whether they are still there: one that lost its power says no goodbye, and a long poll
-/// would hold its place for it. And has it keep little of what is on its way, which it does for who never reads, too. What is
-/// accepted has the options of its listener.
+/// Has the kernel ask silent clients whether they are still there: one that lost its power says no goodbye, and a long
+/// poll would hold its place for it. And has it keep little of what is on its way, which it does for who never reads,
+/// too. What is accepted has the options of its listener.
 fn prepare(listener: &TcpListener, buffer: usize) -> io::Result<()> {
     sockopt::set_socket_send_buffer_size(listener, buffer)?;
     sockopt::set_socket_recv_buffer_size(listener, buffer)?;

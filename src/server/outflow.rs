@@ -37,8 +37,8 @@ impl Outflow {
 }
 
 impl Drop for Outflow {
-    /// A client that took nothing to the last, whether it was waited for for too long, has hung up, or the server stops: what is
-    /// on its way is given up as well, which the kernel would keep for as long as the client is there.
+    /// A client that took nothing to the last, whether it was waited for for too long, has hung up, or the server
+    /// stops: what is on its way is given up as well, which the kernel would keep for as long as the client is there.
     fn drop(&mut self) {
         if self.stuck.is_some()
             && let Err(error) = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))

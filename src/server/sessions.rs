@@ -63,9 +63,10 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
 /// Create a session
 ///
 /// The body is optional: none, null, `{}`, or what the session begins with: messages that it remembers, rules of its
-/// own, which come before those of the server, and a webhook that is told of what happens to it. With `run_state`, and where the server was started with `--allow-import`,
-/// it goes on with a run from elsewhere: under its own id, and with the decisions in it where its signature verifies; else
-/// what was decided and done is asked and done again. Rules and `run_state` need a key with the scope `admin`.
+/// own, which come before those of the server, and a webhook that is told of what happens to it. With `run_state`, and
+/// where the server was started with `--allow-import`, it goes on with a run from elsewhere: under its own id, and with
+/// the decisions in it where its signature verifies; else what was decided and done is asked and done again. Rules and
+/// `run_state` need a key with the scope `admin`.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
     request_body = Option<NewSessionBody>,
     responses(

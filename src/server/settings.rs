@@ -45,8 +45,8 @@ pub struct HttpSettings {
     pub body_timeout: Duration,
     /// How long a client may take none of what it is sent before its connection is closed.
     pub write_timeout: Duration,
-    /// How many bytes of a connection the kernel keeps that are on their way, in each direction; Linux makes twice as many of
-    /// it. Without a bound it would be megabytes, for each of thousands that never read.
+    /// How many bytes of a connection the kernel keeps that are on their way, in each direction; Linux makes twice as
+    /// many of it. Without a bound it would be megabytes, for each of thousands that never read.
     pub socket_buffer: usize,
     /// How many connections are served at once. Beyond them probes are answered, everybody else is refused.
     pub max_connections: usize,

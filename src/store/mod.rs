@@ -299,7 +299,8 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// [`Error::SessionNotFound`].
     fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error>;
 
-    /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay. Whether it was there.
+    /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay.
+    /// Whether it was there.
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error>;
 
     /// Adds an interrupt.

@@ -210,8 +210,9 @@ impl Supervisor {
 
     /// Ends every worker, and returns when no process is left.
     ///
-    /// Turns at work may end by themselves within `patience`; turns that wait for people are not waited for. What is left
-    /// is [`Lost::Stopping`](crate::engine::ports::dispatch::Lost::Stopping), unless the engine has parked or settled it before.
+    /// Turns at work may end by themselves within `patience`; turns that wait for people are not waited for. What is
+    /// left is [`Lost::Stopping`](crate::engine::ports::dispatch::Lost::Stopping), unless the engine has parked or
+    /// settled it before.
     pub async fn shutdown(&self, patience: Duration) {
         self.stopping.store(true, Ordering::Relaxed);
         for idle in self.pool.close(LeaseError::Stopping) {

@@ -23,9 +23,9 @@ from hitl.turn.timers import Timer
 from hitl.turn.waiting import Waits, waits_of
 
 # How long a replay waits before it takes something for missing: somebody to ask for the next entry where nothing that
-# is under way was found to lead there, or a wake that nobody needs to get there. Twice as long as it took live; once all
-# that was waited for in vain comes to the second figure, no longer than the first. A turn may have been woken while it
-# waited for a person, or many times on a machine that was busy then.
+# is under way was found to lead there, or a wake that nobody needs to get there. Twice as long as it took live; but no
+# longer than the first figure once the waits in vain come to the second. A turn may have been woken while it waited for
+# a person, or many times on a machine that was busy then.
 _GRACE_SECONDS = 2.0
 _MOST_GRACE_SECONDS = 60.0
 

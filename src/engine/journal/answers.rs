@@ -1,5 +1,5 @@
-//! Answers come in: looked at ([`crate::engine::journal::prechecks`]), written, then delivered, or, to a parked turn, the turn is woken.
-//! All of a request or nothing.
+//! Answers come in: looked at ([`crate::engine::journal::prechecks`]), written, then delivered, or, to a parked turn,
+//! the turn is woken. All of a request or nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;

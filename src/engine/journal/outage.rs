@@ -67,8 +67,9 @@ impl Mark {
 }
 
 impl Engine {
-    /// Makes an attempt to store a word of the turn at `epoch` until the store takes or refuses it, or the server stops. Time
-    /// that it waits is none of the turn's (`--timeout`). A run without a server has somebody who can be told at once.
+    /// Makes an attempt to store a word of the turn at `epoch` until the store takes or refuses it, or the server
+    /// stops. Time that it waits is none of the turn's (`--timeout`). A run without a server has somebody who can be
+    /// told at once.
     ///
     /// # Errors
     /// Those of the attempt; [`Error::StoreUnavailable`] only when the server stops.

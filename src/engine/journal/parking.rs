@@ -1,8 +1,8 @@
 //! Parking: paused turns leave memory.
 //!
-//! One transaction for each, under the turn's epoch, checks that its pause is the last word of its journal (nothing is undelivered)
-//! and that something will wake it; after the commit its worker drops it. An answer that is committed before finds the
-//! turn not parked and goes to its worker; one that is committed after finds it parked and wakes it.
+//! One transaction for each, under the turn's epoch, checks that its pause is the last word of its journal (nothing is
+//! undelivered) and that something will wake it; after the commit its worker drops it. An answer that is committed
+//! before finds the turn not parked and goes to its worker; one that is committed after finds it parked and wakes it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -39,7 +39,8 @@ impl Engine {
         self.insert_session(clock::session_id(), new).await
     }
 
-    /// The same with the client's own id, as it wrote it. Whether ids may be chosen is looked at first, then the id, whether it is taken, and the room.
+    /// The same with the client's own id, as it wrote it. Whether ids may be chosen is looked at first, then the id,
+    /// whether it is taken, and the room.
     ///
     /// # Errors
     /// [`Error::CustomIdsDisabled`], [`Error::InvalidSessionId`], [`Error::SessionExists`], then those of

@@ -1,8 +1,9 @@
 //! Claims: how a turn that has a journal comes to a worker.
 //!
 //! One transaction takes the turn over (whoever had it writes nothing any more), notes with which code, and reads what
-//! the worker needs. From inside that transaction on, answers find the turn ([`crate::engine::placement::live`]), so that none is lost
-//! between the claim and the start, and none is given twice: what stands in the order's journal is not delivered again.
+//! the worker needs. From inside that transaction on, answers find the turn ([`crate::engine::placement::live`]), so
+//! that none is lost between the claim and the start, and none is given twice: what stands in the order's journal is
+//! not delivered again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! The beginning and the end of what workers tell the engine about a turn; what comes in between is [`crate::engine::journal::append`].
-//! Every word carries the epoch at which the turn was claimed: a worker that lost its turn changes nothing.
+//! The beginning and the end of what workers tell the engine about a turn; what comes in between is
+//! [`crate::engine::journal::append`]. Every word carries the epoch at which the turn was claimed: a worker that lost
+//! its turn changes nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,8 +10,8 @@ use crate::store::record::DueKind;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
-    /// Suspends the turn that waits for `what`, since `why` it cannot go on. Where not even its session can be read, `what` is
-    /// set aside: it would be in the way for ever.
+    /// Suspends the turn that waits for `what`, since `why` it cannot go on. Where not even its session can be read,
+    /// `what` is set aside: it would be in the way for ever.
     ///
     /// # Errors
     /// Those of the store.

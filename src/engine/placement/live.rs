@@ -86,7 +86,8 @@ pub(super) struct Turns {
 }
 
 impl Placement {
-    /// A turn is being claimed at `epoch`; see [`crate::engine::placement::claims::TurnClaim`]. `rules` are those of its session.
+    /// A turn is being claimed at `epoch`; see [`crate::engine::placement::claims::TurnClaim`]. `rules` are those of
+    /// its session.
     pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
         self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
     }

@@ -5,8 +5,8 @@
 //! at once, even if that is one more than `--workers`. Parked turns that were answered, and turns taken up again, wait
 //! for a slot, but before all new turns: nobody who was asked should wait behind those who were not.
 //!
-//! The lock is in here and nobody is handed it: whoever holds [`crate::engine::placement::live`]'s may come by, and nobody can hold this one
-//! and wait for that.
+//! The lock is in here and nobody is handed it: whoever holds [`crate::engine::placement::live`]'s may come by, and
+//! nobody can hold this one and wait for that.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -200,7 +200,8 @@ async fn who_has_said_all_it_is_going_to_say_holds_no_place_for_a_poll() {
     server.stop().await;
 }
 
-/// What the kernel keeps of what is on its way from one port of this machine to another; `None` where there is no connection.
+/// What the kernel keeps of what is on its way from one port of this machine to another; `None` where there is no
+/// connection.
 #[cfg(target_os = "linux")]
 fn kept(from: u16, to: u16) -> Option<u64> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();

@@ -1,4 +1,4 @@
-"""After which failures a turn can be retried is said in Rust, and again for clients, for the inbox and in the documents."""
+"""After which failures a turn can be retried: said in Rust, and again for clients, for the inbox, in the documents."""
 
 from __future__ import annotations
 
