@@ -78,17 +78,22 @@ impl WatchedFile {
     async fn next(&mut self) -> Result<PolicyFile, PolicyError> {
         loop {
             tokio::time::sleep(INTERVAL).await;
-            let (path, mut before) = (self.path.clone(), std::mem::take(&mut self.debounce));
-            let look = move || {
-                let read = before.see(FileSnapshot::at(&path)).map(|look| look.read(&path));
-                (before, read)
-            };
-            let read;
-            (self.debounce, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-            if let Some(read) = read {
+            if let Some(read) = self.look().await {
                 return read;
             }
         }
+    }
+
+    /// What there is to be told of at this look.
+    async fn look(&mut self) -> Option<Result<PolicyFile, PolicyError>> {
+        let (path, mut before) = (self.path.clone(), std::mem::take(&mut self.debounce));
+        let look = move || {
+            let read = before.see(FileSnapshot::at(&path)).map(|look| look.read(&path));
+            (before, read)
+        };
+        let read;
+        (self.debounce, read) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        read
     }
 }
 
@@ -100,6 +105,8 @@ impl RulesSource for WatchedFile {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn look(changed: u64, text: &str) -> FileSnapshot {
@@ -131,6 +138,20 @@ mod tests {
             let taken = debounce.see(seen).map(|look| look.text.clone());
             assert_eq!(taken, is_taken.then_some(text));
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_half_written_is_not_taken_also_where_it_parses() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("policy.toml");
+        let rule = |tool: &str| format!("[[rule]]\nname = \"{tool}\"\neffect = \"deny\"\ntool = \"{tool}\"\n");
+        let mut watched = WatchedFile::new(path.clone());
+        std::fs::write(&path, rule("pay")).unwrap();
+        assert!(watched.look().await.is_none());
+        std::fs::write(&path, rule("pay") + &rule("refund")).unwrap();
+        assert!(watched.look().await.is_none());
+        assert_eq!(watched.look().await.unwrap().unwrap().rules.len(), 2);
+        assert!(watched.look().await.is_none(), "it is told once");
     }
 
     #[test]

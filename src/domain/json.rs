@@ -346,7 +346,10 @@ fn changes(number: &str) -> bool {
     if is_integer {
         return number.parse::<i64>().is_err() && number.parse::<u64>().is_err();
     }
-    number.parse::<f64>().map_or(true, |read| Decimal::of(&read.to_string()) != Decimal::of(number))
+    number.parse::<f64>().map_or(true, |read| {
+        let written = Decimal::of(number);
+        written != Decimal::of(&read.to_string()) && !written.is_half_below(read)
+    })
 }
 
 /// A decimal number without what does not count: `0.10` is `1e-1`.
@@ -378,6 +381,18 @@ impl<'a> Decimal<'a> {
             return Self { is_negative: false, digits, exponent: 0, rest: None };
         }
         Self { is_negative, digits, exponent: exponent_of_last, rest: parsed.is_none().then_some(exponent) }
+    }
+
+    /// Whether a double lies in the middle between this and the next number of as many digits. Of two such Rust writes the
+    /// upper one, and Python, JavaScript and `serde_json` the even one; both are read as that double.
+    fn is_half_below(&self, double: f64) -> bool {
+        // Any other has more digits than are written of it, or is written as it is.
+        let exact = format!("{double:.10}");
+        let exact = Decimal::of(&exact);
+        let above = exact.digits.strip_prefix(self.digits.as_slice());
+        above == Some(b"5")
+            && exact.exponent.checked_add(1) == Some(self.exponent)
+            && exact.is_negative == self.is_negative
     }
 }
 

@@ -188,3 +188,27 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::engine::settings::Settings;
+    use crate::server::routes;
+    use crate::server::settings::HttpSettings;
+    use crate::server::tests::support::{HOST, engine};
+
+    #[tokio::test]
+    async fn whoever_has_a_network_of_addresses_has_the_places_of_one() {
+        let settings = HttpSettings { max_connections_per_address: 1, ..HttpSettings::default() };
+        let app = routes::app(engine(Settings::default()).await, settings, HOST.parse().unwrap());
+        let connections = Connections::new(&app, routes::router(&app));
+        let from = |address: &str| connections.place(Peer(address.parse().unwrap()));
+        let first = from("2001:db8::1").unwrap();
+        assert!(matches!(from("2001:db8::ffff:2").err(), Some(ServerError::AddressLimited(1))));
+        let _of_another = from("2001:db8:0:1::1").unwrap();
+        drop(first);
+        assert!(from("2001:db8::ffff:2").is_ok(), "a place that was given back is there for the next one");
+    }
+}

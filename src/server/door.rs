@@ -20,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::app::App;
@@ -78,13 +79,7 @@ impl Door {
         let stream = TokioIo::new(Outflow::new(stream, PATIENCE));
         let connection = self.protocol.serve_connection(stream, service);
         let stopping = self.app.stopping.clone();
-        let visit = tasks.spawn(async move {
-            tokio::select! {
-                // However it ends, it is over.
-                _ended = tokio::time::timeout(PATIENCE, connection) => {}
-                () = stopping.cancelled() => {}
-            }
-        });
+        let visit = tasks.spawn(stay(PATIENCE, connection, stopping));
         let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
         visitors.retain(|visitor| !visitor.is_finished());
         if visitors.len() >= PLACES
@@ -93,6 +88,14 @@ impl Door {
             first.abort();
         }
         visitors.push_back(visit.abort_handle());
+    }
+}
+
+/// A visit: however it ends, it is over, and at the latest after `patience` or when the server stops.
+async fn stay(patience: Duration, connection: impl Future, stopping: CancellationToken) {
+    tokio::select! {
+        _ended = tokio::time::timeout(patience, connection) => {}
+        () = stopping.cancelled() => {}
     }
 }
 
@@ -114,13 +117,23 @@ async fn refuse(State(app): State<Arc<App>>, mut request: Request) -> Response {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::future::pending;
+
     use tokio::net::TcpListener;
 
     use super::*;
     use crate::engine::settings::Settings;
     use crate::server::routes;
     use crate::server::settings::HttpSettings;
-    use crate::server::tests::support::{HOST, engine};
+    use crate::server::tests::support::{HOST, engine, within};
+
+    #[tokio::test]
+    async fn nobody_stays_for_ever_and_nobody_keeps_the_server_from_stopping() {
+        within(stay(Duration::ZERO, pending::<()>(), CancellationToken::new())).await;
+        let stopping = CancellationToken::new();
+        stopping.cancel();
+        within(stay(Duration::MAX, pending::<()>(), stopping)).await;
+    }
 
     #[tokio::test]
     async fn there_are_few_places_and_who_came_first_goes_when_somebody_else_comes() {

@@ -50,6 +50,19 @@ fn a_member_that_is_there_twice_is_refused_wherever_it_is() {
 }
 
 #[test]
+fn a_member_that_is_there_twice_is_found_among_any_number_of_others() {
+    for count in 1..=3 * Names::FEW {
+        let others: Vec<String> = (0..count).map(|number| format!(r#""name{number}": 0"#)).collect();
+        let all = others.join(", ");
+        assert_eq!(check(&format!("{{{all}}}")), Ok(()));
+        for doubled in [0, count / 2, count - 1] {
+            let text = format!(r#"{{{all}, "name{doubled}": 1}}"#);
+            assert_eq!(refused(&text), JsonRefusal::Doubled(at(&[&format!("name{doubled}")])), "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_number_that_would_be_read_as_another_is_refused() {
     for number in [
         "18446744073709551616",
@@ -78,6 +91,10 @@ fn a_number_may_be_written_in_any_way() {
     for (text, value) in [
         ("0.1", json!(0.1)),
         ("0.10", json!(0.1)),
+        // Both are as near to the double that they are read as, 0.05 away, and there are writers of either.
+        ("1363878966614686.2", json!(1363878966614686.25)),
+        ("1363878966614686.3", json!(1363878966614686.25)),
+        ("-1363878966614686.2", json!(-1363878966614686.25)),
         ("1.0", json!(1.0)),
         ("1e2", json!(100.0)),
         ("1E+2", json!(100.0)),
@@ -122,6 +139,13 @@ proptest! {
         let value = json!([double, whole, large]);
         prop_assert_eq!(read(value.to_string().as_bytes()).unwrap(), value);
         prop_assert_eq!(read(format!("{double:e}").as_bytes()).map(|read| read.as_f64()), Ok(Some(double)));
+    }
+
+    #[test]
+    fn so_is_a_double_in_the_middle_between_its_two_shortest_forms(whole in 1_u64 << 49..1 << 53, eighths in 0_u8..8) {
+        let double = whole as f64 + f64::from(eighths) / 8.0;
+        prop_assert_eq!(read(json!(double).to_string().as_bytes()), Ok(json!(double)));
+        prop_assert_eq!(read(format!("{double:e}").as_bytes()), Ok(json!(double)));
     }
 
     #[test]

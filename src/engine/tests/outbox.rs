@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::receiver::{Call, Receiver};
-use super::support::{World, message, settings};
+use super::support::{PATIENCE, World, message, settings};
 use crate::domain::access::Actor;
 use crate::domain::event::EventName;
 use crate::domain::notice::{Notice, Tries};
@@ -77,7 +77,7 @@ async fn until_notices(world: &World, are: impl Fn(&[Notice]) -> bool) -> Vec<No
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(super::support::PATIENCE, reached).await.unwrap()
+    tokio::time::timeout(PATIENCE, reached).await.unwrap()
 }
 
 /// A turn that asks, is answered and ends: six events.
@@ -358,14 +358,17 @@ async fn the_figures_tell_what_waits_and_what_came_of_it(fixture: Fixture) {
     };
     let nothing = [("hitl_outbox_pending", 0), ("hitl_outbox_lag_seconds", 0)];
     // Counted right after it is stored.
-    loop {
-        let figures = world.engine.figures().await.unwrap();
-        if figures.contains(&told) {
-            for (name, value) in nothing {
-                assert!(figures.iter().any(|family| *family == Family::gauge(name, family.help, value)), "{name}");
+    let counted = async {
+        loop {
+            let figures = world.engine.figures().await.unwrap();
+            if figures.contains(&told) {
+                return figures;
             }
-            break;
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    let figures = tokio::time::timeout(PATIENCE, counted).await.expect("what webhooks were told is counted");
+    for (name, value) in nothing {
+        assert!(figures.iter().any(|family| *family == Family::gauge(name, family.help, value)), "{name}");
     }
 }

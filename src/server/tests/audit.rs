@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::Client;
+use super::support::{Client, within};
 use crate::adapters::policy_file::{self, WatchedFile};
 use crate::domain::audit::{AuditRow, Head, Verifier};
 use crate::engine::settings::Settings;
@@ -27,14 +27,8 @@ async fn asking(client: &Client, names: &[&str]) -> (String, Vec<String>) {
     let session = format!("/sessions/{}", made["session_id"].as_str().unwrap());
     let message = json!({"content": format!("ask {}", names.join(" "))});
     send(client, "ada", Method::POST, &format!("{session}/messages"), Some(message)).await;
-    loop {
-        let view = get(client, "ada", &format!("{session}?wait=1")).await;
-        let interrupts = view["interrupts"].as_array().cloned().unwrap_or_default();
-        if interrupts.len() == names.len() {
-            let ids = interrupts.iter().map(|interrupt| interrupt["interrupt_id"].as_str().unwrap().to_owned());
-            return (session, ids.collect());
-        }
-    }
+    let ids = client.asked_with(&[("authorization", "Bearer ada-key")], &session, names.len()).await;
+    (session, ids)
 }
 
 async fn rows(client: &Client, query: &str) -> Vec<Value> {
@@ -129,15 +123,13 @@ async fn until_told(client: &Client, count: usize) -> Vec<Value> {
     let told = async {
         loop {
             let told = client.get("/audit").await.json();
-            if let Some(rows) = told.as_array().filter(|rows| rows.len() == count) {
+            if let Some(rows) = told.as_array().filter(|rows| rows.len() >= count) {
                 return rows.clone();
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(100), told)
-        .await
-        .unwrap_or_else(|_| panic!("the audit has no row {count}"))
+    within(told).await
 }
 
 #[tokio::test]
@@ -154,11 +146,7 @@ async fn a_session_whose_time_is_over_is_deleted_by_nobody() {
 #[tokio::test]
 async fn whoever_takes_a_run_out_is_told_of() {
     let client = Client::with_keys().await;
-    let made = send(&client, "ada", Method::POST, "/sessions", None).await;
-    let session = format!("/sessions/{}", made["session_id"].as_str().unwrap());
-    let message = json!({"content": "ask delete"});
-    send(&client, "ada", Method::POST, &format!("{session}/messages"), Some(message)).await;
-    while get(&client, "ada", &format!("{session}?wait=1")).await["status"] != "interrupted" {}
+    let (session, _) = asking(&client, &["delete"]).await;
     let exported = get(&client, "bob", &format!("{session}/run-state")).await;
     let told = rows(&client, "action=run_exported").await;
     assert_eq!(deeds(&told), [("run_exported", Some("bob"))]);
@@ -282,15 +270,9 @@ async fn without_keys_nobody_is_named_and_nobody_sees() {
 async fn what_nobody_answers_in_time_expires_by_nobody() {
     let settings = crate::engine::settings::Settings { interrupt_ttl: 0.001, ..Default::default() };
     let client = Client::with(settings, Default::default()).await;
-    let session = client.told("ask delete").await;
-    let told = loop {
-        client.get(&format!("{session}?wait=1&timeout=1")).await;
-        let told = client.get("/audit").await.json();
-        if told.as_array().is_some_and(|rows| rows.len() == 2) {
-            break told;
-        }
-    };
-    assert_eq!(deeds(told.as_array().unwrap()), [("asked", None), ("expired", None)]);
+    client.told("ask delete").await;
+    let told = until_told(&client, 2).await;
+    assert_eq!(deeds(&told), [("asked", None), ("expired", None)]);
     assert!(told[0]["details"]["expires_at"].is_string());
 }
 

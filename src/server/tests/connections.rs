@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::support::engine;
+use super::support::{engine, within};
 use crate::engine::settings::Settings;
 use crate::server::auth::Peer;
 use crate::server::connections::serve;
@@ -63,10 +63,6 @@ impl Server {
         assert!(self.stop.send(()).is_ok(), "the server stopped by itself");
         within(self.running).await.unwrap().unwrap();
     }
-}
-
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(100), future).await.expect("it took too long")
 }
 
 pub async fn rest(stream: &mut TcpStream) -> String {

@@ -11,7 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tower::ServiceExt;
 
-use super::connections::{Server, admitted, hanging, rest, within};
+use super::connections::{Server, admitted, hanging, rest};
+use super::support::within;
 use super::support::{Client, HOST};
 use crate::engine::settings::Settings;
 use crate::server::door;
@@ -43,6 +44,8 @@ async fn beyond_the_last_place_probes_are_answered_and_everybody_else_is_told_to
         let answer = server.exchange(&get(probe)).await;
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(answer.contains("connection: close"), "{answer}");
+        let head = server.exchange(format!("HEAD {probe} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await;
+        assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     }
     let refused = server.exchange(&get("/me")).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");

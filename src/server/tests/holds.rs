@@ -25,12 +25,8 @@ impl Asked {
         let message = json!({"content": "ask delete"});
         let sent = client.send(Method::POST, &format!("{session}/messages"), headers, Some(&message)).await;
         assert_eq!(sent.status, StatusCode::ACCEPTED, "{sent:?}");
-        loop {
-            let view = client.send(Method::GET, &format!("{session}?wait=1"), headers, None).await.json();
-            if let Some(id) = view["interrupts"][0]["interrupt_id"].as_str() {
-                return Self { path: format!("/interrupts/{id}"), session, client };
-            }
-        }
+        let ids = client.asked_with(headers, &session, 1).await;
+        Self { path: format!("/interrupts/{}", ids[0]), session, client }
     }
 
     async fn post(&self, what: &str, body: Value) -> Reply {

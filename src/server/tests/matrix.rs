@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::access::{OWN, bearer, operations, sign_in, wanted};
-use super::support::{Client, Reply};
+use super::support::{Client, Reply, within};
 use crate::domain::access::{Actor, NewKey};
 use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
@@ -261,14 +261,8 @@ async fn sent(client: &Client, ada: &str, content: &str, asks: usize) -> (String
     let message = json!({"content": content});
     let sent = call(client, ada, Method::POST, &format!("{session}/messages"), &message).await;
     assert_eq!(sent.status, StatusCode::ACCEPTED, "{sent:?}");
-    loop {
-        let view = call(client, ROOT, Method::GET, &format!("{session}?wait=1"), &Value::Null).await.json();
-        let asked = view["interrupts"].as_array().cloned().unwrap_or_default();
-        if asked.len() == asks {
-            let ids = asked.iter().map(|asked| asked["interrupt_id"].as_str().unwrap().to_owned()).collect();
-            return (session, ids);
-        }
-    }
+    let ids = client.asked_with(&[("authorization", &bearer(ROOT))], &session, asks).await;
+    (session, ids)
 }
 
 #[tokio::test]
@@ -332,14 +326,8 @@ async fn a_rule_with_approvers_takes_the_place_of_scopes_whichever_way() {
             let session = created.header("location").unwrap().to_owned();
             let message = json!({"content": format!("ask {}", way.asks)});
             call(&client, &secret("ada"), Method::POST, &format!("{session}/messages"), &message).await;
-            let ids = loop {
-                let view = call(&client, ROOT, Method::GET, &format!("{session}?wait=1"), &Value::Null).await.json();
-                let asked = view["interrupts"].as_array().cloned().unwrap_or_default();
-                if asked.len() == way.asks.split(' ').count() {
-                    let id = |asked: &Value| asked["interrupt_id"].as_str().unwrap().to_owned();
-                    break asked.iter().map(id).collect::<Vec<_>>();
-                }
-            };
+            let asks = way.asks.split(' ').count();
+            let ids = client.asked_with(&[("authorization", &bearer(ROOT))], &session, asks).await;
             let before = told(&client, &session).await;
             let (method, path, body) = (way.requests)(&ids, &session).swap_remove(0);
             let refusal = code(&call(&client, key, method, &path, &body).await);
@@ -355,12 +343,16 @@ async fn failed(client: &Client, ada: &str) -> String {
     let (session, ids) = sent(client, ada, "mismatch one two", 2).await;
     let (_, path, body) = answer(&ids, json!({"approved": true})).swap_remove(0);
     call(client, ROOT, Method::POST, &path, &body).await;
-    loop {
-        let view = call(client, ROOT, Method::GET, &format!("{session}?wait=1"), &Value::Null).await.json();
-        if view["status"] == "error" {
-            return session;
+    within(async {
+        loop {
+            let view = call(client, ROOT, Method::GET, &format!("{session}?wait=1"), &Value::Null).await.json();
+            if view["status"] == "error" {
+                return;
+            }
         }
-    }
+    })
+    .await;
+    session
 }
 
 #[tokio::test]

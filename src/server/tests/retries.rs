@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::Client;
+use super::support::{Client, within};
 use crate::domain::access::{Actor, NewKey};
 use crate::domain::audit::Action;
 use crate::domain::scope::Scope;
@@ -121,7 +121,7 @@ async fn sessions_say_where_a_turn_was_not_purely_journaled() {
             tokio::task::yield_now().await;
         }
     };
-    assert_eq!(noted.await, json!({"pure": false, "impure_at": "agent.py:7", "warnings": []}));
+    assert_eq!(within(noted).await, json!({"pure": false, "impure_at": "agent.py:7", "warnings": []}));
     let quiet = client.told("hang").await;
     assert_eq!(client.get(&quiet).await.json().get("replay"), None);
 }

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::Client;
+use super::support::{Client, within};
 use crate::engine::settings::Settings;
 use crate::server::settings::HttpSettings;
 
@@ -210,7 +210,8 @@ async fn a_deleted_session_wakes_who_waits_for_it() {
         async move { client.get(&path).await }
     });
     // The poll is inside the engine once it has asked for the session; the delete wakes it or finds it gone.
-    while !client.get(&format!("{session}?wait=1&timeout=0.01")).await.status.is_success() {}
+    let found = async { while !client.get(&format!("{session}?wait=1&timeout=0.01")).await.status.is_success() {} };
+    within(found).await;
     let deleted = client.send(Method::DELETE, &session, &[], None).await;
     assert_eq!((deleted.status.as_u16(), deleted.text.as_str()), (204, ""));
     assert_eq!(waiting.await.unwrap().json()["detail"], "Session deleted");

@@ -349,6 +349,11 @@ impl Client {
     }
 }
 
+/// What must come, however busy the machine is.
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(100), future).await.expect("it took too long")
+}
+
 /// Calls webhooks, of which there are none.
 pub fn nobody() -> Arc<Webhooks> {
     Arc::new(Webhooks::new(&Settings::default()).unwrap())
