@@ -26,7 +26,7 @@ from typing import Any, Self
 from benchmarks import machine
 from benchmarks.contenders.table import CONTENDERS, REFERENCE, Entry
 from benchmarks.environments import interpreter
-from benchmarks.processes import family, family_cpu, family_memory, kill_left, own_cpu, started_at
+from benchmarks.processes import children, family, family_cpu, family_memory, kill_left, own_cpu, started_at
 from benchmarks.report import Cell, Goal, Report, Table, middle, percentiles
 
 SETTLED = 0.02
@@ -103,20 +103,23 @@ class Running:
 
     def disk(self) -> int:
         """Bytes of its files."""
-        return sum(path.stat().st_size for path in self.directory.rglob("*") if path.is_file())
+        held = 0
+        for folder, _, names in os.walk(self.directory):
+            for name in names:
+                try:
+                    held += Path(folder, name).stat().st_size
+                except FileNotFoundError:
+                    continue  # a journal or a log that has gone since it was listed
+        return held
 
     def _memory(self) -> int:
         everybody = family_memory(self._process.pid)
-        return everybody if self.told["in_process"] else sum(map(family_memory, self._children()))
+        return everybody if self.told["in_process"] else sum(map(family_memory, children(self._process.pid)))
 
     def _cpu(self) -> tuple[float, float]:
         everybody = family_cpu(self._process.pid)
         client = 0.0 if self.told["in_process"] else own_cpu(self._process.pid)
         return everybody - client, client
-
-    def _children(self) -> list[int]:
-        listed = Path(f"/proc/{self._process.pid}/task").glob("*/children")
-        return [int(pid) for path in listed for pid in path.read_text().split()]
 
     def _reply(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -38,14 +38,14 @@ def family(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes right below one, as far as they are alive."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    """The processes right below one, as far as they are alive; none below one that has ended."""
+    found: set[int] = set()
+    for task in _threads(pid):
         try:
-            found += map(int, task.read_text().split())
+            found.update(map(int, (task / "children").read_text().split()))
         except (FileNotFoundError, ProcessLookupError):
             continue  # the thread ended since it was listed: its children are another's now
-    return found
+    return sorted(found)
 
 
 def family_cpu(pid: int) -> float:
@@ -118,7 +118,7 @@ class Cost(NamedTuple):
 def of_threads(pid: int) -> dict[str, Cost]:
     """What the living threads of a process have cost, by their names."""
     found: dict[str, Cost] = {}
-    for task in Path(f"/proc/{pid}/task").glob("*"):
+    for task in _threads(pid):
         try:
             name, fields = (task / "comm").read_text().strip(), _fields(task / "stat")
         except (FileNotFoundError, ProcessLookupError):
@@ -144,6 +144,15 @@ def memory(pid: int, kind: str) -> int:
         return 0
     found = re.search(rf"^{kind}: +(\d+) kB", rollup, re.MULTILINE)
     return 0 if found is None else 1024 * int(found.group(1))
+
+
+def _threads(pid: int) -> list[Path]:
+    """A folder of proc(5) for each thread of a process. `Path.glob` would look whether there is a process, then list
+    its threads, and fail for one that ends between the two."""
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -383,8 +383,8 @@ impl<'a> Decimal<'a> {
         Self { is_negative, digits, exponent: exponent_of_last, rest: parsed.is_none().then_some(exponent) }
     }
 
-    /// Whether a double lies in the middle between this and the next number of as many digits. Of two such Rust writes the
-    /// upper one, and Python, JavaScript and `serde_json` the even one; both are read as that double.
+    /// Whether a double lies in the middle between this and the next number of as many digits. Of two such Rust writes
+    /// the upper one, and Python, JavaScript and `serde_json` the even one; both are read as that double.
     fn is_half_below(&self, double: f64) -> bool {
         // Any other has more digits than are written of it, or is written as it is.
         let exact = format!("{double:.10}");

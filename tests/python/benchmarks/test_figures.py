@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -66,6 +67,20 @@ def test_a_family_is_a_process_and_everything_below_it() -> None:
         child.communicate(b"\n")
     assert child.pid not in family(os.getpid())
     assert cpu(child.pid) == 0
+
+
+def test_a_family_is_told_while_its_members_end() -> None:
+    """Whoever ends between being listed and being asked for its children has none."""
+    begins_and_ends = "while read _; do (sh -c : & wait); echo; done"
+    with subprocess.Popen(["sh", "-c", begins_and_ends], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        for _ in range(50):
+            shell.stdin.write(b"\n")
+            shell.stdin.flush()
+            while not select.select([shell.stdout], [], [], 0)[0]:
+                assert shell.pid in family(os.getpid())
+            shell.stdout.readline()
 
 
 ANSWERS = [

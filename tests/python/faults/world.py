@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import children
 from tests.python.faults import programs
 from tests.python.faults.programs import Program
 from tests.python.faults.server import Process
@@ -302,13 +303,3 @@ def check_store(database: Path) -> None:
         settled = Counter(interrupt for kind, _, interrupt in journal if kind in ("answer", "expire", "withdraw"))
         for name, count in [*(steps + asks).items(), *settled.items()]:
             assert count == 1, (name, journal)
-
-
-def children(pid: int) -> list[int]:
-    """The child processes of a process, of all its threads."""
-    found: set[int] = set()
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                found |= {int(child) for child in (thread / "children").read_text().split()}
-    return sorted(found)

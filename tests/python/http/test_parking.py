@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.processes import family
 from tests.python.support.api import Api, ok, problem, result
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
@@ -73,12 +74,12 @@ class TestParking:
 
     def test_the_process_of_a_parked_turn_is_gone(self, serve: Serve) -> None:
         server = serve(park_after=0, workers=1)
-        # The zygote, and the child that waits to be used: a moment after the server is there.
-        eventually(lambda: len(children(server.pid)), 2)
+        # Itself, the zygote, and the child that waits to be used: a moment after the server is there.
+        eventually(lambda: len(family(server.pid)), 3)
         for number in range(5):
             server.api.ask(question(number))
         eventually(lambda: metric(server.api, "hitl_turns_in_memory"), 0)
-        eventually(lambda: len(children(server.pid)), 2)
+        eventually(lambda: len(family(server.pid)), 3)
 
     def test_a_question_expires_while_its_turn_is_parked(self, serve: Serve, store: str) -> None:
         server = serve(park_after=0, store=store)
@@ -167,16 +168,3 @@ class TestRetries:
         assert api.post(f"/sessions/{session_id}/retry").status_code == 202
         done = api.wait(session_id)
         assert (done["status"], done["response"]["content"]) == ("idle", "a b kept")
-
-
-def children(pid: int) -> list[int]:
-    """Every process below `pid`."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            direct = [int(child) for child in task.read_text().split()]
-        except OSError:
-            continue
-        for child in direct:
-            found += [child, *children(child)]
-    return found
