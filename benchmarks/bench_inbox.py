@@ -4,7 +4,7 @@
     python -m benchmarks.bench_inbox --interrupts 2000 --listeners 50  # a quick look
 
 The interrupts are made by a server and then multiplied in SQL (see bench_scale). The page is opened by a fresh context
-of Debian's chromium (or the one that Playwright fetched), each time with nothing cached. Listeners are plain sockets on
+of the chromium that the tests open, each time with nothing cached. Listeners are plain sockets on
 `GET /events`, read by one thread with epoll, so that what is measured is the server. Linux only.
 """
 
@@ -14,7 +14,6 @@ import argparse
 import random
 import resource
 import selectors
-import shutil
 import socket
 import statistics
 import tempfile
@@ -28,6 +27,7 @@ from playwright.sync_api import sync_playwright
 from benchmarks.bench_scale import MEBIBYTE, SAMPLES, Report, multiply, p50_ms
 from benchmarks.bench_server import timed
 from benchmarks.served import Http, Served
+from tests.python.ui.browser import launch
 
 AGENT = "question_or_trivial"
 PAGES = [
@@ -75,9 +75,8 @@ def part_pages(report: Report, server: Served) -> None:
 
 def part_browser(report: Report, server: Served) -> None:
     took, opened = [], []
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = launch(playwright)
         for _ in range(OPENINGS):
             context = browser.new_context(viewport={"width": 1280, "height": 820})
             page = context.new_page()

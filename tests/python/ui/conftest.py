@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from playwright.sync_api import Browser, Dialog, Page, Route, ViewportSize, expe
 
 from tests.python.support.api import Api, Json
 from tests.python.support.served import Served
+from tests.python.ui.browser import launch
 from tests.python.ui.inbox import Inbox
 
 PATIENCE = 60_000
@@ -43,15 +43,10 @@ def from_working_tree(route: Route) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's chromium, or the one that Playwright has fetched (`make browser` sees to one of them).
-
-    Not for the whole session: Playwright's loop would be in the way of asynchronous tests of other modules.
-    """
-    found = os.environ.get("HITL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    """Not for the whole session: Playwright's loop would be in the way of asynchronous tests of other modules."""
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        # Containers run tests as root, where chromium has no sandbox; it visits nothing but our own server.
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = launch(playwright)
         yield browser
         browser.close()
 

@@ -6,13 +6,13 @@ A real server, the desk's agent, and chromium; light for the desktop, dark for t
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.python.support.api import Api
 from tests.python.support.served import Served
+from tests.python.ui.browser import launch
 from tests.python.ui.desk import call
 
 TO = Path(__file__).resolve().parents[3] / "docs/images"
@@ -101,7 +101,7 @@ def main() -> None:
     TO.mkdir(parents=True, exist_ok=True)
     with Served("tests.python.ui.desk:desk") as server, sync_playwright() as playwright:
         talk = fill(server.api)
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = launch(playwright)
         shoot(Camera(browser, server.url, "desktop"), talk)
         phone = Camera(browser, server.url, "phone")
         phone.row("order: 1042")
