@@ -1,7 +1,7 @@
 """The command line: `hitl`, or `python -m hitl`. One file per group of commands.
 
-Modules that take time to import (httpx2, prompt-toolkit) are imported by the commands that use them, so that `serve`
-and `--help` start at once.
+A command imports what it uses and no other command; what takes time besides (asyncio, httpx2, prompt-toolkit, rich) is
+imported where it is used. So `serve` and `--help` start at once.
 """
 
 from __future__ import annotations

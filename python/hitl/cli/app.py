@@ -4,47 +4,48 @@ from __future__ import annotations
 
 import io
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hitl.cli import (
-    audit,
-    chat,
-    exit_codes,
-    health,
-    interrupts,
-    keys,
-    policy,
-    replay_check,
-    serve,
-    sessions,
-    webhooks,
-)
-from hitl.cli.output import Failure, print_failure
+from hitl.cli import exit_codes
+from hitl.cli.output import Failure
 from hitl.errors import AgentLoadError, HitlError, PythonUntested
 
-app = typer.Typer(
-    name="hitl",
-    help="Serve Python agents that stop and ask a person.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Every option is also an environment variable: HITL_ and its command, as HITL_SESSIONS_LIST_LIMIT; options of
-    # `serve` and shared ones also without, as HITL_PORT and HITL_URL.
-    context_settings={"auto_envvar_prefix": "HITL", "help_option_names": ["-h", "--help"]},
-)
-serve.add_to(app)
-chat.add_to(app)
-app.add_typer(sessions.app, name="sessions")
-app.add_typer(interrupts.app, name="interrupts")
-app.add_typer(keys.app, name="keys")
-app.add_typer(policy.app, name="policy")
-app.add_typer(audit.app, name="audit")
-app.add_typer(webhooks.app, name="webhooks")
-replay_check.add_to(app)
-health.add_to(app)
+COMMANDS = {
+    "serve": "hitl.cli.serve",
+    "chat": "hitl.cli.chat",
+    "replay-check": "hitl.cli.replay_check",
+    "health": "hitl.cli.health",
+    "sessions": "hitl.cli.sessions",
+    "interrupts": "hitl.cli.interrupts",
+    "keys": "hitl.cli.keys",
+    "policy": "hitl.cli.policy",
+    "audit": "hitl.cli.audit",
+    "webhooks": "hitl.cli.webhooks",
+}
+"""The commands, then the groups of commands, as `--help` has them, each with the module whose `add_to` adds it."""
+
+
+def program(first: str | None = None) -> typer.Typer:
+    """What understands a command line whose first argument is `first`: the one command that it names, which spares the
+    import of the others, or all of them."""
+    app = typer.Typer(
+        name="hitl",
+        help="Serve Python agents that stop and ask a person.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        # Every option is also an environment variable: HITL_ and its command, as HITL_SESSIONS_LIST_LIMIT; options of
+        # `serve` and shared ones also without, as HITL_PORT and HITL_URL.
+        context_settings={"auto_envvar_prefix": "HITL", "help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for module in [COMMANDS[first]] if first in COMMANDS else COMMANDS.values():
+        import_module(module).add_to(app)
+    return app
 
 
 def _print_version(asked: bool) -> None:
@@ -55,7 +56,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -69,6 +69,10 @@ def run(arguments: list[str] | None = None) -> int:
 
     arguments: without the program's name; None takes those of the process.
     """
+    if arguments is None:
+        arguments = sys.argv[1:]
+    # Before modules of the working directory could stand for what the commands import.
+    app = program(*arguments[:1])
     _put_working_directory_first()
     _never_fail_to_print()
     try:
@@ -78,17 +82,21 @@ def run(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except Failure as failure:
-        print_failure(failure)
-        return failure.exit_code
+        return _print(failure)
     except AgentLoadError as error:
         hint = getattr(error, "hint", None) or "MODULE is imported from the working directory, ATTR is a name in it"
-        print_failure(Failure(str(error), hint, exit_codes.AGENT_IMPORT))
-        return exit_codes.AGENT_IMPORT
+        return _print(Failure(str(error), hint, exit_codes.AGENT_IMPORT))
     except HitlError as error:
-        described = _failure_of(error)
-        print_failure(described)
-        return described.exit_code
+        return _print(_failure_of(error))
     return exit_codes.OK
+
+
+def _print(failure: Failure) -> int:
+    """Its exit code, once it has been told."""
+    from hitl.cli.tables import print_failure
+
+    print_failure(failure)
+    return failure.exit_code
 
 
 def _failure_of(error: HitlError) -> Failure:

@@ -174,3 +174,7 @@ def _write_file(path: Path, rows: Iterable[str], spell: Callable[[str], str]) ->
             raise
         hint = "nothing was written; make room, or name another file with --output"
         raise Failure(f"cannot write {path}: {error}", hint, exit_codes.RUNTIME) from error
+
+
+def add_to(root: typer.Typer) -> None:
+    root.add_typer(app, name="audit")

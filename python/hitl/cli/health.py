@@ -6,7 +6,8 @@ import typer
 
 from hitl.cli import exit_codes
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
-from hitl.cli.output import print_fields, print_json, wants_json
+from hitl.cli.output import print_json, wants_json
+from hitl.cli.tables import print_fields
 from hitl.cli.text import exact_json
 
 

@@ -11,16 +11,8 @@ import typer
 from rich.text import Text
 
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, InterruptId, Url, connect
-from hitl.cli.output import (
-    console,
-    print_fields,
-    print_json,
-    print_json_line,
-    print_table,
-    status_text,
-    usage_error,
-    wants_json,
-)
+from hitl.cli.output import print_json, print_json_line, usage_error, wants_json
+from hitl.cli.tables import console, print_fields, print_table, status_text
 from hitl.cli.text import exact_json, one_line, plain
 from hitl.strict_json import read_json
 
@@ -343,3 +335,7 @@ def _parse(text: str) -> Any:
         return read_json(text)
     except ValueError as error:
         usage_error(f"the answer is not JSON: {error}", """text needs quotes of its own: '"yes"'""")
+
+
+def add_to(root: typer.Typer) -> None:
+    root.add_typer(app, name="interrupts")

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from hitl.cli import exit_codes
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
-from hitl.cli.output import Failure, console, print_json, print_table, usage_error, wants_json
+from hitl.cli.output import Failure, print_json, usage_error, wants_json
+from hitl.cli.tables import console, print_table
 from hitl.errors import HitlError, StoreError
 from hitl.serving.options import DEFAULT_STORE
 
 app = typer.Typer(
-    name="keys",
     help="Make, list and revoke the keys that a server asks for. From the first one on it asks everybody.",
     no_args_is_help=True,
 )
@@ -149,3 +149,7 @@ def _store_errors() -> Iterator[None]:
     except HitlError as error:
         hint = "names are 1 to 64 of a-z, 0-9, dot, hyphen and underscore; `hitl keys list` shows those that are taken"
         raise Failure(str(error), hint, _EXIT_CODES.get(error.code, exit_codes.USAGE)) from error
+
+
+def add_to(root: typer.Typer) -> None:
+    root.add_typer(app, name="keys")

@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from hitl.cli.connection import AsJson
-from hitl.cli.output import console, print_json, print_table, usage_error, wants_json
+from hitl.cli.output import print_json, usage_error, wants_json
+from hitl.cli.tables import console, print_table
 from hitl.cli.text import one_line
 from hitl.strict_json import read_json
 
@@ -88,3 +89,7 @@ def _outcome(decides: dict[str, Any] | None) -> Text:
     if decides["failed"] is not None:
         return Text.assemble("Rule ", (name, "bold"), " cannot tell, and so has a person asked: no grant decides.")
     return Text.assemble("Rule ", (name, "bold"), " has a person asked.")
+
+
+def add_to(root: typer.Typer) -> None:
+    root.add_typer(app, name="policy")

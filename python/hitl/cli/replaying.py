@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rich.text import Text
 
 from hitl.cli import exit_codes
-from hitl.cli.output import Failure, console, print_failure, print_table
+from hitl.cli.output import Failure
 from hitl.cli.stored import stored_sessions
+from hitl.cli.tables import console, print_failure, print_table
 from hitl.cli.text import one_line, plain
 from hitl.driver.code_version import code_version
 from hitl.driver.replay_check import OpenTurn, Verdict, check_turns

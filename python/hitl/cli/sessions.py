@@ -11,16 +11,9 @@ from rich.text import Text
 
 from hitl.cli import exit_codes
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, SessionId, Url, connect, retry_command, server_url
-from hitl.cli.output import (
-    console,
-    print_fields,
-    print_json,
-    print_table,
-    status_text,
-    usage_error,
-    wants_json,
-)
+from hitl.cli.output import print_json, usage_error, wants_json
 from hitl.cli.stored import page_of, stored_sessions
+from hitl.cli.tables import console, print_fields, print_table, status_text
 from hitl.cli.text import exact_json, one_line, plain
 from hitl.strict_json import read_json
 
@@ -257,3 +250,7 @@ def _read_messages(path: Path) -> list[Any]:
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         usage_error("--state: not a list of messages", "a JSON array of messages, each with role and content")
     return found
+
+
+def add_to(root: typer.Typer) -> None:
+    root.add_typer(app, name="sessions")

@@ -8,7 +8,8 @@ import typer
 from rich.text import Text
 
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
-from hitl.cli.output import console, print_json, print_table, status_text, usage_error, wants_json
+from hitl.cli.output import print_json, usage_error, wants_json
+from hitl.cli.tables import console, print_table, status_text
 from hitl.cli.text import one_line
 
 if TYPE_CHECKING:
@@ -88,3 +89,7 @@ def retry(
 
 def _where(notice: Notice) -> str:
     return notice.url if notice.last_error is None else f"{notice.url} ({one_line(notice.last_error)})"
+
+
+def add_to(root: typer.Typer) -> None:
+    root.add_typer(app, name="webhooks")

@@ -16,7 +16,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 from typer.testing import CliRunner
 
-from hitl.cli.app import app
+from hitl.cli.app import program
 from hitl.cli.reload import snapshot
 from hitl.serving.options import InvalidOption, ServeOptions, default_workers, is_loopback
 from tests.python.cli.conftest import Run
@@ -98,7 +98,7 @@ def test_every_option_of_a_server_is_one_of_the_command_line(monkeypatch: pytest
             arguments += [flag] if isinstance(each, bool) else [flag, str(each)]
     served: list[ServeOptions] = []
     monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
-    finished = CliRunner().invoke(app, arguments)
+    finished = CliRunner().invoke(program(), arguments)
     assert finished.exit_code == 0, finished.output
     assert [{field.name: getattr(options, field.name) for field in fields(options)} for options in served] == [
         {"agent": "m:a", **wanted}
@@ -108,7 +108,7 @@ def test_every_option_of_a_server_is_one_of_the_command_line(monkeypatch: pytest
 def test_defaults_of_the_command_line_are_those_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[ServeOptions] = []
     monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
-    assert CliRunner().invoke(app, ["serve", "m:a"]).exit_code == 0
+    assert CliRunner().invoke(program(), ["serve", "m:a"]).exit_code == 0
     assert served == [ServeOptions(agent="m:a")]
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import hitl
+from hitl.cli.app import COMMANDS
 
 HEAVY = {"pydantic", "openai", "httpx2", "typer", "rich", "mcp", "asyncio"}
 
@@ -26,6 +27,13 @@ def test_importing_hitl_takes_less_than_100_ms() -> None:
 def test_importing_hitl_imports_nothing_that_is_not_used() -> None:
     loaded = json.loads(in_a_new_interpreter("import json, sys, hitl; print(json.dumps(list(sys.modules)))"))
     assert not HEAVY & set(loaded)
+
+
+def test_serving_imports_no_other_command_and_nothing_heavy() -> None:
+    code = "import json, sys; from hitl.cli.app import program; program('serve'); print(json.dumps(list(sys.modules)))"
+    loaded = set(json.loads(in_a_new_interpreter(code)))
+    assert loaded & set(COMMANDS.values()) == {"hitl.cli.serve"}
+    assert loaded & HEAVY == {"typer"}
 
 
 @pytest.mark.filterwarnings("ignore:hitl.:DeprecationWarning")  # an old path says that it is one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Annotated
 
@@ -45,6 +44,8 @@ def chat(
 
         code = run_headless(address, api_key, session, message)
     else:
+        import asyncio
+
         from hitl.cli.chat.conversation import Chat
 
         code = asyncio.run(Chat.run(address, api_key, session, message))

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hitl.cli.connection import DEFAULT_URL, retry_command
-from hitl.cli.output import console
+from hitl.cli.tables import console
 from hitl.cli.text import Stream, exact, exact_json, one_line, plain
 
 if TYPE_CHECKING:
