@@ -12,6 +12,9 @@ PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; d
 
 UV := $(shell command -v uv 2>/dev/null)
 BIN := $(VENV)/bin
+SETUP := setup
+# What one of several at once prints stays together, where make can do that (not the one of macOS).
+TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # Two variables of conda and of other virtual environments would send maturin elsewhere.
 IN_VENV := env -u CONDA_PREFIX -u PYTHONHOME VIRTUAL_ENV="$(abspath $(VENV))" PATH="$(abspath $(BIN)):$$PATH"
 RUST_TESTS := $(if $(shell command -v cargo-nextest 2>/dev/null),cargo nextest run,cargo test --lib --bins --tests)
@@ -77,7 +80,9 @@ matrix: setup ## Everything that agents use beside a question, with every way to
 browser: $(VENV)/.tools # A chromium, where there is none
 	@tools/browser.sh $(BIN)/playwright
 
-lint: lint-rust lint-python lint-ui advisories ## Format, lints, types, stubs, licences and advisories; changes nothing
+lint: setup ## Format, lints, types, stubs, licences and advisories; changes nothing
+	@# Two at once, for compilers and type checkers keep one core busy; what is set up already is not again.
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= lint-rust lint-python lint-ui advisories
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
@@ -86,7 +91,7 @@ lint-rust: $(VENV)/.tools
 	cargo bench --locked --no-default-features $(FAULTS) --profile dev --no-run
 	$(IN_VENV) python tools/check_licences.py
 
-lint-python: setup
+lint-python: $(SETUP)
 	$(IN_VENV) ruff check .
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) mypy
