@@ -231,10 +231,10 @@ async fn cancel_turn(
 
 /// Take up the turn of a failed session again
 ///
-/// For an `error` whose journal was kept: `replay_mismatch`, `python_unsupported`, `journal_unreadable`, `worker_exited`,
-/// `model_unavailable` or `max_steps_exceeded`. The turn goes on by a replay, with what it asks still open. For the first
-/// four the same happens by itself when a server starts with other code of the agent. A new message abandons the turn
-/// instead.
+/// For an `error` whose journal was kept: `replay_mismatch`, `replay_timeout`, `python_unsupported`, `journal_unreadable`,
+/// `worker_exited`, `model_unavailable` or `max_steps_exceeded`. The turn goes on by a replay, with what it asks still
+/// open. For all but the last two the same happens by itself when a server starts with other code of the agent. A new
+/// message abandons the turn instead.
 #[utoipa::path(post, path = "/sessions/{session_id}/retry", tag = "sessions", operation_id = "retry_turn",
     params(("session_id" = SessionId, Path, description = "The session.")),
     responses(

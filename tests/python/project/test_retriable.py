@@ -46,6 +46,17 @@ def test_the_inbox_offers_a_retry_for_the_same() -> None:
     assert quoted("ui/src/sessions/session.tsx", "const retried") == MENDED_BY_CODE | PASSING
 
 
+def test_the_request_that_retries_says_for_which() -> None:
+    """Its text in the OpenAPI document."""
+    text = (ROOT / "src/server/sessions.rs").read_text()
+    said = re.search(r"/// For an `error` whose journal was kept: (.*?)\. The turn goes on", text, re.DOTALL)
+    assert said
+    codes = re.findall(r"`([a-z_]+)`", said[1])
+    assert set(codes) == MENDED_BY_CODE | PASSING
+    # "For all but the last two the same happens by itself".
+    assert set(codes[-2:]) == PASSING
+
+
 @pytest.mark.parametrize("code", sorted(MENDED_BY_CODE | PASSING))
 def test_the_documents_say_when(code: str) -> None:
     expected = "by a request" + (", and when a server starts with other code" if code in MENDED_BY_CODE else "")
