@@ -9,6 +9,7 @@ pub mod answer;
 pub mod apart;
 pub mod approver;
 pub mod audit;
+pub mod cluster;
 pub mod decision;
 pub mod digest;
 pub mod error;
