@@ -69,10 +69,9 @@ impl Timings {
         }
     }
 
-    /// After how long at most a server that is gone is known to be dead, where another one reaches the store all the
-    /// time: the last beat may have been seen up to a beat after it was made, and the time is over up to a beat before
-    /// it is looked at.
+    /// After how long at most a server that is gone is found dead, where another one reaches the store all the time: its
+    /// last beat was seen up to a beat after it was made. What messages take comes to it.
     pub fn takeover(&self) -> Duration {
-        self.death + 2 * self.beat
+        self.death + self.beat
     }
 }

@@ -67,6 +67,14 @@ impl<S: Ord + Copy> Watch<S> {
         }
         suspects
     }
+
+    /// When somebody who has been seen to stand still can be found dead, by a look that begins then; for after the last
+    /// look, which began at `begun`, and perhaps over by now. It is worth a look of its own: the time between two beats
+    /// would come to what a takeover takes.
+    pub fn decides_after(&self, begun: Moment) -> Option<Moment> {
+        let standing = self.seen.values().filter(|seen| seen.looks > 0);
+        standing.map(|seen| seen.since + self.timings.death).filter(|at| *at > begun).min()
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +141,20 @@ mod tests {
             assert_eq!(watch.look(at(second), at(second), [('a', 7)]), []);
         }
         assert_eq!(watch.look(at(22), at(22), [('a', 7)]), [Suspect { server: 'a', beat: 7 }]);
+    }
+
+    #[test]
+    fn a_look_is_due_when_it_can_decide_over_somebody() {
+        let mut watch = Watch::new(Timings { gap: Moment::from_secs(60), ..T });
+        let at = Moment::from_secs;
+        watch.look(at(0), at(1), [('a', 7), ('b', 0)]);
+        assert_eq!(watch.decides_after(at(0)), None);
+        watch.look(at(2), at(3), [('a', 7), ('b', 1)]);
+        assert_eq!(watch.decides_after(at(2)), Some(at(11)));
+        // One that begins too soon and is answered after that moment has missed it.
+        assert_eq!(watch.look(at(10), at(12), [('a', 7), ('b', 2)]), []);
+        assert_eq!(watch.decides_after(at(10)), Some(at(11)));
+        assert_eq!(watch.decides_after(at(11)), None);
     }
 
     #[test]

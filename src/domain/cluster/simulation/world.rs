@@ -123,8 +123,8 @@ enum Event {
 /// What a run came to.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Which lives were killed.
-    pub killed: Vec<Life>,
+    /// When each life was killed that was.
+    pub killed: BTreeMap<Life, Time>,
     /// When each life was called dead.
     pub deaths: BTreeMap<Life, Time>,
     /// Who acted, or had workers, while it was dead: when, and whose life.
@@ -310,7 +310,7 @@ impl World {
             Event::BurialArrives(suspect) => self.bury(suspect),
             Event::Kill(machine) => {
                 self.servers[self.machines[machine]].state = State::Killed;
-                self.outcome.killed.push(self.machines[machine]);
+                self.outcome.killed.insert(self.machines[machine], self.now);
             }
             Event::Stop(machine) => self.turn(machine, State::Running, State::Stopped),
             Event::GoOn(machine) => {
@@ -376,7 +376,8 @@ impl World {
         self.servers[of].lease.told(begun, beat);
         match self.servers[of].lease.next_beat(begun, now, beat) {
             Some(next) => {
-                let at = self.true_time(of, next);
+                let decides = self.servers[of].watch.decides_after(begun);
+                let at = self.true_time(of, decides.map_or(next, |decides| next.min(decides)));
                 self.put(at, Event::Due(of));
             }
             None => self.start(self.servers[of].machine),
