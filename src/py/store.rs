@@ -102,7 +102,7 @@ impl StoredSessions {
     fn read<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+        job: impl Fn(&dyn Reader) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
         let runtime = runtime()?;
         py.detach(|| runtime.block_on(self.0.query(job))).map_err(|error| read_error(py, &error))

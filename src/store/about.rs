@@ -62,7 +62,7 @@ mod checked {
     use crate::store::carried::{Carried, CarriedWriter};
     use crate::store::outbox::OutboxWriter;
     use crate::store::owner::TurnOwner;
-    use crate::store::record::{DueKind, StoredReply, Turn};
+    use crate::store::record::{DueKind, EventNumber, StoredReply, Turn};
     use crate::store::turns::TurnWriter;
 
     /// See the outer one, of builds without checks.
@@ -198,7 +198,7 @@ mod checked {
             self.inner.delete_sign_in(token)
         }
 
-        fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error> {
+        fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error> {
             self.writes_of(event.session_id)?;
             self.inner.append_event(event, now)
         }

@@ -124,6 +124,10 @@ macro_rules! reads_from {
                     self.$field.last_event()
                 }
 
+                fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {
+                    self.$field.last_event_of(session)
+                }
+
                 fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
                     self.$field.audit(query)
                 }

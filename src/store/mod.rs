@@ -32,8 +32,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::oneshot;
-
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::apart::Awaited;
 use crate::domain::audit::{AuditRow, Deed, Head};
@@ -52,7 +50,7 @@ pub(crate) use delegate::reads_from;
 use outbox::{OutboxReader, OutboxWriter};
 use owner::TurnOwner;
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
-use record::{DueKind, StoredReply, Turn};
+use record::{DueKind, EventNumber, StoredReply, Turn};
 use turns::TurnWriter;
 use upkeep::Upkeep;
 
@@ -65,8 +63,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// So a job leaves nothing in memory but through its value, which undoes itself when it is dropped ([`StoreExt::transact`]).
 pub type WriteJob = Box<dyn Fn(&mut dyn Transaction) -> Result<(), Error> + Send>;
 
-/// A unit of reading, on one consistent snapshot.
-pub type ReadJob = Box<dyn FnOnce(&dyn Reader) -> Result<(), Error> + Send>;
+/// A unit of reading, on one consistent snapshot; run at least once, and again, on a later snapshot, where a store did not
+/// know beforehand what it would ask for. The last run counts.
+pub type ReadJob = Box<dyn Fn(&dyn Reader) -> Result<(), Error> + Send>;
 
 /// A store. [`Store::write`] and [`Store::read`] take their place in line when they are called, not when the future is
 /// first polled.
@@ -119,18 +118,15 @@ pub trait StoreExt: Store {
     /// [`Store::read`] with a result.
     fn query<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+        job: impl Fn(&dyn Reader) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Error>> {
-        let (sender, receiver) = oneshot::channel();
-        let read = self.read(Box::new(move |reader| {
-            let value = job(reader)?;
-            drop(sender.send(value));
+        let came_to = Arc::new(JobValue::new());
+        let slot = Arc::clone(&came_to);
+        let job: ReadJob = Box::new(move |reader| {
+            slot.put(job(reader)?);
             Ok(())
-        }));
-        Box::pin(async move {
-            read.await?;
-            receiver.await.map_err(|_| lost())
-        })
+        });
+        finished(self.read(job), came_to)
     }
 }
 
@@ -266,8 +262,12 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Up to `limit` events with a number above `after`, of one session or of all, in order.
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error>;
 
-    /// The number of the newest event; 0 when there is none.
+    /// The number up to which every event is there for [`Reader::events_after`], and none will be added any more; 0 when
+    /// there is none.
     fn last_event(&self) -> Result<u64, Error>;
+
+    /// The number of the newest event of a session; 0 when there is none.
+    fn last_event_of(&self, session: SessionId) -> Result<u64, Error>;
 
     /// Rows of the audit, oldest first.
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error>;
@@ -354,6 +354,6 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// Removes the sign-in with this token, if it is there.
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error>;
 
-    /// Appends an event; its number.
-    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error>;
+    /// Appends an event; its number, which is above those of all events of its session before it.
+    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error>;
 }

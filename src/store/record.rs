@@ -1,6 +1,8 @@
 //! Rows that are no domain objects.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::domain::message::ChatMessage;
 use crate::domain::turn::Life;
@@ -113,4 +115,39 @@ pub struct StoredReply {
     pub body: serde_json::Value,
     /// When it was given.
     pub created_at: Timestamp,
+}
+
+/// The number of an event that a transaction has written. One that a single process writes knows it at once; a store that
+/// many share counts only what is durable, and fills it in before the write is said to be done.
+#[derive(Clone, Default)]
+pub struct EventNumber(Arc<AtomicU64>);
+
+impl EventNumber {
+    /// The number; 0 while nobody knows it.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// It is known now.
+    pub(super) fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Release);
+    }
+}
+
+impl From<u64> for EventNumber {
+    fn from(number: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(number)))
+    }
+}
+
+impl PartialEq for EventNumber {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl fmt::Debug for EventNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.get())
+    }
 }

@@ -39,7 +39,7 @@ impl Engine {
         let (interrupt, is_new) = self
             .store
             .query(move |reader| {
-                let interrupt = reader.interrupt(id)?.ok_or(unknown)?;
+                let interrupt = reader.interrupt(id)?.ok_or_else(|| unknown.clone())?;
                 let is_new = match &name {
                     Some(name) if interrupt.is_pending() => !reader.has_seen(id, name)?,
                     _ => false,

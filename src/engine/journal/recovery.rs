@@ -115,9 +115,9 @@ impl Engine {
         let turns = self.store.upkeep().orphaned_turns().await?;
         let read = move |reader: &dyn Reader| {
             let (mut left, mut unreadable) = (Vec::new(), Vec::new());
-            for turn in turns {
-                match one_left_open(reader, turn) {
-                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn, why }),
+            for turn in &turns {
+                match one_left_open(reader, *turn) {
+                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn: *turn, why }),
                     read => left.extend(read?),
                 }
             }

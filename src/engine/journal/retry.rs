@@ -59,8 +59,8 @@ impl Engine {
             .store
             .query(move |reader| {
                 let mut sessions = Vec::new();
-                for turn in turns {
-                    let Some(id) = reader.session_of_turn(turn)? else { continue };
+                for turn in &turns {
+                    let Some(id) = reader.session_of_turn(*turn)? else { continue };
                     let session = match reader.session(id) {
                         Err(why @ Error::Unreadable(_)) => {
                             tracing::error!(session = %id, error = %why, "a failed turn is not taken up again");

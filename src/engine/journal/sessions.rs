@@ -118,7 +118,7 @@ impl Engine {
                 () = self.stopping.cancelled() => return Ok(view),
             };
             if let Some(shown) = shown.filter(|shown| shown.is_after(&view, event)) {
-                (view, event) = (shown.view.clone(), shown.event);
+                (view, event) = (shown.view.clone(), shown.event.get());
                 continue;
             }
             (view, event) = self.session_at(id).await.map_err(|error| match error {
@@ -129,9 +129,9 @@ impl Engine {
         Ok(view)
     }
 
-    /// One session, and the number of the newest event when it was read.
+    /// One session, and the number of its newest event when it was read.
     async fn session_at(&self, id: SessionId) -> Result<(SessionView, u64), Error> {
-        self.store.query(move |reader| Ok((view(reader, id)?, reader.last_event()?))).await
+        self.store.query(move |reader| Ok((view(reader, id)?, reader.last_event_of(id)?))).await
     }
 
     /// What a session remembers.
@@ -230,12 +230,12 @@ impl Engine {
     pub(in crate::engine) async fn search<T: Send + 'static>(
         &self,
         is_search: bool,
-        read: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+        read: impl Fn(&dyn Reader) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let searching = if is_search { Some(Arc::clone(&self.journal.searching).lock_owned().await) } else { None };
         let search = self.store.query(move |reader| {
             // Until the search is over, even if whoever wanted it hangs up.
-            let _searching = searching;
+            let _searching = &searching;
             read(reader)
         });
         search.await
@@ -248,7 +248,7 @@ impl Engine {
     pub async fn interrupt(&self, id: &str) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
-        let interrupt = self.store.query(move |reader| reader.interrupt(id)?.ok_or(unknown)).await?;
+        let interrupt = self.store.query(move |reader| reader.interrupt(id)?.ok_or_else(|| unknown.clone())).await?;
         Ok(interrupt.as_of(self.now()))
     }
 

@@ -19,6 +19,7 @@ use crate::engine::clock;
 use crate::engine::telling::bells::{Bells, SessionSnapshot};
 use crate::engine::telling::view::view_of;
 use crate::store::Transaction;
+use crate::store::record::EventNumber;
 
 /// What the operator wants to be told.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl NotificationSettings {
 #[derive(Debug, Clone)]
 pub struct AfterCommit {
     /// The number of the newest event written.
-    pub last_event: u64,
+    pub last_event: EventNumber,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
     /// What the session has become, for its pollers.
@@ -61,7 +62,7 @@ impl AfterCommit {
     pub fn new(notifications: &Arc<NotificationSettings>, actor: Option<Actor>) -> Self {
         let notifications = Arc::clone(notifications);
         Self {
-            last_event: 0,
+            last_event: EventNumber::default(),
             woken: Vec::new(),
             shown: None,
             has_notices: false,
@@ -112,7 +113,7 @@ impl AfterCommit {
     pub fn show(&mut self, tx: &dyn Transaction, bells: &Bells, session: Session, turn: TurnId) -> Result<(), Error> {
         if bells.has_listener(session.id) {
             let view = view_of(tx, session)?;
-            self.shown = Some(Arc::new(SessionSnapshot { turn, event: self.last_event, view }));
+            self.shown = Some(Arc::new(SessionSnapshot { turn, event: self.last_event.clone(), view }));
         }
         Ok(())
     }
@@ -176,7 +177,7 @@ impl AfterCommit {
 
     /// Writes an event that listeners are told of, and webhooks are not.
     pub fn tell(&mut self, tx: &mut dyn Transaction, event: &StoredEvent, now: Timestamp) -> Result<(), Error> {
-        self.last_event = self.last_event.max(tx.append_event(event, now)?);
+        self.last_event = tx.append_event(event, now)?;
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::domain::{SessionId, TurnId};
 use crate::engine::telling::view::SessionView;
+use crate::store::record::EventNumber;
 
 /// What a session was right after a commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,17 +16,17 @@ pub struct SessionSnapshot {
     /// The turn that the commit was about.
     pub turn: TurnId,
     /// The number of the newest event that it wrote.
-    pub event: u64,
+    pub event: EventNumber,
     /// The session.
     pub view: SessionView,
 }
 
 impl SessionSnapshot {
-    /// Whether this is later than `view`, which was read when `event` was the newest in the store. Rings of several
+    /// Whether this is later than `view`, which was read when `event` was the newest of its session. Rings of several
     /// commits come in any order.
     pub fn is_after(&self, view: &SessionView, event: u64) -> bool {
         // Of another turn it is no news: the one before, or one of a session that was made again under the same id.
-        self.event > event && view.session.turn() == Some(self.turn)
+        self.event.get() > event && view.session.turn() == Some(self.turn)
     }
 }
 

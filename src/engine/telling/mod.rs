@@ -104,8 +104,9 @@ impl Notifier {
             let shown = after_commit.shown.clone().filter(|shown| shown.view.session.id == session);
             self.ring(session, shown);
         }
-        if after_commit.last_event > 0 {
-            self.feed.ring(after_commit.last_event);
+        let last_event = after_commit.last_event.get();
+        if last_event > 0 {
+            self.feed.ring(last_event);
         }
         if after_commit.has_notices {
             self.outbox.ring();

@@ -59,7 +59,7 @@ async fn waits(poll: &mut (impl Future<Output = Result<SessionView, Error>> + Un
 
 /// What a commit at event `event` would show: the session as it was before `turn`.
 async fn shown(world: &World, session: SessionId, turn: TurnId, event: u64) -> Option<Arc<SessionSnapshot>> {
-    Some(Arc::new(SessionSnapshot { turn, event, view: world.engine.session(session).await.unwrap() }))
+    Some(Arc::new(SessionSnapshot { turn, event: event.into(), view: world.engine.session(session).await.unwrap() }))
 }
 
 /// Who waits for the turn hears `late`, takes it for no news, and goes on waiting for its end.
@@ -126,7 +126,7 @@ async fn only_a_later_commit_about_the_turn_that_runs_is_news() {
     let (world, _) = world().await;
     let order = world.begin().await;
     let view = world.engine.session(order.session).await.unwrap();
-    let of = |turn, event| SessionSnapshot { turn, event, view: view.clone() };
+    let of = |turn, event: u64| SessionSnapshot { turn, event: event.into(), view: view.clone() };
     assert!(of(order.turn, 6).is_after(&view, 5));
     assert!(!of(order.turn, 5).is_after(&view, 5), "read together with it");
     assert!(!of(clock::turn_id(), 6).is_after(&view, 5), "of another turn");

@@ -7,6 +7,7 @@ use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
 use crate::store::record::StoredReply;
+use crate::store::record::EventNumber;
 use crate::store::upkeep::Sweep;
 
 super::for_each_store!(
@@ -31,7 +32,8 @@ async fn events_are_numbered_in_order_and_read_back(it: Fixture) {
                 transaction.append_event(&event(2, "session.idle"), at(0))?,
             ])
         })
-        .await;
+        .await
+        .map(|number| number.get());
     assert!(0 < numbers[0] && numbers[0] < numbers[1]);
     assert_eq!(it.read(|reader| reader.last_event()).await, numbers[1]);
     let expected = vec![
@@ -103,6 +105,7 @@ async fn events_go_on_after_a_number(it: Fixture) {
             (0..6).map(|index| transaction.append_event(&event(index % 2, "x"), at(0))).collect::<Result<Vec<_>, _>>()
         })
         .await;
+    let numbers: Vec<u64> = numbers.iter().map(EventNumber::get).collect();
     let read = async |after, session: Option<u128>, limit| {
         let found = it.read(move |reader| reader.events_after(after, session.map(session_id), limit)).await;
         found.into_iter().map(|event| event.number).collect::<Vec<_>>()
@@ -110,6 +113,8 @@ async fn events_go_on_after_a_number(it: Fixture) {
     assert_eq!(read(numbers[1], None, 3).await, numbers[2..5]);
     assert_eq!(read(numbers[0], Some(0), 10).await, [numbers[2], numbers[4]]);
     assert_eq!(read(0, Some(1), 2).await, [numbers[1], numbers[3]]);
+    let last_of = async |session| it.read(move |reader| reader.last_event_of(session_id(session))).await;
+    assert_eq!((last_of(0).await, last_of(1).await, last_of(2).await), (numbers[4], numbers[5], 0));
     assert_eq!(read(numbers[5], None, 10).await, [0_u64; 0]);
     assert_eq!(read(u64::MAX, None, 10).await, [0_u64; 0]);
 }
@@ -133,7 +138,7 @@ async fn numbers_never_go_back_when_events_are_swept(it: Fixture) {
     assert_eq!(sweep(&it, Sweep::Events, 1000, 10).await, 1);
     assert_eq!(it.read(|reader| reader.last_event()).await, last);
     let next = it.write(|transaction| transaction.append_event(&event(1, "x"), at(1000))).await;
-    assert!(next > last);
+    assert!(next.get() > last);
     assert_eq!(sweep(&it, Sweep::Events, 1000, 10).await, 1);
     assert_eq!(it.read(|reader| reader.events_after(0, None, 10)).await.len(), 1);
 }
@@ -176,8 +181,8 @@ async fn no_more_replies_are_swept_at_once_than_it_is_told(it: Fixture) {
     .await;
     let sweep = async |limit| sweep(&it, Sweep::Replies, 10, limit).await;
     let kept = async || -> Vec<&str> {
-        let keys = ["a", "b", "c", "d", "new"].into_iter();
         it.read(|reader| {
+            let keys = ["a", "b", "c", "d", "new"].into_iter();
             let kept = keys.filter_map(|key| reader.reply("s", key).map(|reply| reply.map(|_| key)).transpose());
             kept.collect::<Result<Vec<_>, _>>()
         })

@@ -83,7 +83,7 @@ impl Fixture {
 
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+        job: impl Fn(&dyn Reader) -> Result<T, Error> + Send + 'static,
     ) -> T {
         self.store.query(job).await.unwrap()
     }

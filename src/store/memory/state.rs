@@ -323,6 +323,11 @@ impl Reader for MemoryState {
         Ok(self.events.last_key_value().map_or(0, |(number, _)| *number))
     }
 
+    fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {
+        let newest = self.events.iter().rev().find(|(_, (event, _))| event.session_id == session);
+        Ok(newest.map_or(0, |(number, _)| *number))
+    }
+
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
         let first = query.cursor.map_or(0, |seq| usize::try_from(seq).unwrap_or(usize::MAX));
         let rows = self.audit.get(first..).unwrap_or_default().iter().filter(|row| {

@@ -9,7 +9,7 @@ use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
-use crate::store::record::{DueKind, StoredReply};
+use crate::store::record::{DueKind, EventNumber, StoredReply};
 use crate::store::turns::check_owner;
 use crate::store::{Reader, Transaction};
 
@@ -213,11 +213,11 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error> {
+    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error> {
         let number = self.state.last_event()? + 1;
         self.state.events.insert(number, (event.clone(), now));
         self.on_undo(move |state| drop(state.events.remove(&number)));
-        Ok(number)
+        Ok(number.into())
     }
 }
 

@@ -259,6 +259,11 @@ impl Reader for Handle<'_> {
         Ok(self.one("events", sql!("events/last"), [], |cells| cells.number())?.unwrap_or(0))
     }
 
+    fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {
+        let newest = self.one("events", sql!("events/last_of_session"), [session.0.as_bytes()], |cells| cells.number())?;
+        Ok(newest.unwrap_or(0))
+    }
+
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
         // Nobody is to take what is left of it for all that was done.
         self.whole_page("audit", &filter_audit(query), query.limit, rows::audit)

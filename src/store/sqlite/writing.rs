@@ -15,7 +15,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::faults::{self, Point};
-use crate::store::record::{DueKind, StoredReply};
+use crate::store::record::{DueKind, EventNumber, StoredReply};
 use crate::store::{Reader, Transaction};
 
 impl Handle<'_> {
@@ -259,7 +259,7 @@ impl Transaction for Handle<'_> {
         self.execute(sql!("sign_ins/delete"), [token.bytes()]).map(drop)
     }
 
-    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<u64, Error> {
+    fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error> {
         let (status, interrupt, error) = match &event.what {
             EventBody::Session { status, error } => (status.as_str(), None, error.as_deref()),
             EventBody::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
@@ -268,6 +268,7 @@ impl Transaction for Handle<'_> {
         let params = params![event.session_id.0.as_bytes(), status, interrupt, error, now.millis()];
         self.execute(sql!("events/append"), params)?;
         u64::try_from(self.connection.last_insert_rowid())
+            .map(EventNumber::from)
             .map_err(|_| Error::Internal("an event got a negative number".to_owned()))
     }
 }

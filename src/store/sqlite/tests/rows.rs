@@ -13,7 +13,7 @@ use crate::store::{Reader, Store, StoreExt};
 /// Stores one of everything, spoils it with `sql`, and reads with `read`: the error.
 async fn spoiled<T: Send + std::fmt::Debug + 'static>(
     sql: &str,
-    read: impl FnOnce(&dyn Reader) -> Result<T, Error> + Send + 'static,
+    read: impl Fn(&dyn Reader) -> Result<T, Error> + Send + 'static,
 ) -> String {
     let (_directory, path) = place();
     let store = open(&path);
