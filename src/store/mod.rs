@@ -22,6 +22,7 @@ pub mod outbox;
 pub mod owner;
 pub mod query;
 pub mod record;
+pub mod shared;
 pub mod sqlite;
 pub mod turns;
 pub mod upkeep;

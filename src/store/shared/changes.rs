@@ -1,0 +1,131 @@
+//! What a job has changed: rows, as they are to be from then on.
+
+use crate::domain::access::{Key, SignIn};
+use crate::domain::audit::Deed;
+use crate::domain::event::StoredEvent;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::RecordedEntry;
+use crate::domain::message::ChatMessage;
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::session::Session;
+use crate::domain::{KeyId, SessionId, Timestamp, TurnId};
+use crate::store::carried::Carried;
+use crate::store::owner::TurnOwner;
+use crate::store::record::{DueKind, StoredReply, Turn};
+
+use super::question::Version;
+
+/// Everything that one job changes, committed as one or not at all. Of each row there is one entry: what it is in the end.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Every session of which anything is changed, also where its own row stays as it is.
+    pub sessions: Vec<SessionChange>,
+    /// What sessions remember, from an index on: what stood there and after it goes.
+    pub messages: Vec<(SessionId, usize, Vec<ChatMessage>)>,
+    /// Turns, before their entries.
+    pub turns: Vec<TurnChange>,
+    /// Entries, each journal's in order.
+    pub entries: Vec<NewEntry>,
+    /// Interrupts: each with whether it is new.
+    pub interrupts: Vec<(Interrupt, bool)>,
+    /// What is not due any more, although nothing has come of it.
+    pub set_aside: Vec<(SessionId, DueKind)>,
+    /// Replies, each in the place of an older one.
+    pub replies: Vec<(String, String, StoredReply)>,
+    /// What is known of turns that are carried about.
+    pub carried: Vec<(TurnId, Carried)>,
+    /// Notices: each with whether it is new.
+    pub notices: Vec<(Notice, bool)>,
+    /// Notices that go.
+    pub deleted_notices: Vec<NoticeId>,
+    /// Events, in order.
+    pub events: Vec<(StoredEvent, Timestamp)>,
+    /// Rows of the audit, in order; they are linked afterwards.
+    pub deeds: Vec<(Deed, Timestamp)>,
+    /// New keys.
+    pub keys: Vec<Key>,
+    /// Keys that are revoked.
+    pub revoked_keys: Vec<(KeyId, Timestamp)>,
+    /// New sign-ins.
+    pub sign_ins: Vec<SignIn>,
+    /// Tokens of those that are over.
+    pub deleted_sign_ins: Vec<crate::domain::access::Digest>,
+}
+
+/// A session of which something is changed.
+#[derive(Debug, Clone)]
+pub struct SessionChange {
+    /// Which.
+    pub id: SessionId,
+    /// As it was read; `None` where there was none.
+    pub seen: Option<Version>,
+    /// As it is to be.
+    pub next: Version,
+    /// What becomes of its row.
+    pub row: RowChange,
+}
+
+/// What becomes of a session's row.
+#[derive(Debug, Clone)]
+pub enum RowChange {
+    /// Nothing but its version.
+    Kept,
+    /// This; new where there was none.
+    Written(Box<Session>),
+    /// It goes, with its messages, turns, journals and interrupts. Its events stay, its notices, and what the audit tells.
+    Deleted,
+}
+
+/// A turn that is new, or is another one now.
+#[derive(Debug, Clone)]
+pub struct TurnChange {
+    /// As it is to be.
+    pub turn: Turn,
+    /// Whether it is new.
+    pub is_new: bool,
+    /// How many entries its journal has then.
+    pub entries: u64,
+    /// Who has claimed it in this job; `None` leaves that as it is.
+    pub claimed_by: Option<TurnOwner>,
+}
+
+/// An entry that is appended.
+#[derive(Debug, Clone)]
+pub struct NewEntry {
+    /// The turn's session.
+    pub session: SessionId,
+    /// Whose journal.
+    pub turn: TurnId,
+    /// Counted from 0 without a gap.
+    pub index: u64,
+    /// The entry.
+    pub entry: RecordedEntry,
+}
+
+impl Changes {
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            sessions,
+            messages,
+            turns,
+            entries,
+            interrupts,
+            set_aside,
+            replies,
+            carried,
+            notices,
+            deleted_notices,
+            events,
+            deeds,
+            keys,
+            revoked_keys,
+            sign_ins,
+            deleted_sign_ins,
+        } = self;
+        let rows = [turns.len(), entries.len(), interrupts.len(), set_aside.len(), replies.len(), carried.len()];
+        let others = [messages.len(), notices.len(), deleted_notices.len(), events.len(), deeds.len(), keys.len()];
+        let access = [revoked_keys.len(), sign_ins.len(), deleted_sign_ins.len(), sessions.len()];
+        rows.into_iter().chain(others).chain(access).all(|count| count == 0)
+    }
+}

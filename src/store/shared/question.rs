@@ -1,0 +1,212 @@
+//! What a job can ask of a database that is elsewhere, and what it is told.
+//!
+//! A job is a function over a [`Reader`](crate::store::Reader). What it reads is asked for here, in as many questions as it
+//! takes, all of them answered on one snapshot in one round trip; then it runs on the answers, in memory.
+
+use crate::domain::access::{Key, SignIn};
+use crate::domain::audit::{AuditRow, Head};
+use crate::domain::event::NumberedEvent;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::{RecordedEntry, StepIdentity};
+use crate::domain::message::ChatMessage;
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::session::Session;
+use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
+use crate::store::carried::Carried;
+use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery};
+use crate::store::record::{StoredReply, Turn};
+
+/// How many pending notices of a lane are brought along: the one at work, and the next.
+pub const LANE: usize = 2;
+
+/// One thing to know. See the methods of [`Reader`](crate::store::Reader) of the same names.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
+    /// Which store this is.
+    StoreId,
+    /// A session with its newest turn and what of it is pending: what nearly every job asks for.
+    Session(SessionId),
+    /// What a session remembers.
+    Messages(SessionId),
+    /// A turn, without its journal.
+    Turn(TurnId),
+    /// A turn's journal, all of it.
+    Journal(TurnId),
+    /// The last entry of a turn's journal.
+    LastEntry(TurnId),
+    /// Part of a turn's journal.
+    JournalPage {
+        /// The turn.
+        turn: TurnId,
+        /// The index of the first entry.
+        first: u64,
+        /// At most so many.
+        limit: usize,
+    },
+    /// The step of a turn that asked for an interrupt.
+    AskingStep(TurnId, InterruptId),
+    /// The step at a path of a turn, as it was when it last began.
+    BegunStep(TurnId, String),
+    /// The interrupts that a turn asked for and that name approvers, the last asked first.
+    WithApprovers(TurnId),
+    /// One interrupt.
+    Interrupt(InterruptId),
+    /// Whose a turn is, also where the rest of its row cannot be read.
+    SessionOfTurn(TurnId),
+    /// Who sent a turn's message, also where the rest of its row cannot be read.
+    SenderOfTurn(TurnId),
+    /// Whose an interrupt is, also where the rest of its row cannot be read.
+    SessionOfInterrupt(InterruptId),
+    /// What a request was answered with.
+    Reply {
+        /// See [`Reader::reply`](crate::store::Reader::reply).
+        scope: String,
+        /// The idempotency key.
+        key: String,
+    },
+    /// What is known of a turn that is carried about.
+    Carried(TurnId),
+    /// One notice.
+    Notice(NoticeId),
+    /// The first pending notices of a session to an address: up to [`LANE`] of them.
+    Lane(SessionId, String),
+    /// Whether the audit tells that somebody has seen an interrupt.
+    Seen(InterruptId, String),
+    /// Every key.
+    Keys,
+    /// Everybody who has signed in.
+    SignIns,
+    /// How many sessions there are.
+    CountSessions,
+    /// Up to which number the events are all there.
+    LastEvent,
+    /// The number of the newest event of a session.
+    LastEventOf(SessionId),
+    /// Where the audit ends.
+    AuditHead,
+    /// Events after a number.
+    EventsAfter {
+        /// The number.
+        after: u64,
+        /// Of one session, or of all.
+        session: Option<SessionId>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// A page of sessions.
+    Sessions(SessionQuery),
+    /// A page of interrupts.
+    Interrupts(InterruptQuery),
+    /// A page of notices.
+    Notices(NoticeQuery),
+    /// A page of the audit.
+    Audit(AuditQuery),
+}
+
+/// What is told, in the order of the questions: the variant that belongs to each. What cannot be read is
+/// [`Error::Unreadable`] in the place of an answer.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// Of [`Question::StoreId`].
+    StoreId(StoreId),
+    /// Of [`Question::Session`].
+    Session(Option<Box<SessionSlice>>),
+    /// Of [`Question::Messages`].
+    Messages(Vec<ChatMessage>),
+    /// Of [`Question::Turn`].
+    Turn(Option<Box<StoredTurn>>),
+    /// Of [`Question::Journal`], [`Question::JournalPage`] and, one at most, [`Question::LastEntry`].
+    Entries(Vec<RecordedEntry>),
+    /// Of [`Question::AskingStep`] and [`Question::BegunStep`].
+    Step(Option<Box<StepIdentity>>),
+    /// Of [`Question::WithApprovers`].
+    Asked(Vec<Interrupt>),
+    /// Of [`Question::Interrupt`].
+    Interrupt(Option<Box<StoredInterrupt>>),
+    /// Of [`Question::SessionOfTurn`] and [`Question::SessionOfInterrupt`].
+    Whose(Option<SessionId>),
+    /// Of [`Question::SenderOfTurn`].
+    Sender(Option<String>),
+    /// Of [`Question::Reply`].
+    Reply(Option<StoredReply>),
+    /// Of [`Question::Carried`].
+    Carried(Option<Carried>),
+    /// Of [`Question::Notice`] and [`Question::Lane`].
+    Notices(Vec<StoredNotice>),
+    /// Of [`Question::Seen`].
+    Seen(bool),
+    /// Of [`Question::Keys`].
+    Keys(Vec<Key>),
+    /// Of [`Question::SignIns`].
+    SignIns(Vec<SignIn>),
+    /// Of [`Question::CountSessions`], [`Question::LastEvent`] and [`Question::LastEventOf`].
+    Number(u64),
+    /// Of [`Question::AuditHead`].
+    Head(Head),
+    /// Of [`Question::EventsAfter`].
+    Events(Vec<NumberedEvent>),
+    /// Of [`Question::Sessions`].
+    Sessions(Page<Session>),
+    /// Of [`Question::Interrupts`].
+    Interrupts(Page<Interrupt>),
+    /// Of [`Question::Notices`].
+    NoticePage(Page<Notice>),
+    /// Of [`Question::Audit`].
+    Audit(Page<AuditRow>),
+}
+
+/// Which of all states a session was in: it is written only where it still is in that one.
+///
+/// The count alone would do, were it not for databases that take commits back when they fail over: then the same count is
+/// given out twice. What was drawn at the commit is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// How often it was written.
+    pub count: u64,
+    /// Drawn by whoever wrote it last.
+    pub token: u64,
+}
+
+/// See [`Question::Session`].
+#[derive(Debug, Clone)]
+pub struct SessionSlice {
+    /// Of the whole slice, also where a part of it cannot be read.
+    pub version: Version,
+    /// The session.
+    pub session: Result<Session, Error>,
+    /// Its newest turn.
+    pub turn: Result<Option<StoredTurn>, Error>,
+    /// In order of arrival.
+    pub pending: Result<Vec<StoredInterrupt>, Error>,
+}
+
+/// A turn as it is stored.
+#[derive(Debug, Clone)]
+pub struct StoredTurn {
+    /// Its place in the order of arrival.
+    pub place: u64,
+    /// The row.
+    pub turn: Turn,
+    /// How many entries its journal has; 0 once that was removed.
+    pub entries: u64,
+    /// Whether its journal was removed.
+    pub is_compacted: bool,
+}
+
+/// An interrupt as it is stored.
+#[derive(Debug, Clone)]
+pub struct StoredInterrupt {
+    /// Its place in the order of arrival.
+    pub place: u64,
+    /// The row.
+    pub interrupt: Interrupt,
+}
+
+/// A notice as it is stored.
+#[derive(Debug, Clone)]
+pub struct StoredNotice {
+    /// Its place in the order of arrival.
+    pub place: u64,
+    /// The row.
+    pub notice: Notice,
+}
