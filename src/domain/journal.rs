@@ -180,6 +180,24 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// The interrupt that was asked for, with the step that did.
+    pub fn asked(&self) -> Option<(InterruptId, &StepIdentity)> {
+        match self {
+            Self::Ask { step, interrupt_id } => Some((*interrupt_id, step)),
+            _ => None,
+        }
+    }
+
+    /// The step that began and may only be done once.
+    pub fn intent(&self) -> Option<&StepIdentity> {
+        match self {
+            Self::Intent { step } => Some(step),
+            _ => None,
+        }
+    }
+}
+
 /// An entry as it stands in a journal. Its index there is its position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedEntry {

@@ -23,6 +23,8 @@ pub mod owner;
 pub mod query;
 pub mod record;
 pub mod shared;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub mod sqlite;
 pub mod turns;
 pub mod upkeep;

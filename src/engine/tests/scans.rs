@@ -85,7 +85,7 @@ impl LocalStore for Slow {
 
 async fn world() -> (World, Arc<Slow>) {
     let fixture = Fixture::memory();
-    let slow = Arc::new(Slow { store: Arc::clone(&fixture.local), put_off: Mutex::default() });
+    let slow = Arc::new(Slow { store: fixture.local(), put_off: Mutex::default() });
     (World::over(fixture, Arc::clone(&slow) as _, settings(), runtime()).await, slow)
 }
 

@@ -23,7 +23,7 @@ use crate::store::record::StoredReply;
 use crate::store::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
-crate::store::contract::for_each_store!(
+crate::store::contract::for_each_local_store!(
     however_much_is_old_all_of_it_goes,
     however_many_sessions_are_old_all_of_them_go,
     however_many_journals_are_old_all_of_them_go,
@@ -105,7 +105,7 @@ async fn world(fixture: Fixture) -> (World, Arc<Counting>) {
 
 async fn world_with(fixture: Fixture, settings: Settings) -> (World, Arc<Counting>) {
     let store = Arc::new(Counting {
-        store: Arc::clone(&fixture.local),
+        store: fixture.local(),
         writes: AtomicUsize::new(0),
         refuses: AtomicUsize::new(0),
         stops_after: AtomicUsize::new(0),

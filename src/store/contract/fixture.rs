@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Handle, Runtime};
 use uuid::Uuid;
 
 use crate::domain::access::{Key, SignIn};
@@ -17,10 +18,12 @@ use crate::domain::session::{Phase, Session};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, JsonObject, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::about::About;
-use crate::store::clock::Clock;
+use crate::store::clock::{Clock, WallClock};
 use crate::store::memory::MemoryStore;
 use crate::store::owner::TurnOwner;
 use crate::store::record::Turn;
+use crate::store::shared::SharedStore;
+use crate::store::simulated::SimulatedDatabase;
 use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::{LocalStore, Upkeep};
 use crate::store::{Reader, Store, StoreExt, Transaction};
@@ -36,8 +39,29 @@ pub fn abandoned() -> Abandoned {
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     /// The same, with what only a local one has.
-    pub(crate) local: Arc<dyn LocalStore>,
+    local: Option<Arc<dyn LocalStore>>,
     _directory: Option<tempfile::TempDir>,
+    _runtime: Option<OwnRuntime>,
+}
+
+/// A runtime beside the test's, as a store has threads of its own; over with the fixture.
+struct OwnRuntime(Option<Runtime>);
+
+impl OwnRuntime {
+    fn start() -> (Self, Handle) {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let handle = runtime.handle().clone();
+        (Self(Some(runtime)), handle)
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // A test is no place to wait for it.
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Fixture {
@@ -58,7 +82,21 @@ impl Fixture {
 
     fn of(store: impl LocalStore, directory: Option<tempfile::TempDir>) -> Self {
         let local = Arc::new(store);
-        Self { store: Arc::clone(&local) as _, local, _directory: directory }
+        Self { store: Arc::clone(&local) as _, local: Some(local), _directory: directory, _runtime: None }
+    }
+
+    /// A shared store, with its database to itself.
+    pub(crate) fn shared() -> Self {
+        let clock = Arc::new(WallClock);
+        let database = SimulatedDatabase::new(Arc::clone(&clock) as _);
+        let (runtime, handle) = OwnRuntime::start();
+        let store = SharedStore::new(database, clock, handle);
+        Self { store: Arc::new(store), local: None, _directory: None, _runtime: Some(runtime) }
+    }
+
+    /// The store, with what only a local one has.
+    pub(crate) fn local(&self) -> Arc<dyn LocalStore> {
+        Arc::clone(self.local.as_ref().expect("a local store"))
     }
 
     pub(crate) fn upkeep(&self) -> &dyn Upkeep {

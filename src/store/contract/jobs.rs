@@ -10,10 +10,9 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::journal::{Ending, Entry, RecordedEntry};
 use crate::domain::status::Status;
-use crate::store::StoreExt;
+use crate::store::{StoreExt, Transaction};
 use crate::store::about::About;
 use crate::store::carried::Carried;
-use crate::store::upkeep::UpkeepWriter;
 
 super::for_each_store!(
     a_job_that_fails_changes_nothing,
@@ -34,7 +33,7 @@ super::for_each_store!(
 );
 
 /// Touches every table.
-fn change_everything(transaction: &mut dyn UpkeepWriter) -> Result<(), Error> {
+fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.insert_session(&session(2), &[message("new")])?;
     transaction.update_session(&session_in(1, Status::Error))?;
     transaction.set_messages(session_id(1), &[message("other")])?;
@@ -45,17 +44,14 @@ fn change_everything(transaction: &mut dyn UpkeepWriter) -> Result<(), Error> {
     transaction.insert_interrupt(&custom(1, 2))?;
     transaction.update_interrupt(&custom(1, 1))?;
     transaction.insert_reply("s", "k", &reply())?;
-    transaction.sweep_replies(at(1000), 10)?;
     transaction.insert_key(&key(2, "new"))?;
     transaction.revoke_key(key_id(1), at(1))?;
     transaction.insert_sign_in(&sign_in(2, 9))?;
     transaction.delete_sign_in(&[1; 32].into())?;
-    transaction.sweep_sign_ins(at(1000), 10)?;
     transaction.append_event(&event(1, "b"), at(900))?;
     transaction.note_carried(turn_id(1), &Carried { left_at: None })?;
-    transaction.sweep_events(at(800), 10)?;
     transaction.delete_session(session_id(1))?;
-    transaction.sweep_sessions(at(1000), 10).map(drop)
+    transaction.delete_session(session_id(2)).map(drop)
 }
 
 fn reply() -> crate::store::record::StoredReply {
@@ -101,28 +97,26 @@ async fn is_as_stored(it: &Fixture) {
 async fn a_job_that_fails_changes_nothing(it: Fixture) {
     store_something(&it).await;
     let refused = it
-        .local
-        .write_upkeep(Box::new(|transaction| {
+        .refuse(|transaction| {
             change_everything(transaction)?;
             Err(Error::QueueFull)
-        }))
+        })
         .await;
-    assert_eq!(refused, Err(Error::QueueFull));
+    assert_eq!(refused, Error::QueueFull);
     is_as_stored(&it).await;
-    it.local.write_upkeep(Box::new(change_everything)).await.unwrap();
+    it.write(change_everything).await;
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 0);
 }
 
 async fn a_job_that_panics_changes_nothing_and_the_store_goes_on(it: Fixture) {
     store_something(&it).await;
     let refused = it
-        .local
-        .write_upkeep(Box::new(|transaction| {
+        .refuse(|transaction| {
             change_everything(transaction)?;
             panic!("a bug in a job");
-        }))
+        })
         .await;
-    assert_eq!(refused, Err(Error::Internal("a store job panicked: a bug in a job".to_owned())));
+    assert_eq!(refused, Error::Internal("a store job panicked: a bug in a job".to_owned()));
     is_as_stored(&it).await;
 }
 

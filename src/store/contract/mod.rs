@@ -18,9 +18,24 @@ mod sessions;
 mod turn_model;
 mod turns;
 
-/// Makes a test for each store out of each of the functions, of this contract or of the engine, which take a
+/// Makes a test for each kind of store out of each of the functions, of this contract or of the engine, which take a
 /// [`fixture::Fixture`].
 macro_rules! for_each_store {
+    ($($test:ident),* $(,)?) => {
+        crate::store::contract::for_each_local_store!($($test),*);
+
+        mod shared {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(crate::store::contract::fixture::Fixture::shared()).await;
+            })*
+        }
+    };
+}
+pub(crate) use for_each_store;
+
+/// The same, for the stores that a process has for itself.
+macro_rules! for_each_local_store {
     ($($test:ident),* $(,)?) => {
         mod memory {
             $(#[tokio::test]
@@ -37,4 +52,4 @@ macro_rules! for_each_store {
         }
     };
 }
-pub(crate) use for_each_store;
+pub(crate) use for_each_local_store;

@@ -319,7 +319,7 @@ async fn run(
         sender.send(format!("{:?}", look(transaction))).unwrap();
         if succeeds { Ok(()) } else { Err(Error::QueueFull) }
     };
-    let outcome = it.local.write_upkeep(Box::new(job)).await;
+    let outcome = it.local().write_upkeep(Box::new(job)).await;
     let mut after = it.read(look).await;
     after.extend(find(it.upkeep()).await);
     (receiver.try_iter().collect(), outcome, after)

@@ -206,13 +206,7 @@ async fn sessions_are_counted(it: Fixture) {
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 0);
     store_sessions(&it, 3).await;
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 3);
-    let seen = it
-        .write(|transaction| {
-            transaction.delete_session(session_id(1))?;
-            transaction.count_sessions()
-        })
-        .await;
-    assert_eq!(seen, 2);
+    it.write(|transaction| transaction.delete_session(session_id(1))).await;
     assert_eq!(it.read(|reader| reader.count_sessions()).await, 2);
 }
 

@@ -15,24 +15,16 @@ impl MemoryState {
 
 impl AskedReader for MemoryState {
     fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
-        Ok(self.entries(turn).find_map(|entry| match entry {
-            Entry::Ask { step, interrupt_id } if *interrupt_id == interrupt => Some(step.clone()),
-            _ => None,
-        }))
+        let mut asked = self.entries(turn).filter_map(Entry::asked);
+        Ok(asked.find(|(asked, _)| *asked == interrupt).map(|(_, step)| step.clone()))
     }
 
     fn begun_step(&self, turn: TurnId, path: &str) -> Result<Option<StepIdentity>, Error> {
-        Ok(self.entries(turn).find_map(|entry| match entry {
-            Entry::Intent { step } if step.path == path => Some(step.clone()),
-            _ => None,
-        }))
+        Ok(self.entries(turn).filter_map(Entry::intent).find(|step| step.path == path).cloned())
     }
 
     fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
-        let asked = self.entries(turn).filter_map(|entry| match entry {
-            Entry::Ask { interrupt_id, .. } => self.interrupts.get(*interrupt_id),
-            _ => None,
-        });
+        let asked = self.entries(turn).filter_map(|entry| self.interrupts.get(entry.asked()?.0));
         Ok(asked.filter(|asked| !asked.approvers.is_empty()).find(|asked| is_it(asked)).cloned())
     }
 }

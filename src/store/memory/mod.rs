@@ -6,8 +6,8 @@
 mod asked;
 mod carried;
 mod outbox;
-mod state;
-mod transaction;
+pub(super) mod state;
+pub(super) mod transaction;
 mod turns;
 mod upkeep;
 

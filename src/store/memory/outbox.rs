@@ -10,7 +10,7 @@ use crate::store::outbox::{OutboxReader, OutboxWriter};
 use crate::store::query::{NoticeQuery, Page};
 
 impl MemoryState {
-    pub(super) fn pending_notices(&self) -> impl Iterator<Item = &Notice> {
+    pub(in crate::store) fn pending_notices(&self) -> impl Iterator<Item = &Notice> {
         self.notices.values().filter(|notice| notice.status == NoticeStatus::Pending)
     }
 }
@@ -44,7 +44,7 @@ impl OutboxReader for MemoryState {
 }
 
 impl MemoryTransaction<'_> {
-    pub(super) fn remove_notice(&mut self, id: NoticeId) -> bool {
+    pub(in crate::store) fn remove_notice(&mut self, id: NoticeId) -> bool {
         let Some((seq, notice)) = self.state.notices.remove(id) else { return false };
         self.on_undo(move |state| state.notices.put(seq, id, notice));
         true

@@ -22,28 +22,28 @@ use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery}
 use crate::store::record::{Due, DueKind, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
-pub(super) struct MemoryState {
-    pub(super) id: StoreId,
+pub(in crate::store) struct MemoryState {
+    pub(in crate::store) id: StoreId,
     clock: Arc<dyn Clock>,
-    pub(super) sessions: Ordered<SessionId, SessionRow>,
-    pub(super) turns: Ordered<TurnId, TurnRow>,
-    pub(super) interrupts: Ordered<InterruptId, Interrupt>,
+    pub(in crate::store) sessions: Ordered<SessionId, SessionRow>,
+    pub(in crate::store) turns: Ordered<TurnId, TurnRow>,
+    pub(in crate::store) interrupts: Ordered<InterruptId, Interrupt>,
     /// By scope and key.
-    pub(super) replies: BTreeMap<(String, String), StoredReply>,
+    pub(in crate::store) replies: BTreeMap<(String, String), StoredReply>,
     /// By number, which is one more than the place.
-    pub(super) audit: Vec<AuditRow>,
+    pub(in crate::store) audit: Vec<AuditRow>,
     /// Oldest first.
-    pub(super) keys: Vec<Key>,
-    pub(super) sign_ins: Vec<SignIn>,
-    pub(super) notices: Ordered<NoticeId, Notice>,
-    pub(super) carried: HashMap<TurnId, Carried>,
+    pub(in crate::store) keys: Vec<Key>,
+    pub(in crate::store) sign_ins: Vec<SignIn>,
+    pub(in crate::store) notices: Ordered<NoticeId, Notice>,
+    pub(in crate::store) carried: HashMap<TurnId, Carried>,
     /// By number.
-    pub(super) events: BTreeMap<u64, (StoredEvent, Timestamp)>,
+    pub(in crate::store) events: BTreeMap<u64, (StoredEvent, Timestamp)>,
 }
 
 impl MemoryState {
     /// Nothing yet.
-    pub(super) fn new(id: StoreId, clock: Arc<dyn Clock>) -> Self {
+    pub(in crate::store) fn new(id: StoreId, clock: Arc<dyn Clock>) -> Self {
         Self {
             id,
             clock,
@@ -63,22 +63,37 @@ impl MemoryState {
 
 /// A session with what it remembers.
 #[derive(Clone)]
-pub(super) struct SessionRow {
-    pub(super) session: Session,
-    pub(super) messages: Vec<ChatMessage>,
+pub(in crate::store) struct SessionRow {
+    pub(in crate::store) session: Session,
+    pub(in crate::store) messages: Vec<ChatMessage>,
 }
 
 /// A turn with its journal.
 #[derive(Clone)]
-pub(super) struct TurnRow {
-    pub(super) turn: Turn,
-    pub(super) journal: Vec<RecordedEntry>,
+pub(in crate::store) struct TurnRow {
+    pub(in crate::store) turn: Turn,
+    pub(in crate::store) journal: Vec<RecordedEntry>,
+    /// The index of the first entry that is here: 0 where all of them are.
+    pub(in crate::store) first: u64,
     /// The journal was removed.
-    pub(super) is_compacted: bool,
+    pub(in crate::store) is_compacted: bool,
+}
+
+impl TurnRow {
+    /// How many entries the journal has, those included that are not here.
+    pub(in crate::store) fn entries(&self) -> u64 {
+        self.first.saturating_add(self.journal.len() as u64)
+    }
+
+    /// The entries from an index on, of those that are here.
+    pub(in crate::store) fn entries_from(&self, index: u64) -> &[RecordedEntry] {
+        let index = usize::try_from(index.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.journal.get(index..).unwrap_or_default()
+    }
 }
 
 /// A table: rows by id, and in order of arrival.
-pub(super) struct Ordered<K, V> {
+pub(in crate::store) struct Ordered<K, V> {
     seqs: HashMap<K, u64>,
     rows: BTreeMap<u64, (K, V)>,
     /// The last place given away; never given again.
@@ -92,46 +107,59 @@ impl<K, V> Default for Ordered<K, V> {
 }
 
 impl<K: Copy + Eq + std::hash::Hash, V> Ordered<K, V> {
-    pub(super) fn contains(&self, id: K) -> bool {
+    pub(in crate::store) fn contains(&self, id: K) -> bool {
         self.seqs.contains_key(&id)
     }
 
-    pub(super) fn get(&self, id: K) -> Option<&V> {
+    pub(in crate::store) fn get(&self, id: K) -> Option<&V> {
         self.rows.get(self.seqs.get(&id)?).map(|(_, row)| row)
     }
 
-    pub(super) fn get_mut(&mut self, id: K) -> Option<&mut V> {
+    pub(in crate::store) fn get_mut(&mut self, id: K) -> Option<&mut V> {
         self.rows.get_mut(self.seqs.get(&id)?).map(|(_, row)| row)
     }
 
+    /// The place of a row in the order of arrival.
+    #[cfg(test)]
+    pub(in crate::store) fn place(&self, id: K) -> Option<u64> {
+        self.seqs.get(&id).copied()
+    }
+
     /// Adds a row at the end.
-    pub(super) fn push(&mut self, id: K, row: V) {
+    pub(in crate::store) fn push(&mut self, id: K, row: V) {
         self.last += 1;
         self.put(self.last, id, row);
     }
 
     /// Takes the row that was pushed last away again, as if it had never been there.
-    pub(super) fn unpush(&mut self, id: K) {
+    pub(in crate::store) fn unpush(&mut self, id: K) {
         drop(self.remove(id));
         self.last -= 1;
     }
 
     /// Adds a row at a place that it had before.
-    pub(super) fn put(&mut self, seq: u64, id: K, row: V) {
+    pub(in crate::store) fn put(&mut self, seq: u64, id: K, row: V) {
         self.seqs.insert(id, seq);
         self.rows.insert(seq, (id, row));
     }
 
-    pub(super) fn remove(&mut self, id: K) -> Option<(u64, V)> {
+    /// Adds a row at a place that somebody else gave it; what is added at the end comes after it.
+    pub(in crate::store) fn put_from_elsewhere(&mut self, seq: u64, id: K, row: V) {
+        drop(self.remove(id));
+        self.last = self.last.max(seq);
+        self.put(seq, id, row);
+    }
+
+    pub(in crate::store) fn remove(&mut self, id: K) -> Option<(u64, V)> {
         let seq = self.seqs.remove(&id)?;
         self.rows.remove(&seq).map(|(_, row)| (seq, row))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::store) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+    pub(in crate::store) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.rows.values().map(|(_, row)| row)
     }
 
@@ -140,13 +168,13 @@ impl<K: Copy + Eq + std::hash::Hash, V> Ordered<K, V> {
         self.rows.range(first..).map(|(seq, (_, row))| (*seq, row))
     }
 
-    pub(super) fn before(&self, cursor: Option<u64>) -> impl Iterator<Item = (u64, &V)> {
+    pub(in crate::store) fn before(&self, cursor: Option<u64>) -> impl Iterator<Item = (u64, &V)> {
         self.rows.range(..cursor.unwrap_or(u64::MAX)).rev().map(|(seq, (_, row))| (*seq, row))
     }
 }
 
 /// The first `limit` rows, and where the next page begins.
-pub(super) fn page<T: Clone>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
+pub(in crate::store) fn page<T: Clone>(rows: impl Iterator<Item = (u64, T)>, limit: usize) -> Page<T> {
     let limit = limit.max(1);
     let mut rows: Vec<(u64, T)> = rows.take(limit.saturating_add(1)).collect();
     let more = rows.len() > limit;
@@ -189,7 +217,7 @@ impl MemoryState {
     }
 
     /// Everything that has a time: first the interrupts, then the timers, each in order of arrival.
-    pub(super) fn dues(&self) -> impl Iterator<Item = Due> {
+    pub(in crate::store) fn dues(&self) -> impl Iterator<Item = Due> {
         let is_suspended = |interrupt: &Interrupt| {
             let turn = self.turns.get(interrupt.turn_id).map(|row| &row.turn);
             turn.is_some_and(|turn| turn.life.suspended().is_some() && turn.session_id == interrupt.session_id)
@@ -284,8 +312,7 @@ impl Reader for MemoryState {
 
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error> {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
-        let first = index.map_or(0, |index| usize::try_from(index).map_or(usize::MAX, |index| index.saturating_add(1)));
-        Ok(row.journal.get(first..).unwrap_or_default().to_vec())
+        Ok(row.entries_from(index.map_or(0, |index| index.saturating_add(1))).to_vec())
     }
 
     fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
@@ -294,8 +321,7 @@ impl Reader for MemoryState {
 
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error> {
         let Some(row) = self.turns.get(turn) else { return Ok(Vec::new()) };
-        let rest = row.journal.get(usize::try_from(first).unwrap_or(usize::MAX)..).unwrap_or_default();
-        Ok(rest.iter().take(limit).cloned().collect())
+        Ok(row.entries_from(first).iter().take(limit).cloned().collect())
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {

@@ -17,36 +17,49 @@ use crate::store::{Reader, Transaction};
 type Undo = Box<dyn FnOnce(&mut MemoryState)>;
 
 /// A job's view of the state.
-pub(super) struct MemoryTransaction<'s> {
-    pub(super) state: &'s mut MemoryState,
+pub(in crate::store) struct MemoryTransaction<'s> {
+    pub(in crate::store) state: &'s mut MemoryState,
     /// How to take back what was done, in the order it was done.
     undo: Vec<Undo>,
 }
 
 impl<'s> MemoryTransaction<'s> {
-    pub(super) fn new(state: &'s mut MemoryState) -> Self {
+    pub(in crate::store) fn new(state: &'s mut MemoryState) -> Self {
         Self { state, undo: Vec::new() }
     }
 
     /// Takes everything back, the last change first.
-    pub(super) fn undo(self) {
+    pub(in crate::store) fn undo(self) {
         for undo in self.undo.into_iter().rev() {
             undo(self.state);
         }
     }
 
-    pub(super) fn on_undo(&mut self, undo: impl FnOnce(&mut MemoryState) + 'static) {
+    pub(in crate::store) fn on_undo(&mut self, undo: impl FnOnce(&mut MemoryState) + 'static) {
         self.undo.push(Box::new(undo));
     }
 
-    pub(super) fn require_session(&self, id: SessionId) -> Result<(), Error> {
+    pub(in crate::store) fn require_session(&self, id: SessionId) -> Result<(), Error> {
         if self.state.sessions.contains(id) { Ok(()) } else { Err(Error::SessionNotFound) }
     }
 
-    pub(super) fn change_sign_ins(&mut self, change: impl FnOnce(&mut Vec<SignIn>)) {
+    pub(in crate::store) fn change_sign_ins(&mut self, change: impl FnOnce(&mut Vec<SignIn>)) {
         let before = self.state.sign_ins.clone();
         change(&mut self.state.sign_ins);
         self.on_undo(move |state| state.sign_ins = before);
+    }
+
+    /// Appends to a turn's journal, whatever has become of the turn: the entry's index.
+    pub(in crate::store) fn append_anyway(&mut self, turn: TurnId, entry: &RecordedEntry) -> Result<u64, Error> {
+        let row = self.state.turns.get_mut(turn).ok_or(Error::TurnNotOpen(None))?;
+        let index = row.entries();
+        row.journal.push(entry.clone());
+        self.on_undo(move |state| {
+            if let Some(row) = state.turns.get_mut(turn) {
+                row.journal.pop();
+            }
+        });
+        Ok(index)
     }
 
     fn remove_turns_of(&mut self, session: SessionId) {
@@ -155,15 +168,7 @@ impl Transaction for MemoryTransaction<'_> {
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         self.require_life(turn)?.check_open()?;
-        let row = self.state.turns.get_mut(turn).ok_or(Error::TurnNotOpen(None))?;
-        let index = row.journal.len() as u64;
-        row.journal.push(RecordedEntry { at: now, entry: entry.clone() });
-        self.on_undo(move |state| {
-            if let Some(row) = state.turns.get_mut(turn) {
-                row.journal.pop();
-            }
-        });
-        Ok(index)
+        self.append_anyway(turn, &RecordedEntry { at: now, entry: entry.clone() })
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use crate::store::record::Turn;
 use crate::store::turns::TurnWriter;
 
 impl MemoryTransaction<'_> {
-    pub(super) fn require_life(&self, turn: TurnId) -> Result<&Life, Error> {
+    pub(in crate::store) fn require_life(&self, turn: TurnId) -> Result<&Life, Error> {
         self.state.turns.get(turn).map(|row| &row.turn.life).ok_or(Error::TurnNotOpen(None))
     }
 
@@ -26,6 +26,14 @@ impl MemoryTransaction<'_> {
     }
 }
 
+#[cfg(test)]
+impl MemoryTransaction<'_> {
+    /// Puts a row in the place of a turn's.
+    pub(in crate::store) fn replace_turn(&mut self, turn: &Turn) -> Result<(), Error> {
+        self.write_turn(turn.id, |row| *row = turn.clone())
+    }
+}
+
 impl TurnWriter for MemoryTransaction<'_> {
     fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
         let id = turn.id;
@@ -35,7 +43,7 @@ impl TurnWriter for MemoryTransaction<'_> {
         }
         let new = Turn::new(id, turn.session_id, turn.message.clone(), turn.webhook.clone(), turn.created_at);
         let turn = Turn { sent_by: turn.sent_by.clone(), ..new };
-        self.state.turns.push(id, TurnRow { turn, journal: Vec::new(), is_compacted: false });
+        self.state.turns.push(id, TurnRow { turn, journal: Vec::new(), first: 0, is_compacted: false });
         self.on_undo(move |state| state.turns.unpush(id));
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::store::carried::Carried;
 use crate::store::owner::TurnOwner;
 use crate::store::record::{DueKind, StoredReply, Turn};
 
-use super::question::Version;
+use super::question::{Question, Version};
 
 /// Everything that one job changes, committed as one or not at all. Of each row there is one entry: what it is in the end.
 #[derive(Debug, Clone, Default)]
@@ -42,10 +42,10 @@ pub struct Changes {
     pub events: Vec<(StoredEvent, Timestamp)>,
     /// Rows of the audit, in order; they are linked afterwards.
     pub deeds: Vec<(Deed, Timestamp)>,
+    /// Keys that are revoked, before others take their names.
+    pub revoked_keys: Vec<(KeyId, Timestamp)>,
     /// New keys.
     pub keys: Vec<Key>,
-    /// Keys that are revoked.
-    pub revoked_keys: Vec<(KeyId, Timestamp)>,
     /// New sign-ins.
     pub sign_ins: Vec<SignIn>,
     /// Tokens of those that are over.
@@ -74,6 +74,8 @@ pub enum RowChange {
     Written(Box<Session>),
     /// It goes, with its messages, turns, journals and interrupts. Its events stay, its notices, and what the audit tells.
     Deleted,
+    /// It goes in the same way, and another one takes its id.
+    Replaced(Box<Session>),
 }
 
 /// A turn that is new, or is another one now.
@@ -102,7 +104,28 @@ pub struct NewEntry {
     pub entry: RecordedEntry,
 }
 
+impl SessionChange {
+    /// The session's version once this is committed; `None` where it is gone.
+    pub fn left(&self) -> (SessionId, Option<Version>) {
+        let is_gone = matches!(self.row, RowChange::Deleted);
+        (self.id, (!is_gone).then_some(self.next))
+    }
+}
+
 impl Changes {
+    /// What is to be asked of where a row that is new may be there already.
+    pub fn new_rows(&self) -> Vec<Question> {
+        let sessions = self.sessions.iter().filter(|change| change.seen.is_none()).map(|it| Question::Session(it.id));
+        let turns = self.turns.iter().filter(|change| change.is_new).map(|change| Question::Turn(change.turn.id));
+        let interrupts = self.interrupts.iter().filter(|(_, is_new)| *is_new);
+        let notices = self.notices.iter().filter(|(_, is_new)| *is_new);
+        sessions
+            .chain(turns)
+            .chain(interrupts.map(|(interrupt, _)| Question::Interrupt(interrupt.interrupt_id)))
+            .chain(notices.map(|(notice, _)| Question::Notice(notice.id)))
+            .collect()
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         let Self {
@@ -118,8 +141,8 @@ impl Changes {
             deleted_notices,
             events,
             deeds,
-            keys,
             revoked_keys,
+            keys,
             sign_ins,
             deleted_sign_ins,
         } = self;

@@ -1,5 +1,343 @@
 //! A store that many servers share: jobs over a database that is elsewhere.
+//!
+//! The session is the unit. A job about one runs in memory, on what was read of it; what it has written is committed in one
+//! round trip, if the session is still of the version that was read, and else the job runs again on what is there now. No
+//! transaction of the database is open while a job runs: a server that stops in the middle of one holds nobody up. Whoever
+//! wrote a session last knows it still, and commits without reading it first.
+//!
+//! What comes to nothing (a refusal, or nothing written) is compared with nothing by the database: it counts only where the
+//! session was read, or written, after the job was called.
 
 pub mod backend;
 pub mod changes;
+mod image;
+mod job;
+mod lanes;
+mod looking;
+mod notes;
 pub mod question;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use self::backend::{Backend, Committed};
+use self::image::Image;
+use self::job::Ran;
+use self::lanes::{Lanes, Line, Queued};
+use self::question::{Answer, Question};
+use super::about::About;
+use super::clock::Clock;
+use super::record::EventNumber;
+use super::upkeep::Upkeep;
+use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
+use crate::domain::{Error, SessionId};
+use crate::faults;
+
+/// How often a job runs again because others were first, before it is given up.
+const MOST_CONFLICTS: u32 = 100;
+/// How often a job may ask for more than it was given.
+const MOST_ROUNDS: u32 = 1000;
+
+/// See the module.
+pub struct SharedStore<B> {
+    inner: Arc<Inner<B>>,
+}
+
+struct Inner<B> {
+    backend: B,
+    clock: Arc<dyn Clock>,
+    lanes: Lanes,
+    /// Counts what this server reads, commits and is called for: what began after what.
+    order: AtomicU64,
+    is_closed: AtomicBool,
+    runtime: Handle,
+    /// Everything that is at work.
+    tasks: TaskTracker,
+}
+
+impl<B: Backend> SharedStore<B> {
+    /// A store over `backend`, in which it is as late as `clock` says, and whose work `runtime` does.
+    pub fn new(backend: B, clock: Arc<dyn Clock>, runtime: Handle) -> Self {
+        let inner = Inner {
+            backend,
+            clock,
+            lanes: Lanes::default(),
+            order: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+            runtime,
+            tasks: TaskTracker::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+}
+
+impl<B: Backend> Store for SharedStore<B> {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        let (reply, outcome) = oneshot::channel();
+        let queued = Queued { job, at: self.inner.tick(), reply };
+        self.inner.start(about, queued);
+        told(outcome)
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        let (reply, outcome) = oneshot::channel();
+        let inner = Arc::clone(&self.inner);
+        self.inner.spawn(async move {
+            // Whoever wanted it may be gone.
+            drop(reply.send(inner.read(job).await));
+        });
+        told(outcome)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        &self.inner.backend
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.inner.clock.as_ref()
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.inner.is_closed.store(true, Ordering::SeqCst);
+        self.inner.tasks.close();
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            inner.tasks.wait().await;
+            inner.backend.close().await
+        })
+    }
+}
+
+fn told(outcome: oneshot::Receiver<Result<(), Error>>) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move { outcome.await.unwrap_or_else(|_| Err(closed())) })
+}
+
+fn closed() -> Error {
+    Error::StoreUnavailable("the store is closed".to_owned())
+}
+
+/// What came of one attempt to run a job and to commit it.
+enum Attempt {
+    Done,
+    /// Others were first.
+    Moved,
+    /// It came to nothing on what may be out of date.
+    Stale,
+}
+
+impl<B: Backend> Inner<B> {
+    /// The next moment in the order of everything.
+    fn tick(&self) -> u64 {
+        self.order.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        // What is dropped here drops whom to tell, who hears that the store is closed.
+        if !self.is_closed.load(Ordering::SeqCst) {
+            drop(self.tasks.spawn_on(task, &self.runtime));
+        }
+    }
+
+    /// Puts a job into its line.
+    fn start(self: &Arc<Self>, about: About, queued: Queued) {
+        let inner = Arc::clone(self);
+        match about {
+            About::Session(session) => self.enqueue(Line::Session(session), queued),
+            About::Access => self.enqueue(Line::Access, queued),
+            About::Nothing => self.spawn(async move { inner.run_alone(queued).await }),
+            About::Turn(turn) => self.spawn(async move {
+                let session = inner.session_of(Question::SessionOfTurn(turn)).await;
+                inner.enqueue_found(session, queued).await;
+            }),
+            About::Interrupt(interrupt) => self.spawn(async move {
+                let session = inner.session_of(Question::SessionOfInterrupt(interrupt)).await;
+                inner.enqueue_found(session, queued).await;
+            }),
+        }
+    }
+
+    async fn session_of(&self, question: Question) -> Result<Option<SessionId>, Error> {
+        match self.backend.answer(vec![question]).await?.pop() {
+            Some(Ok(Answer::Whose(session))) => Ok(session),
+            Some(Err(error)) => Err(error),
+            other => Err(Error::Internal(format!("whose it is was answered with {other:?}"))),
+        }
+    }
+
+    async fn enqueue_found(self: &Arc<Self>, session: Result<Option<SessionId>, Error>, queued: Queued) {
+        match session {
+            Ok(Some(session)) => self.enqueue(Line::Session(session), queued),
+            // The job finds out for itself that there is nothing.
+            Ok(None) => self.run_alone(queued).await,
+            Err(error) => drop(queued.reply.send(Err(error))),
+        }
+    }
+
+    fn enqueue(self: &Arc<Self>, line: Line, queued: Queued) {
+        if self.is_closed.load(Ordering::SeqCst) {
+            drop(queued.reply.send(Err(closed())));
+        } else if self.lanes.push(line, queued) {
+            let inner = Arc::clone(self);
+            drop(self.tasks.spawn_on(async move { inner.work_on(line).await }, &self.runtime));
+        }
+    }
+
+    /// Runs the jobs of a line until there is none.
+    async fn work_on(&self, line: Line) {
+        let mut image = self.lanes.take_image(line);
+        while let Some(mut queued) = self.lanes.next(line, &mut image) {
+            let outcome = self.write(&mut queued.job, queued.at, &mut image).await;
+            image = match line {
+                Line::Session(session) => image.and_then(|image| image.keep_only(session)),
+                Line::Access => None,
+            };
+            drop(queued.reply.send(outcome));
+        }
+    }
+
+    async fn run_alone(&self, mut queued: Queued) {
+        let outcome = self.write(&mut queued.job, queued.at, &mut None).await;
+        drop(queued.reply.send(outcome));
+    }
+
+    /// Runs a job that was called at `at` until it is committed or comes to nothing. `image` is what is known beforehand,
+    /// and afterwards.
+    async fn write(&self, job: &mut WriteJob, at: u64, image: &mut Option<Image>) -> Result<(), Error> {
+        let mut asked = Vec::new();
+        let mut is_refused_once = faults::refuses_once();
+        for _ in 0..MOST_CONFLICTS {
+            let mut known = match image.take() {
+                Some(known) => known,
+                None => self.load(&asked).await?,
+            };
+            match self.attempt(job, at, &mut known, &mut asked, &mut is_refused_once).await {
+                Ok(Attempt::Done) => {
+                    *image = Some(known);
+                    return Ok(());
+                }
+                Ok(Attempt::Moved | Attempt::Stale) => {}
+                // What is known of the session was read for this job, or is out of date by now.
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::StoreUnavailable("others were first each time".to_owned()))
+    }
+
+    /// Runs a job once on what is known, and commits it. What it asks for besides is fetched, and it begins again.
+    async fn attempt(
+        &self,
+        job: &mut WriteJob,
+        at: u64,
+        known: &mut Image,
+        asked: &mut Vec<Question>,
+        is_refused_once: &mut bool,
+    ) -> Result<Attempt, Error> {
+        for _ in 0..MOST_ROUNDS {
+            let Ran { written, outcome, missing } = job::run(job, known);
+            merge(asked, missing.clone());
+            match (missing.is_empty(), written) {
+                (false, None) => self.add(known, missing, asked).await?,
+                // It went on without what it asked for, and has written to the image.
+                (false, Some(_)) => *known = self.load(asked).await?,
+                (true, None) if known.as_of() < at => return Ok(Attempt::Stale),
+                (true, None) => return outcome.map(|()| Attempt::Done),
+                (true, Some((changes, numbers))) if changes.is_empty() => {
+                    drop(numbers);
+                    return Ok(if known.as_of() < at { Attempt::Stale } else { Attempt::Done });
+                }
+                (true, Some(_)) if std::mem::take(is_refused_once) => return Ok(Attempt::Moved),
+                (true, Some((changes, numbers))) => return self.commit(changes, numbers, known, asked).await,
+            }
+        }
+        Err(Error::Internal("a job asks for ever more".to_owned()))
+    }
+
+    async fn commit(
+        &self,
+        changes: changes::Changes,
+        numbers: Vec<EventNumber>,
+        known: &mut Image,
+        asked: &mut Vec<Question>,
+    ) -> Result<Attempt, Error> {
+        let began = self.tick();
+        let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
+        let new = changes.new_rows();
+        match self.backend.commit(changes).await? {
+            Committed::Yes { events } => {
+                for (handle, number) in numbers.iter().zip(events) {
+                    handle.set(number);
+                }
+                known.committed(&versions, began);
+                Ok(Attempt::Done)
+            }
+            Committed::Moved => {
+                // One of them may be there already: the job is to see that.
+                merge(asked, new);
+                Ok(Attempt::Moved)
+            }
+        }
+    }
+
+    /// Fetches all of `asked` at one moment.
+    async fn load(&self, asked: &[Question]) -> Result<Image, Error> {
+        let mut image = Image::new(Arc::clone(&self.clock), self.tick());
+        if !asked.is_empty() {
+            let answers = self.backend.answer(asked.to_vec()).await?;
+            for (question, answer) in asked.iter().zip(answers) {
+                image.install(question.clone(), answer)?;
+            }
+        }
+        Ok(image)
+    }
+
+    /// Fetches what is `missing`. Where the sessions of which something is known have moved since, all of it is fetched
+    /// anew, so that what a job sees is of one moment.
+    async fn add(&self, known: &mut Image, missing: Vec<Question>, asked: &[Question]) -> Result<(), Error> {
+        if known.is_empty() {
+            *known = self.load(asked).await?;
+            return Ok(());
+        }
+        let sessions = known.sessions();
+        let again = sessions.into_iter().map(Question::Session).filter(|again| !missing.contains(again));
+        let again: Vec<Question> = again.collect();
+        let questions: Vec<Question> = missing.into_iter().chain(again).collect();
+        let answers = self.backend.answer(questions.clone()).await?;
+        if known.has_moved(questions.iter().zip(&answers)) {
+            *known = self.load(asked).await?;
+            return Ok(());
+        }
+        for (question, answer) in questions.into_iter().zip(answers) {
+            if !known.knows(&question) {
+                known.install(question, answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a reading job on one snapshot that has all that it asks for.
+    async fn read(&self, job: ReadJob) -> Result<(), Error> {
+        let mut asked = Vec::new();
+        for _ in 0..MOST_ROUNDS {
+            let image = self.load(&asked).await?;
+            let outcome = guard(|| job(&image.look()));
+            let missing = image.take_missing();
+            if missing.is_empty() {
+                return outcome;
+            }
+            merge(&mut asked, missing);
+        }
+        Err(Error::Internal("a job asks for ever more".to_owned()))
+    }
+}
+
+fn merge(asked: &mut Vec<Question>, missing: Vec<Question>) {
+    for question in missing {
+        if !asked.contains(&question) {
+            asked.push(question);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What is known of a database: some of its rows, in a memory store's form, and which questions they answer.
+//!
+//! Whatever is read goes through here. What is not known yet is noted as missing, and the job that wanted it is over for
+//! this time: it runs again once the answer is there.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::question::{Answer, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn, Version};
+use crate::domain::journal::RecordedEntry;
+use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
+use crate::store::clock::Clock;
+use crate::store::memory::state::{MemoryState, Ordered, SessionRow, TurnRow};
+
+/// See the module.
+pub struct Image {
+    /// The rows.
+    pub(super) state: MemoryState,
+    /// What they answer.
+    pub(super) known: Known,
+    as_of: u64,
+}
+
+/// Which questions are answered, and how far that is from rows.
+#[derive(Default)]
+pub struct Known {
+    /// Answered in rows.
+    questions: Vec<Question>,
+    /// Answered, and no rows: lists, counts.
+    answers: Vec<(Question, Answer)>,
+    /// Answered with something that cannot be read.
+    unreadable: Vec<(Question, Error)>,
+    /// Sessions whose newest turn cannot be read.
+    unreadable_turns: Vec<(SessionId, Error)>,
+    /// Sessions of whose pending interrupts one cannot be read.
+    unreadable_pending: Vec<(SessionId, Error)>,
+    /// Sessions as they were read, also those that are not there.
+    versions: Vec<(SessionId, Option<Version>)>,
+    /// What somebody wanted to know and nobody has asked for.
+    missing: RefCell<Vec<Question>>,
+}
+
+impl Image {
+    /// Of a database of which nothing is known, at the time of `clock`; see [`Image::as_of`].
+    pub fn new(clock: Arc<dyn Clock>, as_of: u64) -> Self {
+        Self { state: MemoryState::new(StoreId(Uuid::nil()), clock), known: Known::default(), as_of }
+    }
+
+    /// Takes in what was answered.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] for an answer that belongs to another question.
+    pub fn install(&mut self, question: Question, answer: Result<Answer, Error>) -> Result<(), Error> {
+        let answer = match answer {
+            Err(why @ Error::Unreadable(_)) => {
+                self.known.unreadable.push((question, why));
+                return Ok(());
+            }
+            answer => answer?,
+        };
+        match (&question, answer) {
+            (Question::Session(id), Answer::Session(slice)) => self.install_session(*id, slice),
+            (Question::Messages(id), Answer::Messages(messages)) => {
+                if let Some(row) = self.state.sessions.get_mut(*id) {
+                    row.messages = messages;
+                }
+            }
+            (Question::Turn(_), Answer::Turn(turn)) => self.install_turn(turn.map(|turn| *turn)),
+            (Question::Journal(turn), Answer::Entries(entries)) => self.install_entries(*turn, 0, entries),
+            (Question::LastEntry(turn), Answer::Entries(entries)) => {
+                let first = self.state.turns.get(*turn).map(|row| row.entries().saturating_sub(entries.len() as u64));
+                self.install_entries(*turn, first.unwrap_or_default(), entries);
+            }
+            (Question::Interrupt(_), Answer::Interrupt(interrupt)) => {
+                self.install_interrupts(interrupt.into_iter().map(|interrupt| *interrupt));
+            }
+            (Question::Reply { scope, key }, Answer::Reply(reply)) => {
+                if let Some(reply) = reply {
+                    self.state.replies.insert((scope.clone(), key.clone()), reply);
+                }
+            }
+            (Question::Carried(turn), Answer::Carried(carried)) => {
+                if let Some(carried) = carried {
+                    self.state.carried.insert(*turn, carried);
+                }
+            }
+            (Question::Notice(_) | Question::Lane(..), Answer::Notices(notices)) => {
+                for StoredNotice { place, notice } in notices {
+                    self.state.notices.put_from_elsewhere(place, notice.id, notice);
+                }
+            }
+            (Question::Keys, Answer::Keys(keys)) => self.state.keys = keys,
+            (Question::SignIns, Answer::SignIns(sign_ins)) => self.state.sign_ins = sign_ins,
+            (_, answer) => {
+                self.known.answers.push((question, answer));
+                return Ok(());
+            }
+        }
+        self.known.questions.push(question);
+        Ok(())
+    }
+
+    fn install_session(&mut self, id: SessionId, slice: Option<Box<SessionSlice>>) {
+        let Some(slice) = slice else {
+            self.known.versions.push((id, None));
+            return;
+        };
+        let SessionSlice { version, session, turn, pending } = *slice;
+        self.known.versions.push((id, Some(version)));
+        match session {
+            Ok(session) => self.state.sessions.push(id, SessionRow { session, messages: Vec::new() }),
+            Err(why) => self.known.unreadable.push((Question::Session(id), why)),
+        }
+        match turn {
+            Ok(turn) => self.install_turn(turn),
+            Err(why) => self.known.unreadable_turns.push((id, why)),
+        }
+        match pending {
+            Ok(pending) => self.install_interrupts(pending),
+            Err(why) => self.known.unreadable_pending.push((id, why)),
+        }
+    }
+
+    fn install_turn(&mut self, stored: Option<StoredTurn>) {
+        let Some(StoredTurn { place, turn, entries, is_compacted }) = stored else { return };
+        let row = TurnRow { turn, journal: Vec::new(), first: entries, is_compacted };
+        self.state.turns.put_from_elsewhere(place, row.turn.id, row);
+    }
+
+    fn install_entries(&mut self, turn: TurnId, first: u64, entries: Vec<RecordedEntry>) {
+        if let Some(row) = self.state.turns.get_mut(turn) {
+            row.first = first;
+            row.journal = entries;
+        }
+    }
+
+    fn install_interrupts(&mut self, stored: impl IntoIterator<Item = StoredInterrupt>) {
+        for StoredInterrupt { place, interrupt } in stored {
+            self.state.interrupts.put_from_elsewhere(place, interrupt.interrupt_id, interrupt);
+        }
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        let Known { questions, answers, unreadable, .. } = &self.known;
+        questions.is_empty() && answers.is_empty() && unreadable.is_empty()
+    }
+
+    /// Since when it is known that all of it is so.
+    pub fn as_of(&self) -> u64 {
+        self.as_of
+    }
+
+    /// What is missing, once; a job that was told so has come to nothing.
+    pub fn take_missing(&self) -> Vec<Question> {
+        self.known.missing.take()
+    }
+
+    /// The sessions of which something is known.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.known.versions.iter().map(|(id, _)| *id).collect()
+    }
+
+    /// Whether `question` is answered.
+    pub fn knows(&self, question: &Question) -> bool {
+        let Known { questions, answers, unreadable, .. } = &self.known;
+        questions.contains(question)
+            || answers.iter().any(|(known, _)| known == question)
+            || unreadable.iter().any(|(known, _)| known == question)
+    }
+
+    /// Whether an answer tells of another version of a session than the one that is known.
+    pub fn has_moved<'a>(
+        &self,
+        mut answers: impl Iterator<Item = (&'a Question, &'a Result<Answer, Error>)>,
+    ) -> bool {
+        answers.any(|(question, answer)| match (question, answer) {
+            (Question::Session(id), Ok(Answer::Session(slice))) => {
+                let known = self.known.versions.iter().find(|(known, _)| known == id);
+                known.is_some_and(|(_, version)| *version != slice.as_ref().map(|slice| slice.version))
+            }
+            _ => false,
+        })
+    }
+
+    /// What a job has left here is committed: sessions have these versions, or are gone; all of it was so at `as_of`.
+    pub fn committed(&mut self, versions: &[(SessionId, Option<Version>)], as_of: u64) {
+        for (id, next) in versions {
+            if let Some((_, version)) = self.known.versions.iter_mut().find(|(known, _)| known == id) {
+                *version = *next;
+            }
+        }
+        self.as_of = as_of;
+    }
+
+    /// Keeps of it what the next job about `session` will want, and nothing that could change while the session does not.
+    /// `None` where there is no such session.
+    pub fn keep_only(mut self, session: SessionId) -> Option<Self> {
+        self.known.versions.retain(|(id, version)| *id == session && version.is_some());
+        if self.known.versions.is_empty() || !self.state.sessions.contains(session) {
+            return None;
+        }
+        let is_of_session = |question: &Question| {
+            matches!(question, Question::Session(id) | Question::Messages(id) if *id == session)
+        };
+        self.known.questions.retain(is_of_session);
+        self.known.answers.clear();
+        self.state.replies.clear();
+        self.state.carried.clear();
+        self.state.notices = Ordered::default();
+        self.forget_the_past(session);
+        Some(self)
+    }
+
+    /// Of the turns only the newest stays, without the entries before its last; of the interrupts those that are pending.
+    fn forget_the_past(&mut self, session: SessionId) {
+        let newest = self.state.turns.values().next_back().map(|row| row.turn.id);
+        let over: Vec<TurnId> =
+            self.state.turns.values().map(|row| row.turn.id).filter(|id| Some(*id) != newest).collect();
+        for turn in over {
+            drop(self.state.turns.remove(turn));
+        }
+        if let Some(row) = newest.and_then(|newest| self.state.turns.get_mut(newest)) {
+            let past = row.journal.len().saturating_sub(1);
+            row.journal.drain(..past);
+            row.first = row.first.saturating_add(past as u64);
+        }
+        let settled: Vec<InterruptId> = self
+            .state
+            .interrupts
+            .values()
+            .filter(|interrupt| interrupt.session_id != session || !interrupt.is_pending())
+            .map(|interrupt| interrupt.interrupt_id)
+            .collect();
+        for interrupt in settled {
+            drop(self.state.interrupts.remove(interrupt));
+        }
+    }
+}
+
+impl Known {
+    /// As a session was read; `None` where it was not there.
+    ///
+    /// # Errors
+    /// Where it was not read yet.
+    pub fn version(&self, session: SessionId) -> Result<Option<Version>, Error> {
+        match self.versions.iter().rev().find(|(id, _)| *id == session) {
+            Some((_, version)) => Ok(*version),
+            None => Err(self.miss(Question::Session(session))),
+        }
+    }
+
+    /// Rows that answer `question` are there from now on, because this job has made them.
+    pub fn add(&mut self, question: Question) {
+        self.questions.push(question);
+    }
+
+    /// How much is known, to go back to it.
+    pub fn mark(&self) -> usize {
+        self.questions.len()
+    }
+
+    /// What was added since `mark` was never there.
+    pub fn forget_since(&mut self, mark: usize) {
+        self.questions.truncate(mark);
+    }
+
+    /// Whether the rows answer `question`.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] where they do and cannot be read; anything where they do not, and somebody has to ask.
+    pub(super) fn need(&self, question: Question) -> Result<(), Error> {
+        if let Some((_, why)) = self.unreadable.iter().find(|(known, _)| *known == question) {
+            return Err(why.clone());
+        }
+        if self.questions.contains(&question) {
+            return Ok(());
+        }
+        Err(self.miss(question))
+    }
+
+    /// The answer to `question`, which is no rows.
+    ///
+    /// # Errors
+    /// As [`Known::need`].
+    pub(super) fn answer(&self, question: Question) -> Result<&Answer, Error> {
+        if let Some((_, why)) = self.unreadable.iter().find(|(known, _)| *known == question) {
+            return Err(why.clone());
+        }
+        match self.answers.iter().find(|(known, _)| *known == question) {
+            Some((_, answer)) => Ok(answer),
+            None => Err(self.miss(question)),
+        }
+    }
+
+    /// The newest turn of a session can be read.
+    ///
+    /// # Errors
+    /// As [`Known::need`].
+    pub(super) fn need_last_turn(&self, session: SessionId) -> Result<(), Error> {
+        self.version(session)?;
+        first_of(&self.unreadable_turns, session)
+    }
+
+    /// What of a session is pending can be read.
+    ///
+    /// # Errors
+    /// As [`Known::need`].
+    pub(super) fn need_pending(&self, session: SessionId) -> Result<(), Error> {
+        self.version(session)?;
+        first_of(&self.unreadable_pending, session)
+    }
+
+    fn miss(&self, question: Question) -> Error {
+        let mut missing = self.missing.borrow_mut();
+        if !missing.contains(&question) {
+            missing.push(question);
+        }
+        Error::Internal("a job goes on without what it asked for".to_owned())
+    }
+}
+
+fn first_of(unreadable: &[(SessionId, Error)], session: SessionId) -> Result<(), Error> {
+    unreadable.iter().find(|(id, _)| *id == session).map_or(Ok(()), |(_, why)| Err(why.clone()))
+}

@@ -1,0 +1,112 @@
+//! Lines: the jobs about one session run one after the other, in the order in which they were called; those about others
+//! run beside them. What is known of a session is kept from one job to the next.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::image::Image;
+use crate::domain::{Error, SessionId};
+use crate::store::WriteJob;
+
+/// How many sessions are kept in mind while nobody works on them.
+const KEPT: usize = 1024;
+
+/// A job in line, and whom to tell.
+pub struct Queued {
+    /// What to do.
+    pub job: WriteJob,
+    /// When it came, in the order of everything that this server reads and commits.
+    pub at: u64,
+    /// Whom to tell what came of it.
+    pub reply: oneshot::Sender<Result<(), Error>>,
+}
+
+/// Which jobs wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Line {
+    /// Those about a session.
+    Session(SessionId),
+    /// Those about keys and sign-ins.
+    Access,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Lanes {
+    lanes: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    lanes: HashMap<Line, Lane>,
+    /// Those at which nobody works, longest idle first; some are named again further on, or are at work by now.
+    idle: VecDeque<(Line, u64)>,
+    /// Counts how often a lane became idle.
+    rests: u64,
+}
+
+#[derive(Default)]
+struct Lane {
+    queue: VecDeque<Queued>,
+    /// Somebody works on it, and has the image.
+    is_at_work: bool,
+    image: Option<Image>,
+    /// Which rest this is.
+    rest: u64,
+}
+
+impl Lanes {
+    /// Puts a job into its line. Whether nobody is at work there: then whoever called is to be.
+    #[must_use]
+    pub fn push(&self, line: Line, job: Queued) -> bool {
+        let mut inner = self.lock();
+        let lane = inner.lanes.entry(line).or_default();
+        lane.queue.push_back(job);
+        !std::mem::replace(&mut lane.is_at_work, true)
+    }
+
+    /// What was kept of the line when somebody worked on it last.
+    pub fn take_image(&self, line: Line) -> Option<Image> {
+        self.lock().lanes.get_mut(&line)?.image.take()
+    }
+
+    /// The next job in line; where there is none, whoever works on it rests, and `image` is kept.
+    pub fn next(&self, line: Line, image: &mut Option<Image>) -> Option<Queued> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let lane = inner.lanes.get_mut(&line)?;
+        if let Some(job) = lane.queue.pop_front() {
+            return Some(job);
+        }
+        lane.is_at_work = false;
+        lane.image = image.take();
+        if lane.image.is_none() {
+            drop(inner.lanes.remove(&line));
+            return None;
+        }
+        inner.rests += 1;
+        lane.rest = inner.rests;
+        inner.idle.push_back((line, inner.rests));
+        inner.forget_the_longest_idle();
+        None
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic elsewhere cannot leave a map half changed.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn forget_the_longest_idle(&mut self) {
+        while self.idle.len() > KEPT {
+            let Some((line, rest)) = self.idle.pop_front() else { return };
+            let is_that_rest = self.lanes.get(&line).is_some_and(|lane| !lane.is_at_work && lane.rest == rest);
+            if is_that_rest {
+                drop(self.lanes.remove(&line));
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Reading what is known.
+
+use super::image::{Image, Known};
+use super::question::{Answer, Question};
+use crate::domain::access::{Key, SignIn};
+use crate::domain::audit::{AuditRow, Head};
+use crate::domain::event::NumberedEvent;
+use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::{Entry, RecordedEntry, StepIdentity};
+use crate::domain::message::ChatMessage;
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::session::Session;
+use crate::domain::turn::Life;
+use crate::domain::webhook::Webhook;
+use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
+use crate::store::Reader;
+use crate::store::asked::{AskedReader, InterruptPredicate};
+use crate::store::carried::{Carried, CarriedReader};
+use crate::store::memory::state::{MemoryState, TurnRow};
+use crate::store::outbox::OutboxReader;
+use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery};
+use crate::store::record::{StoredReply, Turn};
+
+/// A look at what is known. What is not, is noted as missing, and an error.
+pub struct Looking<'a> {
+    pub(super) state: &'a MemoryState,
+    pub(super) known: &'a Known,
+}
+
+impl Image {
+    /// A look at all of it.
+    pub fn look(&self) -> Looking<'_> {
+        Looking { state: &self.state, known: &self.known }
+    }
+}
+
+/// What an answer holds, where it is of the kind that belongs to its question.
+macro_rules! told {
+    ($answer:expr, $kind:ident) => {
+        match $answer {
+            Answer::$kind(told) => Ok(told),
+            other => Err(Error::Internal(format!("a question was answered with {other:?}"))),
+        }
+    };
+}
+
+impl Looking<'_> {
+    /// A turn's row, if there is such a turn.
+    pub(super) fn turn_row(&self, id: TurnId) -> Result<Option<&TurnRow>, Error> {
+        match self.state.turns.get(id) {
+            Some(row) => Ok(Some(row)),
+            None => self.known.need(Question::Turn(id)).map(|()| None),
+        }
+    }
+
+    /// The same, with its journal from `first` on.
+    fn turn_from(&self, id: TurnId, first: u64) -> Result<Option<&TurnRow>, Error> {
+        let row = self.turn_row(id)?;
+        match row {
+            Some(row) if row.first > first => self.known.need(Question::Journal(id)).map(|()| Some(row)),
+            row => Ok(row),
+        }
+    }
+
+    /// The newest of a turn's entries that `find` finds something in, of those that are here; and whether all are.
+    fn newest<T>(&self, id: TurnId, find: impl Fn(&Entry) -> Option<T>) -> Result<(Option<T>, bool), Error> {
+        let Some(row) = self.turn_row(id)? else { return Ok((None, true)) };
+        Ok((row.journal.iter().rev().find_map(|recorded| find(&recorded.entry)), row.first == 0))
+    }
+
+    fn number(&self, question: Question) -> Result<u64, Error> {
+        told!(self.known.answer(question)?, Number).copied()
+    }
+
+    /// Whether everything that is known of a turn's or an interrupt's session can be told although its row cannot be read.
+    fn is_unreadable<T>(read: &Result<T, Error>) -> bool {
+        matches!(read, Err(Error::Unreadable(_)))
+    }
+}
+
+impl Reader for Looking<'_> {
+    fn store_id(&self) -> Result<StoreId, Error> {
+        told!(self.known.answer(Question::StoreId)?, StoreId).copied()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.state.now()
+    }
+
+    fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
+        self.known.need(Question::Session(id))?;
+        self.state.session(id)
+    }
+
+    fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+        if self.known.version(id)?.is_some() || self.state.sessions.contains(id) {
+            self.known.need(Question::Messages(id))?;
+        }
+        self.state.messages(id)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
+        told!(self.known.answer(Question::Sessions(query.clone()))?, Sessions).cloned()
+    }
+
+    fn count_sessions(&self) -> Result<usize, Error> {
+        self.number(Question::CountSessions).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error> {
+        if !self.state.interrupts.contains(id) {
+            self.known.need(Question::Interrupt(id))?;
+        }
+        self.state.interrupt(id)
+    }
+
+    fn pending(&self, session: SessionId) -> Result<Vec<Interrupt>, Error> {
+        self.known.need_pending(session)?;
+        self.state.pending(session)
+    }
+
+    fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
+        told!(self.known.answer(Question::Interrupts(query.clone()))?, Interrupts).cloned()
+    }
+
+    fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
+        Ok(self.turn_row(id)?.map(|row| row.turn.clone()))
+    }
+
+    fn life(&self, turn: TurnId) -> Result<Option<Life>, Error> {
+        Ok(self.turn_row(turn)?.map(|row| row.turn.life.clone()))
+    }
+
+    fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
+        self.known.need_last_turn(session)?;
+        self.state.last_turn(session)
+    }
+
+    fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error> {
+        let row = self.turn_row(id);
+        if Self::is_unreadable(&row) {
+            return told!(self.known.answer(Question::SessionOfTurn(id))?, Whose).copied();
+        }
+        Ok(row?.map(|row| row.turn.session_id))
+    }
+
+    fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error> {
+        let row = self.turn_row(id);
+        if Self::is_unreadable(&row) {
+            return told!(self.known.answer(Question::SenderOfTurn(id))?, Sender).cloned();
+        }
+        Ok(row?.and_then(|row| row.turn.sent_by.clone()))
+    }
+
+    fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
+        let interrupt = self.interrupt(id);
+        if Self::is_unreadable(&interrupt) {
+            return told!(self.known.answer(Question::SessionOfInterrupt(id))?, Whose).copied();
+        }
+        Ok(interrupt?.map(|interrupt| interrupt.session_id))
+    }
+
+    fn journal(&self, turn: TurnId) -> Result<Vec<RecordedEntry>, Error> {
+        self.journal_after(turn, None)
+    }
+
+    fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error> {
+        let row = self.turn_from(turn, index.map_or(0, |index| index.saturating_add(1)))?;
+        row.map_or(Ok(Vec::new()), |_| self.state.journal_after(turn, index))
+    }
+
+    fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
+        let Some(row) = self.turn_row(turn)? else { return Ok(None) };
+        if row.journal.is_empty() && row.first > 0 {
+            self.known.need(Question::LastEntry(turn))?;
+        }
+        Ok(row.journal.last().cloned())
+    }
+
+    fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error> {
+        let Some(row) = self.turn_row(turn)? else { return Ok(Vec::new()) };
+        if row.first <= first {
+            return self.state.journal_page(turn, first, limit);
+        }
+        told!(self.known.answer(Question::JournalPage { turn, first, limit })?, Entries).cloned()
+    }
+
+    fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
+        let known = self.state.reply(scope, key)?;
+        if known.is_none() {
+            self.known.need(Question::Reply { scope: scope.to_owned(), key: key.to_owned() })?;
+        }
+        Ok(known)
+    }
+
+    fn keys(&self) -> Result<Vec<Key>, Error> {
+        self.known.need(Question::Keys)?;
+        self.state.keys()
+    }
+
+    fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
+        self.known.need(Question::SignIns)?;
+        self.state.sign_ins()
+    }
+
+    fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
+        told!(self.known.answer(Question::EventsAfter { after, session, limit })?, Events).cloned()
+    }
+
+    fn last_event(&self) -> Result<u64, Error> {
+        self.number(Question::LastEvent)
+    }
+
+    fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {
+        self.number(Question::LastEventOf(session))
+    }
+
+    fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
+        told!(self.known.answer(Question::Audit(query.clone()))?, Audit).cloned()
+    }
+
+    fn audit_head(&self) -> Result<Head, Error> {
+        told!(self.known.answer(Question::AuditHead)?, Head).cloned()
+    }
+
+    fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error> {
+        told!(self.known.answer(Question::Seen(interrupt, actor.to_owned()))?, Seen).copied()
+    }
+}
+
+impl OutboxReader for Looking<'_> {
+    fn webhook_of_turn(&self, id: TurnId) -> Result<Option<Webhook>, Error> {
+        Ok(self.turn_row(id)?.and_then(|row| row.turn.webhook.clone()))
+    }
+
+    fn notice(&self, id: NoticeId) -> Result<Option<Notice>, Error> {
+        if !self.state.notices.contains(id) {
+            self.known.need(Question::Notice(id))?;
+        }
+        self.state.notice(id)
+    }
+
+    fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error> {
+        told!(self.known.answer(Question::Notices(query.clone()))?, NoticePage).cloned()
+    }
+
+    fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
+        Ok(self.first_pending_notice(session, url)?.is_some())
+    }
+
+    fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
+        self.known.need(Question::Lane(session, url.to_owned()))?;
+        self.state.first_pending_notice(session, url)
+    }
+}
+
+impl AskedReader for Looking<'_> {
+    fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
+        let (here, is_all) = self.newest(turn, |entry| {
+            entry.asked().filter(|(asked, _)| *asked == interrupt).map(|(_, step)| step.clone())
+        })?;
+        if here.is_some() || is_all {
+            return Ok(here);
+        }
+        let step = told!(self.known.answer(Question::AskingStep(turn, interrupt))?, Step)?;
+        Ok(step.as_deref().cloned())
+    }
+
+    fn begun_step(&self, turn: TurnId, path: &str) -> Result<Option<StepIdentity>, Error> {
+        let (here, is_all) = self.newest(turn, |entry| entry.intent().filter(|step| step.path == path).cloned())?;
+        if here.is_some() || is_all {
+            return Ok(here);
+        }
+        let step = told!(self.known.answer(Question::BegunStep(turn, path.to_owned()))?, Step)?;
+        Ok(step.as_deref().cloned())
+    }
+
+    fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
+        let Some(row) = self.turn_row(turn)? else { return Ok(None) };
+        for (interrupt, _) in row.journal.iter().rev().filter_map(|recorded| recorded.entry.asked()) {
+            let asked = self.interrupt(interrupt)?;
+            if let Some(asked) = asked.filter(|asked| !asked.approvers.is_empty() && is_it(asked)) {
+                return Ok(Some(asked));
+            }
+        }
+        if row.first == 0 {
+            return Ok(None);
+        }
+        let before = told!(self.known.answer(Question::WithApprovers(turn))?, Asked)?;
+        Ok(before.iter().find(|asked| is_it(asked)).cloned())
+    }
+}
+
+impl CarriedReader for Looking<'_> {
+    fn carried(&self, turn: TurnId) -> Result<Option<Carried>, Error> {
+        let known = self.state.carried(turn)?;
+        if known.is_none() {
+            self.known.need(Question::Carried(turn))?;
+        }
+        Ok(known)
+    }
+}

@@ -1,0 +1,217 @@
+//! Which rows a job has written: the rows themselves are read once it is over, so that each is written once.
+
+use super::changes::{Changes, NewEntry, RowChange, SessionChange, TurnChange};
+use super::image::Known;
+use super::question::Version;
+use crate::domain::access::{Digest, Key, SignIn};
+use crate::domain::audit::Deed;
+use crate::domain::event::StoredEvent;
+use crate::domain::notice::NoticeId;
+use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
+use crate::store::memory::state::MemoryState;
+use crate::store::owner::TurnOwner;
+use crate::store::record::{DueKind, EventNumber};
+
+/// See the module.
+#[derive(Default)]
+pub struct Notes {
+    touched: Vec<SessionId>,
+    written: Vec<SessionId>,
+    deleted: Vec<SessionId>,
+    messages: Vec<(SessionId, usize)>,
+    turns: Vec<NotedTurn>,
+    interrupts: Vec<(InterruptId, bool)>,
+    replies: Vec<(String, String)>,
+    carried: Vec<TurnId>,
+    notices: Vec<(NoticeId, bool)>,
+    deleted_notices: Vec<NoticeId>,
+    /// Entries, in order.
+    pub entries: Vec<NewEntry>,
+    /// What is not due any more.
+    pub set_aside: Vec<(SessionId, DueKind)>,
+    /// Events, in order.
+    pub events: Vec<(StoredEvent, Timestamp, EventNumber)>,
+    /// Rows of the audit, in order.
+    pub deeds: Vec<(Deed, Timestamp)>,
+    /// New keys.
+    pub keys: Vec<Key>,
+    revoked_keys: Vec<(KeyId, Timestamp)>,
+    /// New sign-ins.
+    pub sign_ins: Vec<SignIn>,
+    /// Tokens of those that are over.
+    pub deleted_sign_ins: Vec<Digest>,
+}
+
+struct NotedTurn {
+    id: TurnId,
+    is_new: bool,
+    claimed_by: Option<TurnOwner>,
+}
+
+impl Notes {
+    /// Something of a session is another now.
+    pub fn touch(&mut self, session: SessionId) {
+        once(&mut self.touched, session);
+    }
+
+    /// A session's row is another now, or new.
+    pub fn write_session(&mut self, session: SessionId) {
+        once(&mut self.written, session);
+    }
+
+    /// A session is gone, with what was written of it before in this job.
+    pub fn delete_session(&mut self, session: SessionId) {
+        once(&mut self.deleted, session);
+        self.written.retain(|id| *id != session);
+        self.messages.retain(|(id, _)| *id != session);
+        self.entries.retain(|entry| entry.session != session);
+        self.set_aside.retain(|(id, _)| *id != session);
+    }
+
+    /// What a session remembers is another from `index` on.
+    pub fn set_messages(&mut self, session: SessionId, index: usize) {
+        match self.messages.iter_mut().find(|(id, _)| *id == session) {
+            Some((_, first)) => *first = index.min(*first),
+            None => self.messages.push((session, index)),
+        }
+    }
+
+    /// A turn is new.
+    pub fn insert_turn(&mut self, id: TurnId) {
+        self.turns.push(NotedTurn { id, is_new: true, claimed_by: None });
+    }
+
+    /// A turn is another one now.
+    pub fn write_turn(&mut self, id: TurnId) {
+        self.noted_turn(id);
+    }
+
+    /// A turn is somebody's.
+    pub fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) {
+        self.noted_turn(id).claimed_by = Some(owner);
+    }
+
+    fn noted_turn(&mut self, id: TurnId) -> &mut NotedTurn {
+        let place = self.turns.iter().position(|turn| turn.id == id).unwrap_or_else(|| {
+            self.turns.push(NotedTurn { id, is_new: false, claimed_by: None });
+            self.turns.len() - 1
+        });
+        &mut self.turns[place]
+    }
+
+    /// An interrupt is new, or another now.
+    pub fn write_interrupt(&mut self, id: InterruptId, is_new: bool) {
+        if !self.interrupts.iter().any(|(noted, _)| *noted == id) {
+            self.interrupts.push((id, is_new));
+        }
+    }
+
+    /// A reply is kept.
+    pub fn write_reply(&mut self, scope: &str, key: &str) {
+        once(&mut self.replies, (scope.to_owned(), key.to_owned()));
+    }
+
+    /// What is known of a turn that is carried about is another now.
+    pub fn carry(&mut self, turn: TurnId) {
+        once(&mut self.carried, turn);
+    }
+
+    /// A notice is new, or another now.
+    pub fn write_notice(&mut self, id: NoticeId, is_new: bool) {
+        if !self.notices.iter().any(|(noted, _)| *noted == id) {
+            self.notices.push((id, is_new));
+        }
+    }
+
+    /// A notice is gone.
+    pub fn delete_notice(&mut self, id: NoticeId) {
+        let was_new = self.notices.iter().any(|(noted, is_new)| *noted == id && *is_new);
+        self.notices.retain(|(noted, _)| *noted != id);
+        if !was_new {
+            once(&mut self.deleted_notices, id);
+        }
+    }
+
+    /// A key is revoked.
+    pub fn revoke_key(&mut self, id: KeyId, now: Timestamp) {
+        match self.keys.iter_mut().find(|key| key.key_id == id) {
+            Some(key) => key.revoked_at = Some(now),
+            None => self.revoked_keys.push((id, now)),
+        }
+    }
+
+    /// All of it as rows, with the handles of the events.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] where a row that was written is not there.
+    pub fn into_changes(
+        self,
+        state: &MemoryState,
+        known: &Known,
+        mut draw: impl FnMut() -> u64,
+    ) -> Result<(Changes, Vec<EventNumber>), Error> {
+        let mut changes = Changes::default();
+        for id in &self.touched {
+            let seen = known.version(*id)?;
+            let is_deleted = self.deleted.contains(id) && seen.is_some();
+            let written = if self.written.contains(id) { Some(state.sessions.get(*id)) } else { None };
+            let row = match (written, is_deleted) {
+                (Some(row), is_deleted) => {
+                    let session = Box::new(row.ok_or_else(gone)?.session.clone());
+                    if is_deleted { RowChange::Replaced(session) } else { RowChange::Written(session) }
+                }
+                (None, true) => RowChange::Deleted,
+                // There is none: what is told of it is nobody's row.
+                (None, false) if seen.is_none() => continue,
+                (None, false) => RowChange::Kept,
+            };
+            let count = seen.map_or(0, |seen| seen.count).saturating_add(1);
+            changes.sessions.push(SessionChange { id: *id, seen, next: Version { count, token: draw() }, row });
+        }
+        for (id, first) in self.messages {
+            let row = state.sessions.get(id).ok_or_else(gone)?;
+            changes.messages.push((id, first, row.messages.get(first..).unwrap_or_default().to_vec()));
+        }
+        for NotedTurn { id, is_new, claimed_by } in self.turns {
+            // It went with its session.
+            let Some(row) = state.turns.get(id) else { continue };
+            changes.turns.push(TurnChange { turn: row.turn.clone(), is_new, entries: row.entries(), claimed_by });
+        }
+        let interrupts = self.interrupts.into_iter();
+        changes.interrupts = interrupts.filter_map(|(id, is_new)| Some((state.interrupts.get(id)?.clone(), is_new))).collect();
+        for place in self.replies {
+            let reply = state.replies.get(&place).ok_or_else(gone)?.clone();
+            changes.replies.push((place.0, place.1, reply));
+        }
+        for turn in self.carried {
+            changes.carried.push((turn, state.carried.get(&turn).ok_or_else(gone)?.clone()));
+        }
+        for (id, is_new) in self.notices {
+            changes.notices.push((state.notices.get(id).ok_or_else(gone)?.clone(), is_new));
+        }
+        changes.entries = self.entries;
+        changes.set_aside = self.set_aside;
+        changes.deleted_notices = self.deleted_notices;
+        let mut numbers = Vec::with_capacity(self.events.len());
+        for (event, at, number) in self.events {
+            changes.events.push((event, at));
+            numbers.push(number);
+        }
+        changes.deeds = self.deeds;
+        changes.keys = self.keys;
+        changes.revoked_keys = self.revoked_keys;
+        changes.sign_ins = self.sign_ins;
+        changes.deleted_sign_ins = self.deleted_sign_ins;
+        Ok((changes, numbers))
+    }
+}
+
+fn once<T: PartialEq>(noted: &mut Vec<T>, item: T) {
+    if !noted.contains(&item) {
+        noted.push(item);
+    }
+}
+
+fn gone() -> Error {
+    Error::Internal("a row was written and is not there".to_owned())
+}

@@ -1,0 +1,99 @@
+//! What is there.
+
+use super::Rows;
+use crate::domain::notice::Notice;
+use crate::domain::{Error, InterruptId, SessionId, TurnId};
+use crate::store::Reader;
+use crate::store::asked::AskedReader;
+use crate::store::carried::CarriedReader;
+use crate::store::outbox::OutboxReader;
+use crate::store::shared::question::{
+    Answer, LANE, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn,
+};
+
+impl Rows {
+    /// The answer to one question.
+    pub(super) fn answer(&self, question: &Question) -> Result<Answer, Error> {
+        let state = &self.state;
+        Ok(match question {
+            Question::StoreId => Answer::StoreId(state.store_id()?),
+            Question::Session(id) => Answer::Session(self.slice(*id)?.map(Box::new)),
+            Question::Messages(id) => Answer::Messages(state.messages(*id)?),
+            Question::Turn(id) => Answer::Turn(self.turn(*id).map(Box::new)),
+            Question::Journal(turn) => Answer::Entries(state.journal(*turn)?),
+            Question::LastEntry(turn) => Answer::Entries(state.last_entry(*turn)?.into_iter().collect()),
+            Question::JournalPage { turn, first, limit } => {
+                Answer::Entries(state.journal_page(*turn, *first, *limit)?)
+            }
+            Question::AskingStep(turn, interrupt) => {
+                Answer::Step(state.asking_step(*turn, *interrupt)?.map(Box::new))
+            }
+            Question::BegunStep(turn, path) => Answer::Step(state.begun_step(*turn, path)?.map(Box::new)),
+            Question::WithApprovers(turn) => {
+                let journal = state.journal(*turn)?;
+                let asked = journal.iter().rev().filter_map(|recorded| recorded.entry.asked());
+                let asked = asked.filter_map(|(id, _)| state.interrupts.get(id));
+                Answer::Asked(asked.filter(|asked| !asked.approvers.is_empty()).cloned().collect())
+            }
+            Question::Interrupt(id) => Answer::Interrupt(self.interrupt(*id).map(Box::new)),
+            Question::SessionOfTurn(turn) => Answer::Whose(state.session_of_turn(*turn)?),
+            Question::SenderOfTurn(turn) => Answer::Sender(state.sender_of_turn(*turn)?),
+            Question::SessionOfInterrupt(interrupt) => Answer::Whose(state.session_of_interrupt(*interrupt)?),
+            Question::Reply { scope, key } => Answer::Reply(state.reply(scope, key)?),
+            Question::Carried(turn) => Answer::Carried(state.carried(*turn)?),
+            Question::Notice(id) => Answer::Notices(self.notices(state.notice(*id)?.as_ref())),
+            Question::Lane(session, url) => {
+                let lane = state.pending_notices().filter(|it| it.session_id == *session && it.url == *url);
+                Answer::Notices(self.notices(lane.take(LANE)))
+            }
+            Question::Seen(interrupt, actor) => Answer::Seen(state.has_seen(*interrupt, actor)?),
+            Question::Keys => Answer::Keys(state.keys()?),
+            Question::SignIns => Answer::SignIns(state.sign_ins()?),
+            Question::CountSessions => Answer::Number(state.count_sessions()? as u64),
+            Question::LastEvent => Answer::Number(state.last_event()?),
+            Question::LastEventOf(session) => Answer::Number(state.last_event_of(*session)?),
+            Question::AuditHead => Answer::Head(state.audit_head()?),
+            Question::EventsAfter { after, session, limit } => {
+                Answer::Events(state.events_after(*after, *session, *limit)?)
+            }
+            Question::Sessions(query) => Answer::Sessions(state.sessions(query)?),
+            Question::Interrupts(query) => Answer::Interrupts(state.interrupts(query)?),
+            Question::Notices(query) => Answer::NoticePage(OutboxReader::notices(state, query)?),
+            Question::Audit(query) => Answer::Audit(state.audit(query)?),
+        })
+    }
+
+    fn slice(&self, id: SessionId) -> Result<Option<SessionSlice>, Error> {
+        let (Some(row), Some(version)) = (self.state.sessions.get(id), self.versions.get(&id)) else { return Ok(None) };
+        let newest = self.state.last_turn(id)?.and_then(|turn| self.turn(turn.id));
+        let pending = self.state.pending(id)?.into_iter().filter_map(|it| self.interrupt(it.interrupt_id)).collect();
+        Ok(Some(SessionSlice {
+            version: *version,
+            session: Ok(row.session.clone()),
+            turn: Ok(newest),
+            pending: Ok(pending),
+        }))
+    }
+
+    fn turn(&self, id: TurnId) -> Option<StoredTurn> {
+        let row = self.state.turns.get(id)?;
+        Some(StoredTurn {
+            place: self.state.turns.place(id)?,
+            turn: row.turn.clone(),
+            entries: row.entries(),
+            is_compacted: row.is_compacted,
+        })
+    }
+
+    fn interrupt(&self, id: InterruptId) -> Option<StoredInterrupt> {
+        let interrupt = self.state.interrupts.get(id)?.clone();
+        Some(StoredInterrupt { place: self.state.interrupts.place(id)?, interrupt })
+    }
+
+    fn notices<'n>(&self, notices: impl IntoIterator<Item = &'n Notice>) -> Vec<StoredNotice> {
+        let stored = notices.into_iter().filter_map(|notice| {
+            Some(StoredNotice { place: self.state.notices.place(notice.id)?, notice: notice.clone() })
+        });
+        stored.collect()
+    }
+}

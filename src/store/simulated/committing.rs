@@ -1,0 +1,122 @@
+//! Commits: all of it, or nothing.
+
+use super::Rows;
+use crate::domain::Error;
+use crate::domain::access::Key;
+use crate::store::carried::CarriedWriter;
+use crate::store::memory::transaction::MemoryTransaction;
+use crate::store::outbox::OutboxWriter;
+use crate::store::shared::backend::Committed;
+use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
+use crate::store::turns::TurnWriter;
+use crate::store::{Reader, Transaction};
+
+impl Rows {
+    /// Commits what is still as it was read.
+    pub(super) fn commit(&mut self, changes: Changes) -> Result<Committed, Error> {
+        let is_as_read = |change: &SessionChange| self.versions.get(&change.id).copied() == change.seen;
+        if !changes.sessions.iter().all(is_as_read) || self.holds_new_rows_of(&changes) {
+            return Ok(Committed::Moved);
+        }
+        let mut transaction = MemoryTransaction::new(&mut self.state);
+        let events = match write(&mut transaction, &changes) {
+            Ok(events) => events,
+            Err(error) => {
+                transaction.undo();
+                return Err(error);
+            }
+        };
+        for change in &changes.sessions {
+            match change.left() {
+                (id, Some(version)) => drop(self.versions.insert(id, version)),
+                (id, None) => drop(self.versions.remove(&id)),
+            }
+        }
+        Ok(Committed::Yes { events })
+    }
+
+    /// Whether somebody else has made what is new here, or undone what is to be undone here.
+    fn holds_new_rows_of(&self, changes: &Changes) -> bool {
+        let state = &self.state;
+        let is_revoked = |id| changes.revoked_keys.iter().any(|(revoked, _)| *revoked == id);
+        let goes_on = |key: &&Key| key.revoked_at.is_none() && !is_revoked(key.key_id);
+        let is_good = |name: &str| state.keys.iter().filter(goes_on).any(|key| key.name == name);
+        let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
+        changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
+            || changes.interrupts.iter().any(|(it, is_new)| *is_new && state.interrupts.contains(it.interrupt_id))
+            || changes.notices.iter().any(|(notice, is_new)| *is_new && state.notices.contains(notice.id))
+            || changes.keys.iter().any(|key| key.revoked_at.is_none() && is_good(&key.name))
+            || changes.revoked_keys.iter().any(|(id, _)| is_bad(*id))
+    }
+}
+
+/// Writes the rows: the numbers of the events.
+fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, Error> {
+    for change in &changes.sessions {
+        match &change.row {
+            RowChange::Kept => {}
+            RowChange::Written(session) if change.seen.is_some() => tx.update_session(session)?,
+            RowChange::Written(session) => tx.insert_session(session, &[])?,
+            RowChange::Deleted => drop(tx.delete_session(change.id)?),
+            RowChange::Replaced(session) => {
+                tx.delete_session(change.id)?;
+                tx.insert_session(session, &[])?;
+            }
+        }
+    }
+    for (id, first, messages) in &changes.messages {
+        let mut all = tx.messages(*id)?;
+        all.truncate(*first);
+        all.extend_from_slice(messages);
+        tx.set_messages(*id, &all)?;
+    }
+    for TurnChange { turn, is_new, .. } in changes.turns.iter().filter(|change| change.is_new) {
+        debug_assert!(is_new);
+        tx.insert_turn(turn)?;
+    }
+    for entry in &changes.entries {
+        // It may end the turn in the same job: the order of both is the job's.
+        let index = tx.append_anyway(entry.turn, &entry.entry)?;
+        if index != entry.index {
+            return Err(Error::Internal(format!("entry {} of a journal became entry {index}", entry.index)));
+        }
+    }
+    for change in &changes.turns {
+        tx.replace_turn(&change.turn)?;
+    }
+    for (interrupt, is_new) in &changes.interrupts {
+        if *is_new { tx.insert_interrupt(interrupt)? } else { tx.update_interrupt(interrupt)? }
+    }
+    for (_, due) in &changes.set_aside {
+        tx.set_aside(*due)?;
+    }
+    for (scope, key, reply) in &changes.replies {
+        tx.insert_reply(scope, key, reply)?;
+    }
+    for (turn, carried) in &changes.carried {
+        tx.note_carried(*turn, carried)?;
+    }
+    for (notice, is_new) in &changes.notices {
+        if *is_new { tx.insert_notice(notice)? } else { tx.update_notice(notice)? }
+    }
+    for id in &changes.deleted_notices {
+        tx.delete_notice(*id)?;
+    }
+    for (deed, at) in &changes.deeds {
+        tx.append_audit(deed.clone(), *at)?;
+    }
+    for (id, at) in &changes.revoked_keys {
+        tx.revoke_key(*id, *at)?;
+    }
+    for key in &changes.keys {
+        tx.insert_key(key)?;
+    }
+    for sign_in in &changes.sign_ins {
+        tx.insert_sign_in(sign_in)?;
+    }
+    for token in &changes.deleted_sign_ins {
+        tx.delete_sign_in(token)?;
+    }
+    let events = changes.events.iter().map(|(event, at)| Ok(tx.append_event(event, *at)?.get()));
+    events.collect()
+}

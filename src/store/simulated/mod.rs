@@ -1,0 +1,74 @@
+//! A database that is none: what [`Backend`] asks for, over a memory store's rows. It shows what a real one has to do, and
+//! stands in for one where tests want to lose, delay and repeat what goes between it and its servers.
+
+mod answering;
+mod committing;
+mod upkeep;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use crate::domain::{Error, SessionId, StoreId};
+use crate::store::BoxFuture;
+use crate::store::clock::Clock;
+use crate::store::memory::state::MemoryState;
+use crate::store::shared::backend::{Backend, Committed};
+use crate::store::shared::changes::Changes;
+use crate::store::shared::question::{Answer, Question, Version};
+
+/// See the module. A clone is another connection to the same.
+#[derive(Clone)]
+pub struct SimulatedDatabase {
+    rows: Arc<Mutex<Rows>>,
+}
+
+/// Everything there is.
+struct Rows {
+    state: MemoryState,
+    versions: HashMap<SessionId, Version>,
+    is_closed: bool,
+}
+
+impl SimulatedDatabase {
+    /// An empty one, at the time of `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let state = MemoryState::new(StoreId(Uuid::new_v4()), clock);
+        Self { rows: Arc::new(Mutex::new(Rows { state, versions: HashMap::new(), is_closed: false })) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with all rows at once.
+    fn with<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Rows) -> Result<T, Error> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, Error>> {
+        let database = self.clone();
+        Box::pin(async move {
+            let mut rows = database.lock();
+            if rows.is_closed {
+                return Err(Error::StoreUnavailable("the store is closed".to_owned()));
+            }
+            act(&mut rows)
+        })
+    }
+}
+
+impl Backend for SimulatedDatabase {
+    fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
+        self.with(move |rows| Ok(questions.iter().map(|question| rows.answer(question)).collect()))
+    }
+
+    fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
+        self.with(move |rows| rows.commit(changes))
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.lock().is_closed = true;
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
