@@ -34,10 +34,10 @@ pub struct Changes {
     pub replies: Vec<(String, String, StoredReply)>,
     /// What is known of turns that are carried about.
     pub carried: Vec<(TurnId, Carried)>,
+    /// Notices that go, before others take their ids.
+    pub deleted_notices: Vec<NoticeId>,
     /// Notices: each with whether it is new.
     pub notices: Vec<(Notice, bool)>,
-    /// Notices that go.
-    pub deleted_notices: Vec<NoticeId>,
     /// Events, in order.
     pub events: Vec<(StoredEvent, Timestamp)>,
     /// Rows of the audit, in order; they are linked afterwards.
@@ -137,8 +137,8 @@ impl Changes {
             set_aside,
             replies,
             carried,
-            notices,
             deleted_notices,
+            notices,
             events,
             deeds,
             revoked_keys,

@@ -48,11 +48,26 @@ impl Image {
         Self { state: MemoryState::new(StoreId(Uuid::nil()), clock), known: Known::default(), as_of }
     }
 
-    /// Takes in what was answered.
+    /// Takes in what was answered: rows before what hangs on them. What is known already stays.
     ///
     /// # Errors
-    /// [`Error::Internal`] for an answer that belongs to another question.
-    pub fn install(&mut self, question: Question, answer: Result<Answer, Error>) -> Result<(), Error> {
+    /// What an answer failed with, but for what cannot be read.
+    pub fn install_all(&mut self, questions: &[Question], answers: Vec<Result<Answer, Error>>) -> Result<(), Error> {
+        let mut told: Vec<_> = questions.iter().zip(answers).collect();
+        told.sort_by_key(|(question, _)| match question {
+            Question::Session(_) => 0,
+            Question::Turn(_) => 1,
+            _ => 2,
+        });
+        for (question, answer) in told {
+            if !self.knows(question) {
+                self.install(question.clone(), answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, question: Question, answer: Result<Answer, Error>) -> Result<(), Error> {
         let answer = match answer {
             Err(why @ Error::Unreadable(_)) => {
                 self.known.unreadable.push((question, why));
@@ -68,10 +83,11 @@ impl Image {
                 }
             }
             (Question::Turn(_), Answer::Turn(turn)) => self.install_turn(turn.map(|turn| *turn)),
-            (Question::Journal(turn), Answer::Entries(entries)) => self.install_entries(*turn, 0, entries),
-            (Question::LastEntry(turn), Answer::Entries(entries)) => {
-                let first = self.state.turns.get(*turn).map(|row| row.entries().saturating_sub(entries.len() as u64));
-                self.install_entries(*turn, first.unwrap_or_default(), entries);
+            (Question::Journal(turn) | Question::LastEntry(turn), Answer::Entries(entries)) => {
+                // Without its turn it is asked for again, once that is known.
+                let Some(row) = self.state.turns.get_mut(*turn) else { return Ok(()) };
+                row.first = row.entries().saturating_sub(entries.len() as u64);
+                row.journal = entries;
             }
             (Question::Interrupt(_), Answer::Interrupt(interrupt)) => {
                 self.install_interrupts(interrupt.into_iter().map(|interrupt| *interrupt));
@@ -126,13 +142,9 @@ impl Image {
     fn install_turn(&mut self, stored: Option<StoredTurn>) {
         let Some(StoredTurn { place, turn, entries, is_compacted }) = stored else { return };
         let row = TurnRow { turn, journal: Vec::new(), first: entries, is_compacted };
-        self.state.turns.put_from_elsewhere(place, row.turn.id, row);
-    }
-
-    fn install_entries(&mut self, turn: TurnId, first: u64, entries: Vec<RecordedEntry>) {
-        if let Some(row) = self.state.turns.get_mut(turn) {
-            row.first = first;
-            row.journal = entries;
+        // Where it is here already, so are some of its entries.
+        if !self.state.turns.contains(row.turn.id) {
+            self.state.turns.put_from_elsewhere(place, row.turn.id, row);
         }
     }
 
@@ -140,12 +152,6 @@ impl Image {
         for StoredInterrupt { place, interrupt } in stored {
             self.state.interrupts.put_from_elsewhere(place, interrupt.interrupt_id, interrupt);
         }
-    }
-
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        let Known { questions, answers, unreadable, .. } = &self.known;
-        questions.is_empty() && answers.is_empty() && unreadable.is_empty()
     }
 
     /// Since when it is known that all of it is so.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use super::image::Image;
+use super::question::Question;
 use crate::domain::{Error, SessionId};
 use crate::store::WriteJob;
 
@@ -30,6 +31,16 @@ pub enum Line {
     Session(SessionId),
     /// Those about keys and sign-ins.
     Access,
+}
+
+impl Line {
+    /// What every job of the line asks.
+    pub fn first_question(self) -> Option<Question> {
+        match self {
+            Self::Session(session) => Some(Question::Session(session)),
+            Self::Access => None,
+        }
+    }
 }
 
 /// See the module.

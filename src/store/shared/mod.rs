@@ -190,7 +190,7 @@ impl<B: Backend> Inner<B> {
     async fn work_on(&self, line: Line) {
         let mut image = self.lanes.take_image(line);
         while let Some(mut queued) = self.lanes.next(line, &mut image) {
-            let outcome = self.write(&mut queued.job, queued.at, &mut image).await;
+            let outcome = self.write(&mut queued.job, queued.at, &mut image, line.first_question()).await;
             image = match line {
                 Line::Session(session) => image.and_then(|image| image.keep_only(session)),
                 Line::Access => None,
@@ -200,14 +200,20 @@ impl<B: Backend> Inner<B> {
     }
 
     async fn run_alone(&self, mut queued: Queued) {
-        let outcome = self.write(&mut queued.job, queued.at, &mut None).await;
+        let outcome = self.write(&mut queued.job, queued.at, &mut None, None).await;
         drop(queued.reply.send(outcome));
     }
 
     /// Runs a job that was called at `at` until it is committed or comes to nothing. `image` is what is known beforehand,
-    /// and afterwards.
-    async fn write(&self, job: &mut WriteJob, at: u64, image: &mut Option<Image>) -> Result<(), Error> {
-        let mut asked = Vec::new();
+    /// and afterwards, `first` what the job will surely ask.
+    async fn write(
+        &self,
+        job: &mut WriteJob,
+        at: u64,
+        image: &mut Option<Image>,
+        first: Option<Question>,
+    ) -> Result<(), Error> {
+        let mut asked: Vec<Question> = first.into_iter().collect();
         let mut is_refused_once = faults::refuses_once();
         for _ in 0..MOST_CONFLICTS {
             let mut known = match image.take() {
@@ -287,9 +293,7 @@ impl<B: Backend> Inner<B> {
         let mut image = Image::new(Arc::clone(&self.clock), self.tick());
         if !asked.is_empty() {
             let answers = self.backend.answer(asked.to_vec()).await?;
-            for (question, answer) in asked.iter().zip(answers) {
-                image.install(question.clone(), answer)?;
-            }
+            image.install_all(asked, answers)?;
         }
         Ok(image)
     }
@@ -297,11 +301,13 @@ impl<B: Backend> Inner<B> {
     /// Fetches what is `missing`. Where the sessions of which something is known have moved since, all of it is fetched
     /// anew, so that what a job sees is of one moment.
     async fn add(&self, known: &mut Image, missing: Vec<Question>, asked: &[Question]) -> Result<(), Error> {
-        if known.is_empty() {
+        let sessions = known.sessions();
+        let is_new = |question: &Question| matches!(question, Question::Session(_));
+        if sessions.is_empty() || missing.iter().any(is_new) {
+            // Nothing tells whether what is known is of the same moment.
             *known = self.load(asked).await?;
             return Ok(());
         }
-        let sessions = known.sessions();
         let again = sessions.into_iter().map(Question::Session).filter(|again| !missing.contains(again));
         let again: Vec<Question> = again.collect();
         let questions: Vec<Question> = missing.into_iter().chain(again).collect();
@@ -310,12 +316,7 @@ impl<B: Backend> Inner<B> {
             *known = self.load(asked).await?;
             return Ok(());
         }
-        for (question, answer) in questions.into_iter().zip(answers) {
-            if !known.knows(&question) {
-                known.install(question, answer)?;
-            }
-        }
-        Ok(())
+        known.install_all(&questions, answers)
     }
 
     /// Runs a reading job on one snapshot that has all that it asks for.

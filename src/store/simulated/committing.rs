@@ -41,10 +41,11 @@ impl Rows {
         let is_revoked = |id| changes.revoked_keys.iter().any(|(revoked, _)| *revoked == id);
         let goes_on = |key: &&Key| key.revoked_at.is_none() && !is_revoked(key.key_id);
         let is_good = |name: &str| state.keys.iter().filter(goes_on).any(|key| key.name == name);
+        let stays = |id| state.notices.contains(id) && !changes.deleted_notices.contains(&id);
         let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
         changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
             || changes.interrupts.iter().any(|(it, is_new)| *is_new && state.interrupts.contains(it.interrupt_id))
-            || changes.notices.iter().any(|(notice, is_new)| *is_new && state.notices.contains(notice.id))
+            || changes.notices.iter().any(|(notice, is_new)| *is_new && stays(notice.id))
             || changes.keys.iter().any(|key| key.revoked_at.is_none() && is_good(&key.name))
             || changes.revoked_keys.iter().any(|(id, _)| is_bad(*id))
     }
@@ -96,11 +97,11 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for (turn, carried) in &changes.carried {
         tx.note_carried(*turn, carried)?;
     }
-    for (notice, is_new) in &changes.notices {
-        if *is_new { tx.insert_notice(notice)? } else { tx.update_notice(notice)? }
-    }
     for id in &changes.deleted_notices {
         tx.delete_notice(*id)?;
+    }
+    for (notice, is_new) in &changes.notices {
+        if *is_new { tx.insert_notice(notice)? } else { tx.update_notice(notice)? }
     }
     for (deed, at) in &changes.deeds {
         tx.append_audit(deed.clone(), *at)?;
