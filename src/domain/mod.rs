@@ -32,6 +32,8 @@ pub mod run_state;
 pub mod schema;
 pub mod scope;
 pub mod search;
+#[cfg(test)]
+pub mod seeds;
 pub mod session;
 pub mod standing;
 pub mod status;

@@ -10,9 +10,9 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::journal::{Ending, Entry, RecordedEntry};
 use crate::domain::status::Status;
-use crate::store::{StoreExt, Transaction};
 use crate::store::about::About;
 use crate::store::carried::Carried;
+use crate::store::{StoreExt, Transaction};
 
 super::for_each_store!(
     a_job_that_fails_changes_nothing,

@@ -22,6 +22,7 @@ use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery}
 use crate::store::record::{Due, DueKind, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
+#[derive(Clone)]
 pub(in crate::store) struct MemoryState {
     pub(in crate::store) id: StoreId,
     clock: Arc<dyn Clock>,
@@ -93,6 +94,7 @@ impl TurnRow {
 }
 
 /// A table: rows by id, and in order of arrival.
+#[derive(Clone)]
 pub(in crate::store) struct Ordered<K, V> {
     seqs: HashMap<K, u64>,
     rows: BTreeMap<u64, (K, V)>,

@@ -3,12 +3,17 @@
 //! All else is written once over it (the module above): running jobs, running them again, keeping what is known of a
 //! session from one job to the next.
 
+use std::time::Duration;
+
 use crate::domain::Error;
 use crate::store::BoxFuture;
 use crate::store::upkeep::Upkeep;
 
 use super::changes::Changes;
 use super::question::{Answer, Question};
+
+/// How long to wait before what came of a commit is looked up again; twice as long each time.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A database. No transaction of it is open while a caller thinks: each of these is one round trip, or a few that wait for
 /// nobody.
@@ -27,6 +32,11 @@ pub trait Backend: Upkeep + 'static {
     /// [`Error::StoreUnavailable`]: then nobody knows whether it happened. The others of a transaction that cannot be
     /// stored, such as [`Error::Internal`] for what nests too deeply, changed nothing.
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>>;
+
+    /// Waits before what came of a commit is looked up for the `look`-th time, while the database cannot be reached.
+    fn wait(&self, look: u32) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(PAUSE * 2_u32.saturating_pow(look)))
+    }
 
     /// Stops, once what was begun is over.
     fn close(&self) -> BoxFuture<'static, Result<(), Error>>;

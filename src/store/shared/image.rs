@@ -9,7 +9,6 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::question::{Answer, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn, Version};
-use crate::domain::journal::RecordedEntry;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
 use crate::store::clock::Clock;
 use crate::store::memory::state::{MemoryState, Ordered, SessionRow, TurnRow};
@@ -178,10 +177,7 @@ impl Image {
     }
 
     /// Whether an answer tells of another version of a session than the one that is known.
-    pub fn has_moved<'a>(
-        &self,
-        mut answers: impl Iterator<Item = (&'a Question, &'a Result<Answer, Error>)>,
-    ) -> bool {
+    pub fn has_moved<'a>(&self, mut answers: impl Iterator<Item = (&'a Question, &'a Result<Answer, Error>)>) -> bool {
         answers.any(|(question, answer)| match (question, answer) {
             (Question::Session(id), Ok(Answer::Session(slice))) => {
                 let known = self.known.versions.iter().find(|(known, _)| known == id);
@@ -208,9 +204,8 @@ impl Image {
         if self.known.versions.is_empty() || !self.state.sessions.contains(session) {
             return None;
         }
-        let is_of_session = |question: &Question| {
-            matches!(question, Question::Session(id) | Question::Messages(id) if *id == session)
-        };
+        let is_of_session =
+            |question: &Question| matches!(question, Question::Session(id) | Question::Messages(id) if *id == session);
         self.known.questions.retain(is_of_session);
         self.known.answers.clear();
         self.state.replies.clear();

@@ -10,6 +10,7 @@
 
 pub mod backend;
 pub mod changes;
+mod committing;
 mod image;
 mod job;
 mod lanes;
@@ -251,11 +252,11 @@ impl<B: Backend> Inner<B> {
                 (false, Some(_)) => *known = self.load(asked).await?,
                 (true, None) if known.as_of() < at => return Ok(Attempt::Stale),
                 (true, None) => return outcome.map(|()| Attempt::Done),
+                (true, Some(_)) if std::mem::take(is_refused_once) => return Ok(Attempt::Moved),
                 (true, Some((changes, numbers))) if changes.is_empty() => {
                     drop(numbers);
                     return Ok(if known.as_of() < at { Attempt::Stale } else { Attempt::Done });
                 }
-                (true, Some(_)) if std::mem::take(is_refused_once) => return Ok(Attempt::Moved),
                 (true, Some((changes, numbers))) => return self.commit(changes, numbers, known, asked).await,
             }
         }
@@ -272,7 +273,7 @@ impl<B: Backend> Inner<B> {
         let began = self.tick();
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
         let new = changes.new_rows();
-        match self.backend.commit(changes).await? {
+        match committing::commit(&self.backend, changes).await? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {
                     handle.set(number);

@@ -178,7 +178,8 @@ impl Notes {
             changes.turns.push(TurnChange { turn: row.turn.clone(), is_new, entries: row.entries(), claimed_by });
         }
         let interrupts = self.interrupts.into_iter();
-        changes.interrupts = interrupts.filter_map(|(id, is_new)| Some((state.interrupts.get(id)?.clone(), is_new))).collect();
+        changes.interrupts =
+            interrupts.filter_map(|(id, is_new)| Some((state.interrupts.get(id)?.clone(), is_new))).collect();
         for place in self.replies {
             let reply = state.replies.get(&place).ok_or_else(gone)?.clone();
             changes.replies.push((place.0, place.1, reply));

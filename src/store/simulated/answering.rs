@@ -7,9 +7,7 @@ use crate::store::Reader;
 use crate::store::asked::AskedReader;
 use crate::store::carried::CarriedReader;
 use crate::store::outbox::OutboxReader;
-use crate::store::shared::question::{
-    Answer, LANE, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn,
-};
+use crate::store::shared::question::{Answer, LANE, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn};
 
 impl Rows {
     /// The answer to one question.
@@ -22,12 +20,8 @@ impl Rows {
             Question::Turn(id) => Answer::Turn(self.turn(*id).map(Box::new)),
             Question::Journal(turn) => Answer::Entries(state.journal(*turn)?),
             Question::LastEntry(turn) => Answer::Entries(state.last_entry(*turn)?.into_iter().collect()),
-            Question::JournalPage { turn, first, limit } => {
-                Answer::Entries(state.journal_page(*turn, *first, *limit)?)
-            }
-            Question::AskingStep(turn, interrupt) => {
-                Answer::Step(state.asking_step(*turn, *interrupt)?.map(Box::new))
-            }
+            Question::JournalPage { turn, first, limit } => Answer::Entries(state.journal_page(*turn, *first, *limit)?),
+            Question::AskingStep(turn, interrupt) => Answer::Step(state.asking_step(*turn, *interrupt)?.map(Box::new)),
             Question::BegunStep(turn, path) => Answer::Step(state.begun_step(*turn, path)?.map(Box::new)),
             Question::WithApprovers(turn) => {
                 let journal = state.journal(*turn)?;

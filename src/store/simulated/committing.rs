@@ -1,6 +1,6 @@
 //! Commits: all of it, or nothing.
 
-use super::Rows;
+use super::{LeftOut, Rows};
 use crate::domain::Error;
 use crate::domain::access::Key;
 use crate::store::carried::CarriedWriter;
@@ -8,13 +8,14 @@ use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxWriter;
 use crate::store::shared::backend::Committed;
 use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
+use crate::store::shared::question::Version;
 use crate::store::turns::TurnWriter;
 use crate::store::{Reader, Transaction};
 
 impl Rows {
     /// Commits what is still as it was read.
     pub(super) fn commit(&mut self, changes: Changes) -> Result<Committed, Error> {
-        let is_as_read = |change: &SessionChange| self.versions.get(&change.id).copied() == change.seen;
+        let is_as_read = |change: &SessionChange| self.is_as_read(self.versions.get(&change.id), change.seen.as_ref());
         if !changes.sessions.iter().all(is_as_read) || self.holds_new_rows_of(&changes) {
             return Ok(Committed::Moved);
         }
@@ -33,6 +34,15 @@ impl Rows {
             }
         }
         Ok(Committed::Yes { events })
+    }
+
+    fn is_as_read(&self, there: Option<&Version>, seen: Option<&Version>) -> bool {
+        let (Some(there), Some(seen)) = (there, seen) else { return there.is_none() && seen.is_none() };
+        match self.left_out {
+            Some(LeftOut::Version) => true,
+            Some(LeftOut::Token) => there.count == seen.count,
+            None => there == seen,
+        }
     }
 
     /// Whether somebody else has made what is new here, or undone what is to be undone here.

@@ -3,6 +3,8 @@
 
 mod answering;
 mod committing;
+pub mod network;
+mod properties;
 mod upkeep;
 
 use std::collections::HashMap;
@@ -24,10 +26,21 @@ pub struct SimulatedDatabase {
     rows: Arc<Mutex<Rows>>,
 }
 
+/// What a database does not look at: each of them is needed, or nothing would go wrong without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// What was drawn when a session was written last.
+    Token,
+    /// That, and how often it was written.
+    Version,
+}
+
 /// Everything there is.
+#[derive(Clone)]
 struct Rows {
     state: MemoryState,
     versions: HashMap<SessionId, Version>,
+    left_out: Option<LeftOut>,
     is_closed: bool,
 }
 
@@ -35,7 +48,23 @@ impl SimulatedDatabase {
     /// An empty one, at the time of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = MemoryState::new(StoreId(Uuid::new_v4()), clock);
-        Self { rows: Arc::new(Mutex::new(Rows { state, versions: HashMap::new(), is_closed: false })) }
+        Self { rows: Arc::new(Mutex::new(Rows { state, versions: HashMap::new(), left_out: None, is_closed: false })) }
+    }
+
+    /// The same without one of its rules.
+    pub fn without(self, rule: Option<LeftOut>) -> Self {
+        self.lock().left_out = rule;
+        self
+    }
+
+    /// What is there now, for [`SimulatedDatabase::fail_over`].
+    fn standby(&self) -> Rows {
+        self.lock().clone()
+    }
+
+    /// It is lost, and one takes its place that was behind: what was committed since is gone.
+    fn fail_over(&self, standby: Rows) {
+        *self.lock() = standby;
     }
 
     fn lock(&self) -> MutexGuard<'_, Rows> {

@@ -15,10 +15,7 @@ use crate::store::{BoxFuture, Reader, Transaction};
 
 impl Rows {
     /// Changes rows of whichever sessions it concerns.
-    fn change<T>(
-        &mut self,
-        act: impl FnOnce(&mut MemoryTransaction<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    fn change<T>(&mut self, act: impl FnOnce(&mut MemoryTransaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let mut transaction = MemoryTransaction::new(&mut self.state);
         let outcome = act(&mut transaction);
         if outcome.is_err() {

@@ -260,7 +260,8 @@ impl Reader for Handle<'_> {
     }
 
     fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {
-        let newest = self.one("events", sql!("events/last_of_session"), [session.0.as_bytes()], |cells| cells.number())?;
+        let newest =
+            self.one("events", sql!("events/last_of_session"), [session.0.as_bytes()], |cells| cells.number())?;
         Ok(newest.unwrap_or(0))
     }
 

@@ -3,13 +3,11 @@
 use super::super::Timings;
 use super::world::{Fault, Outcome, SECOND, Setting, World};
 use super::*;
+use crate::domain::seeds;
 
-const SEEDS: u64 = 300;
-
-/// Runs a world for each seed; which of them came to something that `is_wrong`.
+/// Which worlds came to something that `is_wrong`.
 fn wrong(run: impl Fn(u64) -> Outcome, is_wrong: impl Fn(&Outcome) -> bool) -> Vec<u64> {
-    let seeds = std::env::var("HITL_SIMULATED_SEEDS").map_or(SEEDS, |text| text.parse().expect("a number"));
-    (0..seeds).filter(|seed| is_wrong(&run(*seed))).collect()
+    seeds::wrong(1, run, is_wrong)
 }
 
 /// Everything at once for five minutes, then a minute of peace.

@@ -1,0 +1,80 @@
+//! Commits of which nobody tells what came of them.
+//!
+//! A connection may break between a commit and its reply. Whether it happened is in the rows: a session bears the token of
+//! its last commit. Where it did not happen, it is sent again: its guard lets one of the two through at most, however late
+//! the first one arrives.
+
+use super::backend::{Backend, Committed};
+use super::changes::{Changes, SessionChange};
+use super::question::{Answer, Question, Version};
+use crate::domain::{Error, SessionId};
+
+/// How often what came of a commit is looked up before nobody is said to know.
+const LOOKS: u32 = 6;
+
+/// What a session's rows tell of a commit.
+enum Resolved {
+    /// It happened, or was undone by somebody who came after it.
+    Applied,
+    /// It has not happened: the session is as it was read for it.
+    NotApplied,
+    /// Others have changed the session, before it or after it.
+    Unknown,
+}
+
+/// Commits, and finds out what came of it where nobody tells.
+///
+/// # Errors
+/// As [`Backend::commit`]; [`Error::StoreUnavailable`] where it cannot be found out.
+pub async fn commit(backend: &impl Backend, changes: Changes) -> Result<Committed, Error> {
+    // What changes no session bears no token.
+    let Some(change) = changes.sessions.first().cloned() else { return backend.commit(changes).await };
+    let counted = changes.events.len();
+    let mut lost = None;
+    for look in 0..LOOKS {
+        match backend.commit(changes.clone()).await {
+            // The one that was sent before may have been first, or others after it: then nobody knows.
+            Ok(Committed::Moved) if lost.is_some() => {}
+            Err(error @ Error::StoreUnavailable(_)) => lost = Some(error),
+            outcome => return outcome,
+        }
+        match resolve(backend, &change).await {
+            Ok(Resolved::Applied) => return found(backend, change.id, counted).await,
+            Ok(Resolved::NotApplied) => {}
+            Ok(Resolved::Unknown) => break,
+            Err(Error::StoreUnavailable(_)) => backend.wait(look).await,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(lost.unwrap_or_else(|| Error::StoreUnavailable("nobody knows what came of a commit".to_owned())))
+}
+
+async fn resolve(backend: &impl Backend, change: &SessionChange) -> Result<Resolved, Error> {
+    let (id, left) = change.left();
+    let there = version_of(backend, id).await?;
+    Ok(match there {
+        there if there == left => Resolved::Applied,
+        there if there == change.seen => Resolved::NotApplied,
+        _ => Resolved::Unknown,
+    })
+}
+
+async fn version_of(backend: &impl Backend, session: SessionId) -> Result<Option<Version>, Error> {
+    match backend.answer(vec![Question::Session(session)]).await?.pop() {
+        Some(Ok(Answer::Session(slice))) => Ok(slice.map(|slice| slice.version)),
+        Some(Err(error)) => Err(error),
+        other => Err(Error::Internal(format!("a session was answered with {other:?}"))),
+    }
+}
+
+/// It happened: its last event is the session's newest, unless somebody came after it.
+async fn found(backend: &impl Backend, session: SessionId, events: usize) -> Result<Committed, Error> {
+    if events == 0 {
+        return Ok(Committed::Yes { events: Vec::new() });
+    }
+    match backend.answer(vec![Question::LastEventOf(session)]).await?.pop() {
+        Some(Ok(Answer::Number(newest))) => Ok(Committed::Yes { events: vec![newest; events] }),
+        Some(Err(error)) => Err(error),
+        other => Err(Error::Internal(format!("the newest event was answered with {other:?}"))),
+    }
+}

@@ -1,0 +1,219 @@
+//! Several servers' stores over one database, in every weather: what is acknowledged is there once, what is refused is
+//! not, and every session is what one store alone could have made of it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::runtime::{Builder, Handle};
+
+use super::network::{Connection, Weather};
+use super::{LeftOut, SimulatedDatabase};
+use crate::domain::Error;
+use crate::domain::journal::Entry;
+use crate::domain::seeds::{self, Random};
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::{change, event, interrupt_id, session, session_id, turn, turn_id};
+use crate::store::shared::SharedStore;
+use crate::store::{Store, StoreExt, Transaction};
+
+const SERVERS: u64 = 3;
+const CLIENTS: u64 = 3;
+const SESSIONS: u128 = 2;
+/// How many answers a client writes.
+const ANSWERS: u64 = 6;
+/// What a client refuses himself, in his own job.
+const TOO_MANY: Error = Error::QueueFull;
+
+const CALM: Weather = Weather { lost: 0, unanswered: 0, repeated: 0, slow: 3 };
+const ROUGH: Weather = Weather { lost: 8, unanswered: 12, repeated: 15, slow: 8 };
+
+/// What a client was told of each of his answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It is stored as that entry, and its event has that number.
+    Stored {
+        index: u64,
+        event: u64,
+    },
+    Refused,
+    Nobody,
+}
+
+/// What everybody was told, and what was there in the end.
+struct Outcome {
+    told: HashMap<(u128, u64), Told>,
+    journals: Vec<Vec<u64>>,
+    totals: Vec<usize>,
+    errors: Vec<Error>,
+}
+
+/// A world of servers over `database`, in which nothing but the weather goes wrong.
+fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64) -> Outcome {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let clock: Arc<dyn Clock> = Arc::new(WallClock);
+        let database = SimulatedDatabase::new(Arc::clone(&clock)).without(left_out);
+        let first = SharedStore::new(database.clone(), Arc::clone(&clock), Handle::current());
+        for number in 0..SESSIONS {
+            let made = change(&first, move |tx| {
+                tx.insert_session(&session(number), &[])?;
+                tx.insert_turn(&turn(session_id(number), number))
+            });
+            made.await.unwrap();
+        }
+        let next = Arc::new(AtomicU64::new(0));
+        let told = Arc::new(Mutex::new(HashMap::new()));
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let mut clients = Vec::new();
+        for server in 0..SERVERS {
+            let connection = Connection::new(database.clone(), weather, seed * SERVERS + server);
+            let store = Arc::new(SharedStore::new(connection, Arc::clone(&clock), Handle::current()));
+            for client in 0..CLIENTS {
+                let (store, next) = (Arc::clone(&store), Arc::clone(&next));
+                let (told, errors) = (Arc::clone(&told), Arc::clone(&errors));
+                let mut random = Random(!(seed * SERVERS * CLIENTS + server * CLIENTS + client));
+                clients.push(tokio::spawn(async move {
+                    for _ in 0..ANSWERS {
+                        let session = u128::from(random.within(0..SESSIONS as u64));
+                        let value = next.fetch_add(1, Ordering::SeqCst);
+                        let is_refused = random.chance(20);
+                        let said = match write(store.as_ref(), session, value, is_refused).await {
+                            Ok((index, event)) => Told::Stored { index, event },
+                            Err(TOO_MANY) => Told::Refused,
+                            Err(Error::StoreUnavailable(_)) => Told::Nobody,
+                            Err(error) => {
+                                errors.lock().unwrap().push(error);
+                                Told::Nobody
+                            }
+                        };
+                        told.lock().unwrap().insert((session, value), said);
+                    }
+                }));
+            }
+        }
+        if fails_over {
+            let mut random = Random(seed);
+            for _ in 0..2 {
+                let standby = database.standby();
+                for _ in 0..random.within(5..60) {
+                    tokio::task::yield_now().await;
+                }
+                database.fail_over(standby);
+            }
+        }
+        for client in join_all(clients).await {
+            client.unwrap();
+        }
+        let read = |number: u128| {
+            first.query(move |reader| {
+                let entries = reader.journal(turn_id(number))?;
+                let values = entries.iter().map(|recorded| match &recorded.entry {
+                    Entry::Answer { value, .. } => value.as_u64().unwrap(),
+                    other => panic!("{other:?}"),
+                });
+                Ok((values.collect::<Vec<_>>(), reader.session(session_id(number))?.unwrap().total_messages))
+            })
+        };
+        let (mut journals, mut totals) = (Vec::new(), Vec::new());
+        for number in 0..SESSIONS {
+            let (values, total) = read(number).await.unwrap();
+            journals.push(values);
+            totals.push(total);
+        }
+        let told = told.lock().unwrap().clone();
+        let errors = errors.lock().unwrap().clone();
+        Outcome { told, journals, totals, errors }
+    })
+}
+
+/// Writes an answer, counts it in its session, and tells of it.
+async fn write(store: &impl Store, number: u128, value: u64, is_refused: bool) -> Result<(u64, u64), Error> {
+    let about = crate::store::contract::fixture::about(number);
+    let written = store.transact(about, move |tx: &mut dyn Transaction| {
+        let mut row = tx.session(session_id(number))?.ok_or(Error::SessionNotFound)?;
+        let entry = Entry::Answer { interrupt_id: interrupt_id(0), value: json!(value) };
+        let index = tx.append_foreign(turn_id(number), &entry, tx.now())?;
+        row.total_messages += 1;
+        tx.update_session(&row)?;
+        let event = tx.append_event(&event(number, "x"), tx.now())?;
+        if is_refused { Err(TOO_MANY) } else { Ok((index, event)) }
+    });
+    written.await.map(|(index, event)| (index, event.get()))
+}
+
+impl Outcome {
+    /// Whether the journals are what one store alone could have made of what was told.
+    fn is_torn(&self) -> bool {
+        let mut seen: Vec<u64> = self.journals.concat();
+        seen.sort_unstable();
+        let is_twice = seen.windows(2).any(|pair| pair[0] == pair[1]);
+        let is_miscounted = self.journals.iter().zip(&self.totals).any(|(journal, total)| journal.len() != *total);
+        is_twice || is_miscounted || !self.errors.is_empty()
+    }
+
+    /// Whether something acknowledged is not where it was said to be, or something refused is there.
+    fn is_lost(&self) -> bool {
+        let is_wrong = |(place, said): (&(u128, u64), &Told)| {
+            let journal = &self.journals[usize::try_from(place.0).unwrap()];
+            match said {
+                Told::Stored { index, .. } => journal.get(usize::try_from(*index).unwrap()) != Some(&place.1),
+                Told::Refused => journal.contains(&place.1),
+                Told::Nobody => false,
+            }
+        };
+        self.told.iter().any(is_wrong)
+    }
+
+    /// Whether events of one session are numbered in another order than their entries.
+    fn is_out_of_order(&self) -> bool {
+        (0..SESSIONS).any(|session| {
+            let mut stored: Vec<(u64, u64)> = self
+                .told
+                .iter()
+                .filter_map(|((of, _), said)| match said {
+                    Told::Stored { index, event } if *of == session => Some((*index, *event)),
+                    _ => None,
+                })
+                .collect();
+            stored.sort_unstable();
+            stored.windows(2).any(|pair| pair[0].1 >= pair[1].1)
+        })
+    }
+}
+
+#[test]
+fn in_calm_weather_everything_is_told_and_in_order() {
+    let wrong = seeds::wrong(
+        3,
+        |seed| run(CALM, None, false, seed),
+        |it| it.is_torn() || it.is_lost() || it.is_out_of_order() || it.told.values().any(|said| *said == Told::Nobody),
+    );
+    assert!(wrong.is_empty(), "seeds {wrong:?}");
+}
+
+#[test]
+fn what_is_acknowledged_is_there_once_whatever_the_network_loses_and_repeats() {
+    let wrong = seeds::wrong(3, |seed| run(ROUGH, None, false, seed), |it| it.is_torn() || it.is_lost());
+    assert!(wrong.is_empty(), "seeds {wrong:?}");
+}
+
+#[test]
+fn what_a_failover_takes_back_leaves_every_session_whole() {
+    let wrong = seeds::wrong(3, |seed| run(ROUGH, None, true, seed), Outcome::is_torn);
+    assert!(wrong.is_empty(), "seeds {wrong:?}");
+}
+
+#[test]
+fn without_comparing_versions_answers_are_lost() {
+    let wrong =
+        seeds::wrong(3, |seed| run(CALM, Some(LeftOut::Version), false, seed), |it| it.is_torn() || it.is_lost());
+    assert!(!wrong.is_empty());
+}
+
+#[test]
+fn without_comparing_tokens_a_failover_tears_sessions() {
+    let wrong = seeds::wrong(1, |seed| run(ROUGH, Some(LeftOut::Token), true, seed), Outcome::is_torn);
+    assert!(!wrong.is_empty());
+}
