@@ -89,7 +89,7 @@ mod tests {
         counts.iter().enumerate().find_map(|(number, count)| {
             let now = T.beat * u32::try_from(number).expect("a few looks");
             let suspects = watch.look(now, now, [('a', *count)]);
-            (!suspects.is_empty()).then(|| now.as_secs())
+            (!suspects.is_empty()).then_some(now.as_secs())
         })
     }
 

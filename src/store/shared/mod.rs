@@ -18,14 +18,16 @@ mod looking;
 mod notes;
 pub mod question;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use self::backend::{Backend, Committed};
+use self::changes::TurnChange;
 use self::image::Image;
 use self::job::Ran;
 use self::lanes::{Lanes, Line, Queued};
@@ -35,11 +37,13 @@ use super::clock::Clock;
 use super::record::EventNumber;
 use super::upkeep::Upkeep;
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
-use crate::domain::{Error, SessionId};
+use crate::domain::{Error, SessionId, TurnId};
 use crate::faults;
 
 /// How often a job runs again because others were first, before it is given up.
 const MOST_CONFLICTS: u32 = 100;
+/// How many turns are remembered with their sessions.
+const MOST_TURNS: usize = 4096;
 /// How often a job may ask for more than it was given.
 const MOST_ROUNDS: u32 = 1000;
 
@@ -52,6 +56,8 @@ struct Inner<B> {
     backend: B,
     clock: Arc<dyn Clock>,
     lanes: Lanes,
+    /// Whose turns are that were written lately.
+    turns: Mutex<HashMap<TurnId, SessionId>>,
     /// Counts what this server reads, commits and is called for: what began after what.
     order: AtomicU64,
     is_closed: AtomicBool,
@@ -67,6 +73,7 @@ impl<B: Backend> SharedStore<B> {
             backend,
             clock,
             lanes: Lanes::default(),
+            turns: Mutex::default(),
             order: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             runtime,
@@ -150,15 +157,31 @@ impl<B: Backend> Inner<B> {
             About::Session(session) => self.enqueue(Line::Session(session), queued),
             About::Access => self.enqueue(Line::Access, queued),
             About::Nothing => self.spawn(async move { inner.run_alone(queued).await }),
-            About::Turn(turn) => self.spawn(async move {
-                let session = inner.session_of(Question::SessionOfTurn(turn)).await;
-                inner.enqueue_found(session, queued).await;
-            }),
+            About::Turn(turn) => match self.lock_turns().get(&turn) {
+                Some(session) => self.enqueue(Line::Session(*session), queued),
+                None => self.spawn(async move {
+                    let session = inner.session_of(Question::SessionOfTurn(turn)).await;
+                    inner.enqueue_found(session, queued).await;
+                }),
+            },
             About::Interrupt(interrupt) => self.spawn(async move {
                 let session = inner.session_of(Question::SessionOfInterrupt(interrupt)).await;
                 inner.enqueue_found(session, queued).await;
             }),
         }
+    }
+
+    fn lock_turns(&self) -> MutexGuard<'_, HashMap<TurnId, SessionId>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers whose these turns are: that never changes.
+    fn remember(&self, turns: &[TurnChange]) {
+        let mut known = self.lock_turns();
+        if known.len() > MOST_TURNS {
+            known.clear();
+        }
+        known.extend(turns.iter().map(|change| (change.turn.id, change.turn.session_id)));
     }
 
     async fn session_of(&self, question: Question) -> Result<Option<SessionId>, Error> {
@@ -273,6 +296,7 @@ impl<B: Backend> Inner<B> {
         let began = self.tick();
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
         let new = changes.new_rows();
+        self.remember(&changes.turns);
         match committing::commit(&self.backend, changes).await? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {
@@ -343,3 +367,6 @@ fn merge(asked: &mut Vec<Question>, missing: Vec<Question>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,19 +42,34 @@ struct Rows {
     versions: HashMap<SessionId, Version>,
     left_out: Option<LeftOut>,
     is_closed: bool,
+    /// How often it was asked, and how often something was committed.
+    calls: (u64, u64),
 }
 
 impl SimulatedDatabase {
     /// An empty one, at the time of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let state = MemoryState::new(StoreId(Uuid::new_v4()), clock);
-        Self { rows: Arc::new(Mutex::new(Rows { state, versions: HashMap::new(), left_out: None, is_closed: false })) }
+        Self {
+            rows: Arc::new(Mutex::new(Rows {
+                state,
+                versions: HashMap::new(),
+                left_out: None,
+                is_closed: false,
+                calls: (0, 0),
+            })),
+        }
     }
 
     /// The same without one of its rules.
     pub fn without(self, rule: Option<LeftOut>) -> Self {
         self.lock().left_out = rule;
         self
+    }
+
+    /// How often it was asked and how often something was committed, since this was called last.
+    pub fn calls(&self) -> (u64, u64) {
+        std::mem::take(&mut self.lock().calls)
     }
 
     /// What is there now, for [`SimulatedDatabase::fail_over`].
@@ -89,11 +104,17 @@ impl SimulatedDatabase {
 
 impl Backend for SimulatedDatabase {
     fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
-        self.with(move |rows| Ok(questions.iter().map(|question| rows.answer(question)).collect()))
+        self.with(move |rows| {
+            rows.calls.0 += 1;
+            Ok(questions.iter().map(|question| rows.answer(question)).collect())
+        })
     }
 
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
-        self.with(move |rows| rows.commit(changes))
+        self.with(move |rows| {
+            rows.calls.1 += 1;
+            rows.commit(changes)
+        })
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
