@@ -95,9 +95,10 @@ async fn what_comes_to_nothing_is_said_of_what_is_there_and_not_of_what_was() {
     assert_eq!(count(&world.other, 2).await, Ok(2));
     // The first still thinks that there is one.
     assert_eq!(count(&world.one, 2).await, Err(Error::QueueFull));
-    world.other.transact(about(1), |tx| tx.update_session(&session(1))).await.unwrap();
-    // And now that there are two.
-    assert_eq!(count(&world.one, 2).await, Ok(1));
+    assert_eq!(count(&world.other, 3).await, Ok(3));
+    world.one.transact(about(1), |tx| tx.update_session(&session(1))).await.unwrap();
+    // And the other that there are three.
+    assert_eq!(count(&world.other, 3).await, Ok(1));
 }
 
 #[tokio::test]

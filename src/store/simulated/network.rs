@@ -1,4 +1,4 @@
-//! A network that loses and delays what is sent to a database, and delivers some of it twice; and a database that fails
+//! A network that loses and delays what is sent to a database, and delivers some of it too late; and a database that fails
 //! over to one that is behind.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,8 +25,8 @@ pub struct Weather {
     pub lost: u64,
     /// That its reply is.
     pub unanswered: u64,
-    /// That a commit arrives once more, or for the first time, when it was answered or given up.
-    pub repeated: u64,
+    /// That a commit arrives only when it was given up.
+    pub held: u64,
     /// The most turns of the world that a message takes.
     pub slow: u64,
 }
@@ -84,21 +84,21 @@ impl Backend for Connection {
     }
 
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
-        let sent = self.send(self.database.commit(changes.clone()));
-        if !self.chance(self.weather.repeated) {
-            return sent;
+        let connection = self.clone();
+        if !self.chance(self.weather.held) {
+            return self.send(self.database.commit(changes));
         }
-        let (held, connection) = (self.database.commit(changes), self.clone());
         Box::pin(async move {
-            let reply = sent.await;
-            // Somebody on the way held it, and delivers it when nobody waits for it any more.
+            connection.travel().await;
+            let held = connection.database.commit(changes);
+            // Somebody on the way keeps it, and delivers it when nobody waits for it any more.
             drop(tokio::spawn(async move {
                 for _ in 0..5 {
                     connection.travel().await;
                 }
                 held.await
             }));
-            reply
+            Err(broken())
         })
     }
 
