@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle};
 use super::network::{Connection, Weather};
 use super::{LeftOut, SimulatedDatabase};
 use crate::domain::Error;
-use crate::domain::journal::Entry;
+use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::seeds::{self, Random};
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::{change, event, interrupt_id, session, session_id, turn, turn_id};
@@ -48,7 +48,8 @@ enum Told {
 struct Outcome {
     told: HashMap<(u128, u64), Told>,
     journals: Vec<Vec<u64>>,
-    totals: Vec<usize>,
+    /// Of each session, as its row has it.
+    sums: Vec<usize>,
     errors: Vec<Error>,
 }
 
@@ -111,27 +112,43 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
         }
         let read = |number: u128| {
             first.query(move |reader| {
-                let entries = reader.journal(turn_id(number))?;
-                let values = entries.iter().map(|recorded| match &recorded.entry {
-                    Entry::Answer { value, .. } => value.as_u64().unwrap(),
-                    other => panic!("{other:?}"),
-                });
-                Ok((values.collect::<Vec<_>>(), reader.session(session_id(number))?.unwrap().total_messages))
+                let values = values(&reader.journal(turn_id(number))?);
+                Ok((values, reader.session(session_id(number))?.unwrap().total_messages))
             })
         };
-        let (mut journals, mut totals) = (Vec::new(), Vec::new());
+        let (mut journals, mut sums) = (Vec::new(), Vec::new());
         for number in 0..SESSIONS {
-            let (values, total) = read(number).await.unwrap();
+            let (values, kept) = read(number).await.unwrap();
             journals.push(values);
-            totals.push(total);
+            sums.push(kept);
         }
         let told = told.lock().unwrap().clone();
         let errors = errors.lock().unwrap().clone();
-        Outcome { told, journals, totals, errors }
+        Outcome { told, journals, sums, errors }
     })
 }
 
-/// Writes an answer, counts it in its session, and tells of it.
+/// What a journal holds.
+fn values(journal: &[RecordedEntry]) -> Vec<u64> {
+    let value = |recorded: &RecordedEntry| match &recorded.entry {
+        Entry::Answer { value, .. } => value.as_u64().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    journal.iter().map(value).collect()
+}
+
+/// The sum of a journal: another one for every other journal.
+fn sum(values: &[u64]) -> usize {
+    values.iter().fold(0, |sum, value| with(sum, *value))
+}
+
+/// A sum with one value more.
+fn with(sum: usize, value: u64) -> usize {
+    // What a row can hold as a number of its own, whatever holds it.
+    (sum * 1009 + usize::try_from(value).unwrap() + 1) % 1_000_003
+}
+
+/// Writes an answer, sums it up in its session, and tells of it.
 async fn write(
     store: &impl Store,
     (number, value): (u128, u64),
@@ -141,12 +158,12 @@ async fn write(
     let about = crate::store::contract::fixture::about(number);
     let written = store.transact(about, move |tx: &mut dyn Transaction| {
         let mut row = tx.session(session_id(number))?.ok_or(Error::SessionNotFound)?;
-        if looks_back && tx.journal(turn_id(number))?.len() != row.total_messages {
+        if looks_back && sum(&values(&tx.journal(turn_id(number))?)) != row.total_messages {
             return Err(TORN);
         }
         let entry = Entry::Answer { interrupt_id: interrupt_id(0), value: json!(value) };
         let index = tx.append_foreign(turn_id(number), &entry, tx.now())?;
-        row.total_messages += 1;
+        row.total_messages = with(row.total_messages, value);
         tx.update_session(&row)?;
         let event = tx.append_event(&event(number, "x"), tx.now())?;
         if is_refused { Err(TOO_MANY) } else { Ok((index, event)) }
@@ -160,8 +177,8 @@ impl Outcome {
         let mut seen: Vec<u64> = self.journals.concat();
         seen.sort_unstable();
         let is_twice = seen.windows(2).any(|pair| pair[0] == pair[1]);
-        let is_miscounted = self.journals.iter().zip(&self.totals).any(|(journal, total)| journal.len() != *total);
-        is_twice || is_miscounted || !self.errors.is_empty()
+        let is_another = self.journals.iter().zip(&self.sums).any(|(journal, kept)| sum(journal) != *kept);
+        is_twice || is_another || !self.errors.is_empty()
     }
 
     /// Whether something acknowledged is not where it was said to be, or something refused is there.
