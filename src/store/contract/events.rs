@@ -6,8 +6,8 @@ use super::fixture::*;
 use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
-use crate::store::record::StoredReply;
 use crate::store::record::EventNumber;
+use crate::store::record::StoredReply;
 use crate::store::upkeep::Sweep;
 
 super::for_each_store!(

@@ -53,7 +53,8 @@ async fn jobs_that_queue_up_share_a_commit_and_its_failure() {
         append(transaction)
     });
     let second = store.transact(about(1), append);
-    let third = store.transact(about(1), |transaction| transaction.append_event(&event(1, "x"), at(0)).map(|it| it.get()));
+    let third =
+        store.transact(about(1), |transaction| transaction.append_event(&event(1, "x"), at(0)).map(|it| it.get()));
     let fourth = store.transact(about(1), |_| Err::<u64, _>(Error::QueueFull));
     drop(release);
 

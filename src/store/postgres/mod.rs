@@ -1,0 +1,3 @@
+//! A database that many servers share: PostgreSQL.
+
+pub(super) mod cells;
