@@ -1,3 +1,22 @@
 //! A database that many servers share: PostgreSQL.
+//!
+//! Every change of a session compares the version and token of its row with those that were read, so that nobody has to
+//! hold a lock: a commit is one batch of statements that goes out at once, and whoever reads gets one snapshot in one round
+//! trip. No transaction of ours is open while a process thinks.
 
+mod address;
 pub(super) mod cells;
+mod connection;
+mod pool;
+mod writing;
+
+pub use address::PgAddress;
+pub use pool::CONNECTIONS;
+
+/// The text of a statement, from its file.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("sql/", $name, ".sql"))
+    };
+}
+use sql;
