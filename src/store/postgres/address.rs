@@ -51,8 +51,9 @@ impl FromStr for PgAddress {
     fn from_str(text: &str) -> Result<Self, OpenError> {
         let (text, options) = TlsOptions::taken_from(text)?;
         // What the driver says may repeat a part of the address.
-        let mut config: Config =
-            text.parse().map_err(|_| invalid("it is not postgresql://USER@HOST/DATABASE with options that are known"))?;
+        let mut config: Config = text
+            .parse()
+            .map_err(|_| invalid("it is not postgresql://USER@HOST/DATABASE with options that are known"))?;
         config
             .application_name("hitl")
             .connect_timeout(PATIENCE)
@@ -127,7 +128,8 @@ impl TlsOptions {
                     return Err(invalid("sslmode is one of disable, require, verify-ca and verify-full"));
                 }
                 Some(("sslrootcert", path)) => {
-                    let path = url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);
+                    let path =
+                        url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);
                     options.root = Some(PathBuf::from(path.as_ref()));
                 }
                 _ => others.push(pair),

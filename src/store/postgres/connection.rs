@@ -99,7 +99,9 @@ impl From<Failed> for Error {
             Failed::Refused(code, why) if code.code().starts_with("22") || code.code().starts_with("54") => {
                 Self::Internal(format!("the database cannot store it: {why}"))
             }
-            Failed::Refused(code, why) => Self::StoreUnavailable(format!("the database refused: {why} ({})", code.code())),
+            Failed::Refused(code, why) => {
+                Self::StoreUnavailable(format!("the database refused: {why} ({})", code.code()))
+            }
             Failed::Lost(why) => Self::StoreUnavailable(format!("the database cannot be reached: {why}")),
         }
     }

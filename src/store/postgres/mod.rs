@@ -5,12 +5,21 @@
 //! trip. No transaction of ours is open while a process thinks.
 
 mod address;
+mod asking;
+mod backend;
 pub(super) mod cells;
 mod connection;
+mod linking;
+mod lists;
+mod opening;
 mod pool;
+#[cfg(test)]
+mod tests;
+mod upkeep;
 mod writing;
 
 pub use address::PgAddress;
+pub use backend::PostgresBackend;
 pub use pool::CONNECTIONS;
 
 /// The text of a statement, from its file.

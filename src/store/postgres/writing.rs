@@ -46,7 +46,10 @@ impl<'r, R> Columns<'r, R> {
     }
 
     /// JSON, which may nest too deeply.
-    fn json<T: ToSql + Sync + Send + 'static>(mut self, cell: impl Fn(&'r R) -> Result<T, Error>) -> Result<Self, Error> {
+    fn json<T: ToSql + Sync + Send + 'static>(
+        mut self,
+        cell: impl Fn(&'r R) -> Result<T, Error>,
+    ) -> Result<Self, Error> {
         self.1.push(Box::new(self.0.iter().map(cell).collect::<Result<Vec<T>, Error>>()?));
         Ok(self)
     }
@@ -109,7 +112,8 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Cal
     let seen = |change: &SessionChange| change.seen.unwrap_or(change.next);
     if !written.is_empty() {
         let columns = session_columns(&written)?;
-        let columns = columns.plain(|row| rows::integer(seen(row.1).count)).plain(|row| seen(row.1).token.cast_signed());
+        let columns =
+            columns.plain(|row| rows::integer(seen(row.1).count)).plain(|row| seen(row.1).token.cast_signed());
         calls.push(columns.call(sql!("sessions/write")));
     }
     if !kept.is_empty() {
@@ -368,8 +372,7 @@ fn others(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
 
 fn notices(changes: &Changes, calls: &mut Vec<Call>) {
     if !changes.deleted_notices.is_empty() {
-        let columns =
-            Columns::of(&changes.deleted_notices).plain(|id| id.event).plain(|id| i64::from(id.reminder));
+        let columns = Columns::of(&changes.deleted_notices).plain(|id| id.event).plain(|id| i64::from(id.reminder));
         calls.push(columns.call(sql!("outbox/delete")));
     }
     let of = |is_new: bool| -> Vec<&Notice> {
