@@ -64,6 +64,10 @@ impl PostgresBackend {
         Arc::clone(&self.0.pool)
     }
 
+    pub(super) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.0)
+    }
+
     pub(super) fn ask(
         &self,
         questions: Vec<Question>,

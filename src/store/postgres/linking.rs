@@ -53,6 +53,17 @@ impl Horizon {
 }
 
 impl Inner {
+    /// Waits until the events that are there are complete, as long as [`Horizon`] does.
+    pub(super) async fn complete_events(&self) -> Result<(), Error> {
+        let mut horizon = Horizon::new(self.patience);
+        loop {
+            let replies = self.pool.run(Frame::Snapshot, vec![Call::new(sql!("events/horizon"), vec![])]).await?;
+            if !horizon.waits(&Replies::new(replies).next()).await? {
+                return Ok(());
+            }
+        }
+    }
+
     /// Links the rows of the audit that are not yet: where it ends then.
     pub(super) async fn link_audit(&self) -> Result<Head, Error> {
         let mut horizon = Horizon::new(self.patience);

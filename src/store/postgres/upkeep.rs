@@ -120,7 +120,14 @@ impl Upkeep for PostgresBackend {
         };
         let call = Call::new(format!("{sql} RETURNING 1"), params![before.millis(), rows::count(limit)]);
         let swept = self.rows("", Frame::Commit, call, |_| Ok(()));
-        Box::pin(async move { Ok(swept.await?.len()) })
+        let inner = self.inner();
+        Box::pin(async move {
+            if kind == Sweep::Events {
+                // What may not be complete stays: the newest that is has to be known.
+                inner.complete_events().await?;
+            }
+            Ok(swept.await?.len())
+        })
     }
 
     fn sweep_sessions(
