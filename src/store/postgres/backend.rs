@@ -1,10 +1,13 @@
 //! [`Backend`], on PostgreSQL.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
 
 use super::asking::{self, Replies};
 use super::cells::PostgresCells;
+use super::clock::DatabaseClock;
 use super::connection::{Call, Connection, Frame};
 use super::linking::Horizon;
 use super::pool::Pool;
@@ -13,8 +16,9 @@ use crate::domain::Error;
 use crate::domain::audit::Head;
 use crate::domain::search::Needle;
 use crate::store::BoxFuture;
+use crate::store::clock::Clock;
 use crate::store::kept::KeptForms;
-use crate::store::open_error::OpenError;
+use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::query::{InterruptQuery, Page};
 use crate::store::rows;
 use crate::store::shared::backend::{Backend, Committed};
@@ -23,6 +27,8 @@ use crate::store::shared::question::{Answer, Question};
 
 /// How long what is read of everybody waits for transactions that have begun before. Ours take a round trip.
 const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
+/// How long it is between two looks at the database's clock.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
 /// How many rows a search looks at in one round trip.
 const SEARCHED_AT_ONCE: usize = 256;
 
@@ -34,6 +40,7 @@ pub(super) struct Inner {
     pub(super) pool: Arc<Pool>,
     pub(super) patience: Duration,
     forms: KeptForms,
+    clock: DatabaseClock,
 }
 
 impl PostgresBackend {
@@ -43,12 +50,23 @@ impl PostgresBackend {
     /// [`OpenError::Server`].
     pub async fn connect(address: &PgAddress) -> Result<Self, OpenError> {
         let first = opening::open(address).await?;
-        Ok(Self::over(address, first, HORIZON_PATIENCE))
+        let backend = Self::over(address, first, HORIZON_PATIENCE);
+        backend.0.look_at_clock().await.map_err(|error| {
+            let trouble = ServerTrouble::Unreachable(error.to_string());
+            OpenError::Server { address: address.to_string(), trouble }
+        })?;
+        tokio::spawn(follow_clock(Arc::downgrade(&backend.0)));
+        Ok(backend)
+    }
+
+    /// The time, by the database.
+    pub fn clock(&self) -> &dyn Clock {
+        &self.0.clock
     }
 
     pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
         let pool = Arc::new(Pool::new(address.clone(), first));
-        Self(Arc::new(Inner { pool, patience, forms: KeptForms::default() }))
+        Self(Arc::new(Inner { pool, patience, forms: KeptForms::default(), clock: DatabaseClock::default() }))
     }
 
     /// Binds the deeds that were told since to the end of the audit: where it ends then.
@@ -77,7 +95,28 @@ impl PostgresBackend {
     }
 }
 
+/// Looks at the database's clock for as long as there is somebody who asks.
+async fn follow_clock(inner: Weak<Inner>) {
+    loop {
+        sleep(LOOK_AT_CLOCK).await;
+        let Some(inner) = inner.upgrade() else { return };
+        if let Err(error) = inner.look_at_clock().await {
+            tracing::debug!(%error, "the database does not tell the time");
+        }
+    }
+}
+
 impl Inner {
+    async fn look_at_clock(&self) -> Result<(), Error> {
+        let asked = Instant::now();
+        let replies = self.pool.run(Frame::Snapshot, vec![Call::new(sql!("store/time"), vec![])]).await?;
+        let replied = Instant::now();
+        if let Some(row) = replies.first().and_then(|rows| rows.first()) {
+            self.clock.looked(asked, replied, rows::Cells::plain(&mut PostgresCells::new("clock", row))?);
+        }
+        Ok(())
+    }
+
     async fn answer(&self, questions: Vec<Question>) -> Result<Vec<Result<Answer, Error>>, Error> {
         if questions.iter().any(|question| matches!(question, Question::Audit(_) | Question::AuditHead)) {
             // Where a row cannot be read, those before it can be: the answer below tells them.

@@ -8,6 +8,7 @@ mod address;
 mod asking;
 mod backend;
 pub(super) mod cells;
+mod clock;
 mod connection;
 mod linking;
 mod lists;
