@@ -80,13 +80,14 @@ def answers(socket: Path) -> bool:
 
 def start(directory: Path) -> Path:
     """Starts a server and whoever looks after it: where its socket is."""
+    initdb = binaries() / "initdb"
     home = Path(tempfile.mkdtemp(prefix="hitl-pg-"))
     if os.getuid() == 0:
         shutil.chown(home, "nobody")
     home.chmod(0o755)
     data = home / "data"
     made = subprocess.run(
-        [str(binaries() / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"],
+        [str(initdb), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"],
         preexec_fn=demoted,
         cwd="/",
         capture_output=True,
