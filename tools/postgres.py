@@ -119,7 +119,7 @@ def look_after(directory: Path, home: Path) -> None:
     with (home / "log").open("w") as log:
         server = subprocess.Popen(
             [str(binaries() / "postgres"), "-D", str(home / "data"), *settings],
-            preexec_fn=demoted,
+            preexec_fn=demoted,  # noqa: PLW1509 (there are no threads)
             cwd="/",
             stdout=log,
             stderr=log,

@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::cells::{PostgresCells, without_nulls};
-use super::connection::{Call, Param};
+use super::connection::{Param, SqlCall};
 use super::lists::{self, whole_page};
 use super::sql;
 use crate::domain::audit::Head;
@@ -65,45 +65,47 @@ pub(super) fn text(text: &str) -> Param {
 }
 
 /// The calls whose rows answer a question.
-pub(super) fn calls(question: &Question) -> Vec<Call> {
-    let interrupts = |condition: &str, params| Call::new(format!("{INTERRUPTS} {condition}"), params);
-    let turns = |condition: &str, params| Call::new(format!("{TURNS} {condition}"), params);
-    let plain = |sql: &'static str| vec![Call::new(sql, Vec::new())];
+pub(super) fn calls(question: &Question) -> Vec<SqlCall> {
+    let interrupts = |condition: &str, params| SqlCall::new(format!("{INTERRUPTS} {condition}"), params);
+    let turns = |condition: &str, params| SqlCall::new(format!("{TURNS} {condition}"), params);
+    let plain = |sql: &'static str| vec![SqlCall::new(sql, Vec::new())];
     match question {
         Question::StoreId => plain(sql!("store/id")),
         Question::Session(id) => vec![
-            Call::new(sql!("sessions/slice"), params![id.0]),
+            SqlCall::new(sql!("sessions/slice"), params![id.0]),
             turns("WHERE session = $1 ORDER BY seq DESC LIMIT 1", params![id.0]),
             interrupts("WHERE session = $1 AND status = 'pending' ORDER BY seq", params![id.0]),
         ],
         Question::Messages(id) => by(sql!("messages/of_session"), id.0),
         Question::Turn(id) => vec![turns("WHERE id = $1", params![id.0])],
-        Question::Journal(id) => vec![Call::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
+        Question::Journal(id) => vec![SqlCall::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
         Question::LastEntry(id) => by(sql!("journal/last"), id.0),
         Question::JournalPage { turn, first, limit } => {
-            vec![Call::new(sql!("journal/of_turn"), params![turn.0, rows::integer(*first), rows::count(*limit)])]
+            vec![SqlCall::new(sql!("journal/of_turn"), params![turn.0, rows::integer(*first), rows::count(*limit)])]
         }
-        Question::AskingStep(turn, interrupt) => vec![Call::new(sql!("journal/asking"), params![turn.0, interrupt.0])],
+        Question::AskingStep(turn, interrupt) => {
+            vec![SqlCall::new(sql!("journal/asking"), params![turn.0, interrupt.0])]
+        }
         Question::BegunStep(turn, path) => {
-            vec![Call::new(sql!("journal/begun"), vec![Box::new(turn.0), text(path)])]
+            vec![SqlCall::new(sql!("journal/begun"), vec![Box::new(turn.0), text(path)])]
         }
         Question::WithApprovers(turn) => vec![interrupts(sql!("interrupts/with_approvers"), params![turn.0])],
         Question::Interrupt(id) => vec![interrupts("WHERE id = $1", params![id.0])],
         Question::SessionOfTurn(id) => by(sql!("turns/session"), id.0),
         Question::SenderOfTurn(id) => by(sql!("turns/sender"), id.0),
         Question::SessionOfInterrupt(id) => by(sql!("interrupts/session"), id.0),
-        Question::Reply { scope, key } => vec![Call::new(sql!("replies/select"), vec![text(scope), text(key)])],
+        Question::Reply { scope, key } => vec![SqlCall::new(sql!("replies/select"), vec![text(scope), text(key)])],
         Question::Carried(turn) => by(sql!("carried_turns/select"), turn.0),
         Question::Notice(id) => {
             let sql = format!("{NOTICES} WHERE id = $1 AND reminder = $2");
-            vec![Call::new(sql, params![id.event, i64::from(id.reminder)])]
+            vec![SqlCall::new(sql, params![id.event, i64::from(id.reminder)])]
         }
         Question::Lane(session, url) => {
             let sql = format!("{NOTICES} {}", sql!("outbox/lane"));
-            vec![Call::new(sql, vec![Box::new(session.0), text(url), Box::new(rows::count(LANE))])]
+            vec![SqlCall::new(sql, vec![Box::new(session.0), text(url), Box::new(rows::count(LANE))])]
         }
         Question::Seen(interrupt, actor) => {
-            vec![Call::new(sql!("deeds/has_seen"), vec![Box::new(interrupt.0), text(actor)])]
+            vec![SqlCall::new(sql!("deeds/has_seen"), vec![Box::new(interrupt.0), text(actor)])]
         }
         Question::Keys => plain(sql!("keys/select")),
         Question::SignIns => plain(sql!("sign_ins/select")),
@@ -119,21 +121,21 @@ pub(super) fn calls(question: &Question) -> Vec<Call> {
     }
 }
 
-fn by<T: ToSql + Sync + Send + 'static>(sql: &'static str, param: T) -> Vec<Call> {
-    vec![Call::new(sql, params![param])]
+fn by<T: ToSql + Sync + Send + 'static>(sql: &'static str, param: T) -> Vec<SqlCall> {
+    vec![SqlCall::new(sql, params![param])]
 }
 
 /// The events, and the interrupts that they are about.
-fn events_after(after: u64, session: Option<SessionId>, limit: usize) -> Vec<Call> {
+fn events_after(after: u64, session: Option<SessionId>, limit: usize) -> Vec<SqlCall> {
     let (after, limit) = (rows::integer(after), rows::count(limit));
     match session {
         None => vec![
-            Call::new(sql!("events/after"), params![after, limit]),
-            Call::new(format!("{INTERRUPTS} {}", sql!("events/interrupts_after")), params![after, limit]),
+            SqlCall::new(sql!("events/after"), params![after, limit]),
+            SqlCall::new(format!("{INTERRUPTS} {}", sql!("events/interrupts_after")), params![after, limit]),
         ],
         Some(id) => vec![
-            Call::new(sql!("events/after_of_session"), params![after, limit, id.0]),
-            Call::new(
+            SqlCall::new(sql!("events/after_of_session"), params![after, limit, id.0]),
+            SqlCall::new(
                 format!("{INTERRUPTS} {}", sql!("events/interrupts_after_of_session")),
                 params![after, limit, id.0],
             ),

@@ -8,9 +8,9 @@ use tokio::time::sleep;
 use super::asking::{self, Replies};
 use super::cells::PostgresCells;
 use super::clock::DatabaseClock;
-use super::connection::{Call, Connection, Frame};
+use super::connection::{Connection, Frame, SqlCall};
 use super::linking::Horizon;
-use super::pool::Pool;
+use super::pool::ConnectionPool;
 use super::{PgAddress, lists, opening, sql, writing};
 use crate::domain::Error;
 use crate::domain::audit::Head;
@@ -37,7 +37,7 @@ const SEARCHED_AT_ONCE: usize = 256;
 pub struct PostgresBackend(Arc<Inner>);
 
 pub(super) struct Inner {
-    pub(super) pool: Arc<Pool>,
+    pub(super) pool: Arc<ConnectionPool>,
     pub(super) patience: Duration,
     forms: KeptForms,
     clock: DatabaseClock,
@@ -65,7 +65,7 @@ impl PostgresBackend {
     }
 
     pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
-        let pool = Arc::new(Pool::new(address.clone(), first));
+        let pool = Arc::new(ConnectionPool::new(address.clone(), first));
         Self(Arc::new(Inner { pool, patience, forms: KeptForms::default(), clock: DatabaseClock::default() }))
     }
 
@@ -78,7 +78,7 @@ impl PostgresBackend {
         Box::pin(async move { inner.link_audit().await })
     }
 
-    pub(super) fn pool(&self) -> Arc<Pool> {
+    pub(super) fn pool(&self) -> Arc<ConnectionPool> {
         Arc::clone(&self.0.pool)
     }
 
@@ -109,7 +109,7 @@ async fn follow_clock(inner: Weak<Inner>) {
 impl Inner {
     async fn look_at_clock(&self) -> Result<(), Error> {
         let asked = Instant::now();
-        let replies = self.pool.run(Frame::Snapshot, vec![Call::new(sql!("store/time"), vec![])]).await?;
+        let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/time"), vec![])]).await?;
         let replied = Instant::now();
         if let Some(row) = replies.first().and_then(|rows| rows.first()) {
             self.clock.looked(asked, replied, rows::Cells::plain(&mut PostgresCells::new("clock", row))?);
@@ -132,7 +132,7 @@ impl Inner {
         let mut replies = loop {
             let mut calls = Vec::new();
             if is_held {
-                calls.push(Call::new(sql!("events/horizon"), vec![]));
+                calls.push(SqlCall::new(sql!("events/horizon"), vec![]));
             }
             questions.iter().for_each(|question| calls.extend(asking::calls(question)));
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);

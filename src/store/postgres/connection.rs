@@ -23,12 +23,12 @@ const MOST_PREPARED: usize = 512;
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
 
 /// A statement with its parameters.
-pub(super) struct Call {
+pub(super) struct SqlCall {
     sql: String,
     params: Vec<Param>,
 }
 
-impl Call {
+impl SqlCall {
     pub(super) fn new(sql: impl Into<String>, params: Vec<Param>) -> Self {
         Self { sql: sql.into(), params }
     }
@@ -55,14 +55,14 @@ impl Frame {
 
 /// Why calls came to nothing.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum CallFailure {
     /// The database refused one of them: nothing has changed.
     Refused(SqlState, String),
     /// The connection is gone, or too slow: nobody knows.
     Lost(String),
 }
 
-impl Failed {
+impl CallFailure {
     fn of(error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(refused) => Self::Refused(refused.code().clone(), refused.message().to_owned()),
@@ -92,17 +92,17 @@ impl Failed {
     }
 }
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
+impl From<CallFailure> for Error {
+    fn from(failed: CallFailure) -> Self {
         match failed {
             // What does not fit into a row or an index will not the next time.
-            Failed::Refused(code, why) if code.code().starts_with("22") || code.code().starts_with("54") => {
+            CallFailure::Refused(code, why) if code.code().starts_with("22") || code.code().starts_with("54") => {
                 Self::Internal(format!("the database cannot store it: {why}"))
             }
-            Failed::Refused(code, why) => {
+            CallFailure::Refused(code, why) => {
                 Self::StoreUnavailable(format!("the database refused: {why} ({})", code.code()))
             }
-            Failed::Lost(why) => Self::StoreUnavailable(format!("the database cannot be reached: {why}")),
+            CallFailure::Lost(why) => Self::StoreUnavailable(format!("the database cannot be reached: {why}")),
         }
     }
 }
@@ -141,17 +141,17 @@ impl Connection {
     }
 
     /// Runs statements that nobody prepares, such as those of a migration.
-    pub(super) async fn script(&mut self, sql: &str) -> Result<(), Failed> {
-        self.client.batch_execute(sql).await.map_err(|error| Failed::of(&error))
+    pub(super) async fn script(&mut self, sql: &str) -> Result<(), CallFailure> {
+        self.client.batch_execute(sql).await.map_err(|error| CallFailure::of(&error))
     }
 
     /// Makes all calls in one transaction and one round trip: the rows of each. All of it is queued before anything is
     /// awaited, so that whoever stops waiting leaves no transaction half sent.
-    pub(super) async fn run(&mut self, frame: Frame, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, Failed> {
+    pub(super) async fn run(&mut self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         let deadline = Instant::now() + PATIENCE;
         let outcome = match timeout_at(deadline, self.exchange(frame, calls)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Failed::Lost(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => Err(CallFailure::Lost(format!("no answer within {} s", PATIENCE.as_secs()))),
         };
         if let Err(failed) = &outcome {
             self.is_over |= failed.ends_connection();
@@ -159,7 +159,7 @@ impl Connection {
         outcome
     }
 
-    async fn exchange(&mut self, frame: Frame, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, Failed> {
+    async fn exchange(&mut self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         self.prepare(&calls).await?;
         let (client, prepared) = (&self.client, &self.prepared);
         // A statement by itself is a transaction already, of one snapshot.
@@ -179,7 +179,7 @@ impl Connection {
         // that rolls such a transaction back says that it is fine.
         let mut rows = Vec::with_capacity(replies.len());
         for reply in replies {
-            rows.push(reply.map_err(|error| Failed::of(&error))?);
+            rows.push(reply.map_err(|error| CallFailure::of(&error))?);
         }
         if is_framed {
             rows.pop();
@@ -189,7 +189,7 @@ impl Connection {
     }
 
     /// Prepares what is not yet, all of it in one round trip.
-    async fn prepare(&mut self, calls: &[Call]) -> Result<(), Failed> {
+    async fn prepare(&mut self, calls: &[SqlCall]) -> Result<(), CallFailure> {
         if self.prepared.len() > MOST_PREPARED {
             // Those that are needed are soon there again.
             self.prepared.clear();
@@ -200,7 +200,8 @@ impl Connection {
         missing.dedup();
         let client = &self.client;
         let preparing = missing.iter().map(|sql| client.prepare(sql));
-        let statements = futures_util::future::try_join_all(preparing).await.map_err(|error| Failed::of(&error))?;
+        let statements =
+            futures_util::future::try_join_all(preparing).await.map_err(|error| CallFailure::of(&error))?;
         let known: Vec<(String, Statement)> = missing.into_iter().map(str::to_owned).zip(statements).collect();
         self.prepared.extend(known);
         Ok(())

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use super::asking::{Replies, head, params};
 use super::backend::Inner;
 use super::cells::PostgresCells;
-use super::connection::{Call, Frame};
+use super::connection::{Frame, SqlCall};
 use super::sql;
 use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
@@ -57,7 +57,7 @@ impl Inner {
     pub(super) async fn complete_events(&self) -> Result<(), Error> {
         let mut horizon = Horizon::new(self.patience);
         loop {
-            let replies = self.pool.run(Frame::Snapshot, vec![Call::new(sql!("events/horizon"), vec![])]).await?;
+            let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("events/horizon"), vec![])]).await?;
             if !horizon.waits(&Replies::new(replies).next()).await? {
                 return Ok(());
             }
@@ -69,9 +69,9 @@ impl Inner {
         let mut horizon = Horizon::new(self.patience);
         loop {
             let calls = vec![
-                Call::new(sql!("audit_chain/head"), vec![]),
-                Call::new(sql!("deeds/unlinked"), params![LINKED_AT_ONCE]),
-                Call::new(sql!("deeds/horizon"), vec![]),
+                SqlCall::new(sql!("audit_chain/head"), vec![]),
+                SqlCall::new(sql!("deeds/unlinked"), params![LINKED_AT_ONCE]),
+                SqlCall::new(sql!("deeds/horizon"), vec![]),
             ];
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
             let head = head(&mut replies)?;
@@ -92,7 +92,7 @@ impl Inner {
 }
 
 /// The rows that bind deeds to the end of the chain.
-fn linked(mut head: Head, deeds: &[Row]) -> Result<Call, Error> {
+fn linked(mut head: Head, deeds: &[Row]) -> Result<SqlCall, Error> {
     let (mut seqs, mut numbers, mut prevs, mut hashes) = (vec![], vec![], vec![], vec![]);
     for row in deeds {
         let (number, at, deed) = deed(&mut PostgresCells::new("deeds", row))?;
@@ -103,7 +103,7 @@ fn linked(mut head: Head, deeds: &[Row]) -> Result<Call, Error> {
         prevs.push(row.prev);
         hashes.push(row.hash);
     }
-    Ok(Call::new(sql!("audit_chain/insert"), params![seqs, numbers, prevs, hashes]))
+    Ok(SqlCall::new(sql!("audit_chain/insert"), params![seqs, numbers, prevs, hashes]))
 }
 
 fn deed(cells: &mut PostgresCells<'_>) -> Result<(i64, Timestamp, Deed), Error> {

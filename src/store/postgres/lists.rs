@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use super::asking::{INTERRUPTS, text};
 use super::cells::PostgresCells;
-use super::connection::{Call, Param};
+use super::connection::{Param, SqlCall};
 use super::sql;
 use crate::domain::Error;
 use crate::domain::interrupt::Interrupt;
@@ -14,14 +14,14 @@ use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Order, Page, 
 use crate::store::rows::{self, Cells as _};
 
 /// A list's statement: only the conditions that are asked for, so that each can use its index.
-struct Filter {
+struct ListFilter {
     select: &'static str,
     order: &'static str,
     conditions: Vec<String>,
     params: Vec<Param>,
 }
 
-impl Filter {
+impl ListFilter {
     fn new(select: &'static str, order: &'static str) -> Self {
         Self { select, order, conditions: Vec::new(), params: Vec::new() }
     }
@@ -43,20 +43,20 @@ impl Filter {
     }
 
     /// One row more than asked for tells whether there is a next page.
-    fn call(mut self, limit: usize) -> Call {
+    fn call(mut self, limit: usize) -> SqlCall {
         self.params.push(Box::new(rows::count(limit.max(1)).saturating_add(1)));
         let conditions = if self.conditions.is_empty() { "true".to_owned() } else { self.conditions.join(" AND ") };
         let sql = format!("{} WHERE {conditions} {} LIMIT ${}", self.select, self.order, self.params.len());
-        Call::new(sql, self.params)
+        SqlCall::new(sql, self.params)
     }
 }
 
-pub(super) fn sessions(query: &SessionQuery) -> Call {
+pub(super) fn sessions(query: &SessionQuery) -> SqlCall {
     let (order, later) = match query.order {
         Order::Oldest => ("ORDER BY seq", "seq > ?"),
         Order::Newest => ("ORDER BY seq DESC", "seq < ?"),
     };
-    let mut filter = Filter::new(sql!("sessions/select"), order);
+    let mut filter = ListFilter::new(sql!("sessions/select"), order);
     if let Some(status) = query.status {
         filter.add("status = ?", text(status.as_str()));
     }
@@ -65,8 +65,8 @@ pub(super) fn sessions(query: &SessionQuery) -> Call {
 }
 
 /// All but what it is to say, which is looked for in what this gives.
-pub(super) fn interrupts(query: &InterruptQuery) -> Call {
-    let mut filter = Filter::new(INTERRUPTS, "ORDER BY seq DESC");
+pub(super) fn interrupts(query: &InterruptQuery) -> SqlCall {
+    let mut filter = ListFilter::new(INTERRUPTS, "ORDER BY seq DESC");
     match query.status {
         // Written out, because only then the index of what is pending serves.
         Some(InterruptStatus::Pending) => filter.plain("status = 'pending'"),
@@ -101,8 +101,8 @@ pub(super) fn interrupts(query: &InterruptQuery) -> Call {
     filter.call(query.limit)
 }
 
-pub(super) fn notices(query: &NoticeQuery) -> Call {
-    let mut filter = Filter::new(sql!("outbox/list"), "ORDER BY seq DESC");
+pub(super) fn notices(query: &NoticeQuery) -> SqlCall {
+    let mut filter = ListFilter::new(sql!("outbox/list"), "ORDER BY seq DESC");
     if let Some(status) = query.status {
         filter.add("status = ?", text(status.as_str()));
     }
@@ -113,8 +113,8 @@ pub(super) fn notices(query: &NoticeQuery) -> Call {
     filter.call(query.limit)
 }
 
-pub(super) fn audit(query: &AuditQuery) -> Call {
-    let mut filter = Filter::new(sql!("audit_chain/select"), "ORDER BY c.seq");
+pub(super) fn audit(query: &AuditQuery) -> SqlCall {
+    let mut filter = ListFilter::new(sql!("audit_chain/select"), "ORDER BY c.seq");
     if let Some(session) = query.session_id {
         filter.add("d.session = ?", Box::new(session.0));
     }

@@ -3,7 +3,7 @@
 use tokio_postgres::error::SqlState;
 
 use super::address::PgAddress;
-use super::connection::{Call, Connection, Failed, Frame, described};
+use super::connection::{CallFailure, Connection, Frame, SqlCall, described};
 use super::sql;
 use crate::store::open_error::{OpenError, ServerTrouble};
 
@@ -18,26 +18,27 @@ const OLDEST_SERVER: i32 = 150_000;
 pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
     let mut connection = Connection::open(address).await.map_err(|error| refused(address, &error))?;
     let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
-    let failed = |failed: Failed| trouble(ServerTrouble::Unreachable(text(&failed)));
-    let state = connection.run(Frame::Snapshot, vec![Call::new(sql!("store/state"), vec![])]).await.map_err(failed)?;
+    let failed = |failed: CallFailure| trouble(ServerTrouble::Unreachable(text(&failed)));
+    let state =
+        connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/state"), vec![])]).await.map_err(failed)?;
     let state = ServerState::of(&state).ok_or_else(|| trouble(ServerTrouble::NotPostgres))?;
     state.check().map_err(trouble)?;
     if !state.has_schema {
         make(&mut connection).await.map_err(|failed| match failed {
-            Failed::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
                 trouble(ServerTrouble::NoPermission)
             }
             other => failed_text(address, &other),
         })?;
     }
-    let found = connection.run(Frame::Snapshot, vec![Call::new(sql!("store/schema"), vec![])]).await;
+    let found = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/schema"), vec![])]).await;
     let found = match found {
         Ok(rows) => rows.first().and_then(|rows| rows.first()).and_then(|row| row.try_get::<_, i32>(0).ok()),
         // Nothing of ours is there, or it may not be looked at.
-        Err(Failed::Refused(code, _)) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
+        Err(CallFailure::Refused(code, _)) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
             return Err(trouble(ServerTrouble::NoPermission));
         }
-        Err(Failed::Refused(..)) => None,
+        Err(CallFailure::Refused(..)) => None,
         Err(lost) => return Err(failed(lost)),
     };
     match found {
@@ -46,7 +47,7 @@ pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
         Some(found) if found < NEWEST => return Err(trouble(ServerTrouble::Older { found, known: NEWEST })),
         Some(_) => {}
     }
-    connection.run(Frame::Commit, vec![Call::new(sql!("store/rebase"), vec![])]).await.map_err(failed)?;
+    connection.run(Frame::Commit, vec![SqlCall::new(sql!("store/rebase"), vec![])]).await.map_err(failed)?;
     Ok(connection)
 }
 
@@ -94,7 +95,7 @@ impl ServerState {
 }
 
 /// Makes the schema, unless somebody else does so at this moment.
-async fn make(connection: &mut Connection) -> Result<(), Failed> {
+async fn make(connection: &mut Connection) -> Result<(), CallFailure> {
     for migration in MIGRATIONS {
         let script = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;\n{migration}\nCOMMIT");
         if let Err(failed) = connection.script(&script).await {
@@ -102,7 +103,7 @@ async fn make(connection: &mut Connection) -> Result<(), Failed> {
             connection.script("ROLLBACK").await?;
             let theirs = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
             return match failed {
-                Failed::Refused(code, _) if theirs.contains(&code) => Ok(()),
+                CallFailure::Refused(code, _) if theirs.contains(&code) => Ok(()),
                 failed => Err(failed),
             };
         }
@@ -121,13 +122,13 @@ fn refused(address: &PgAddress, error: &tokio_postgres::Error) -> OpenError {
     OpenError::Server { address: address.to_string(), trouble }
 }
 
-fn failed_text(address: &PgAddress, failed: &Failed) -> OpenError {
+fn failed_text(address: &PgAddress, failed: &CallFailure) -> OpenError {
     OpenError::Server { address: address.to_string(), trouble: ServerTrouble::Unreachable(text(failed)) }
 }
 
-fn text(failed: &Failed) -> String {
+fn text(failed: &CallFailure) -> String {
     match failed {
-        Failed::Refused(code, why) => format!("{why} ({})", code.code()),
-        Failed::Lost(why) => why.clone(),
+        CallFailure::Refused(code, why) => format!("{why} ({})", code.code()),
+        CallFailure::Lost(why) => why.clone(),
     }
 }

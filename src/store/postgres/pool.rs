@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use super::address::PgAddress;
-use super::connection::{Call, Connection, Failed, Frame, PATIENCE, described};
+use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall, described};
 use crate::domain::Error;
 
 /// How many connections a server has at most. Each is a process of the database; a batch takes one for a round trip, so
@@ -19,20 +19,20 @@ pub const CONNECTIONS: usize = 8;
 const QUEUED: Duration = Duration::from_secs(10);
 
 /// See the module.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     address: PgAddress,
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// Beside `first`, which is there already, none is opened before it is needed.
     pub(super) fn new(address: PgAddress, first: Connection) -> Self {
         Self { address, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Mutex::new(vec![first]) }
     }
 
     /// Makes calls in one transaction and one round trip. They are made also where nobody waits for the outcome any more.
-    pub(super) async fn run(self: &Arc<Self>, frame: Frame, calls: Vec<Call>) -> Result<Vec<Vec<Row>>, Failed> {
+    pub(super) async fn run(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         let (pool, place) = (Arc::clone(self), self.place().await?);
         let made = tokio::spawn(async move {
             let mut connection = pool.connection().await?;
@@ -43,19 +43,19 @@ impl Pool {
             drop(place);
             outcome
         });
-        made.await.unwrap_or_else(|_| Err(Failed::Lost("what made the calls has ended".to_owned())))
+        made.await.unwrap_or_else(|_| Err(CallFailure::Lost("what made the calls has ended".to_owned())))
     }
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Failed> {
+    async fn place(&self) -> Result<OwnedSemaphorePermit, CallFailure> {
         match timeout(QUEUED, Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) => Err(Failed::Lost("the store is closed".to_owned())),
-            Err(_) => Err(Failed::Lost("every connection is busy".to_owned())),
+            Ok(Err(_)) => Err(CallFailure::Lost("the store is closed".to_owned())),
+            Err(_) => Err(CallFailure::Lost("every connection is busy".to_owned())),
         }
     }
 
     /// One that is idle and still there, or a new one.
-    async fn connection(&self) -> Result<Connection, Failed> {
+    async fn connection(&self) -> Result<Connection, CallFailure> {
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             match idle {
@@ -65,8 +65,8 @@ impl Pool {
             }
         }
         match timeout(PATIENCE, Connection::open(&self.address)).await {
-            Ok(opened) => opened.map_err(|error| Failed::Lost(described(&error))),
-            Err(_) => Err(Failed::Lost(format!("no connection within {} s", PATIENCE.as_secs()))),
+            Ok(opened) => opened.map_err(|error| CallFailure::Lost(described(&error))),
+            Err(_) => Err(CallFailure::Lost(format!("no connection within {} s", PATIENCE.as_secs()))),
         }
     }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::PostgresBackend;
 use super::asking::params;
 use super::cells::{PostgresCells, without_nulls};
-use super::connection::{Call, Frame, Param};
+use super::connection::{Frame, Param, SqlCall};
 use super::sql;
 use super::writing::MOST_NUMBERED;
 use crate::domain::audit::Deed;
@@ -24,7 +24,7 @@ impl PostgresBackend {
     fn look<T: Send + 'static>(
         &self,
         table: &'static str,
-        call: Call,
+        call: SqlCall,
         read: impl Fn(&mut PostgresCells<'_>) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'static, Result<Vec<T>, Error>> {
         self.rows(table, Frame::Snapshot, call, read)
@@ -34,7 +34,7 @@ impl PostgresBackend {
         &self,
         table: &'static str,
         frame: Frame,
-        call: Call,
+        call: SqlCall,
         read: impl Fn(&mut PostgresCells<'_>) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'static, Result<Vec<T>, Error>> {
         let pool = self.pool();
@@ -45,7 +45,7 @@ impl PostgresBackend {
     }
 
     fn turns(&self, sql: &'static str, params: Vec<Param>) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.look("turns", Call::new(sql, params), |cells| cells.uuid().map(TurnId))
+        self.look("turns", SqlCall::new(sql, params), |cells| cells.uuid().map(TurnId))
     }
 }
 
@@ -60,7 +60,7 @@ impl Upkeep for PostgresBackend {
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {
-        let call = Call::new(sql!("due/list"), params![now.millis(), rows::count(limit)]);
+        let call = SqlCall::new(sql!("due/list"), params![now.millis(), rows::count(limit)]);
         self.look("interrupts", call, |cells| {
             let (at, id) = (cells.time()?, cells.uuid()?);
             let is_interrupt: bool = cells.plain()?;
@@ -70,7 +70,7 @@ impl Upkeep for PostgresBackend {
     }
 
     fn next_due(&self) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        let next = self.look("interrupts", Call::new(sql!("due/next"), vec![]), |cells| cells.time_or_none());
+        let next = self.look("interrupts", SqlCall::new(sql!("due/next"), vec![]), |cells| cells.time_or_none());
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }
 
@@ -95,18 +95,18 @@ impl Upkeep for PostgresBackend {
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
         let sql = format!("{} {}", sql!("outbox/select"), sql!("outbox/due"));
-        let call = Call::new(sql, params![now.millis(), rows::count(limit), except]);
+        let call = SqlCall::new(sql, params![now.millis(), rows::count(limit), except]);
         self.look("outbox", call, |cells| Ok(notice(cells)?.1))
     }
 
     fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
         let next =
-            self.look("outbox", Call::new(sql!("outbox/next_due"), params![except]), |cells| cells.time_or_none());
+            self.look("outbox", SqlCall::new(sql!("outbox/next_due"), params![except]), |cells| cells.time_or_none());
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }
 
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {
-        let call = Call::new(sql!("outbox/release"), params![now.millis(), drawn()]);
+        let call = SqlCall::new(sql!("outbox/release"), params![now.millis(), drawn()]);
         let released = self.rows("outbox", Frame::Commit, call, |_| Ok(()));
         Box::pin(async move { released.await.map(drop) })
     }
@@ -118,7 +118,7 @@ impl Upkeep for PostgresBackend {
             Sweep::Notices => sql!("outbox/sweep"),
             Sweep::SignIns => sql!("sign_ins/sweep"),
         };
-        let call = Call::new(format!("{sql} RETURNING 1"), params![before.millis(), rows::count(limit)]);
+        let call = SqlCall::new(format!("{sql} RETURNING 1"), params![before.millis(), rows::count(limit)]);
         let swept = self.rows("", Frame::Commit, call, |_| Ok(()));
         let inner = self.inner();
         Box::pin(async move {
@@ -153,13 +153,13 @@ impl Upkeep for PostgresBackend {
             deed.address.map(|address| address.to_string()),
             details,
         ];
-        self.rows("sessions", Frame::Commit, Call::new(sql!("sessions/sweep"), params), |cells| {
+        self.rows("sessions", Frame::Commit, SqlCall::new(sql!("sessions/sweep"), params), |cells| {
             cells.uuid().map(SessionId)
         })
     }
 
     fn compact_journals(&self, before: Timestamp, limit: usize) -> BoxFuture<'static, Result<usize, Error>> {
-        let call = Call::new(sql!("turns/compact"), params![before.millis(), rows::count(limit), drawn()]);
+        let call = SqlCall::new(sql!("turns/compact"), params![before.millis(), rows::count(limit), drawn()]);
         let compacted = self.rows("turns", Frame::Commit, call, |cells| cells.number());
         Box::pin(async move {
             let count = compacted.await?.into_iter().next().unwrap_or_default();
@@ -181,7 +181,7 @@ impl Upkeep for PostgresBackend {
     }
 
     fn outbox_figures(&self) -> BoxFuture<'static, Result<OutboxFigures, Error>> {
-        let figures = self.look("outbox", Call::new(sql!("outbox/figures"), vec![]), |cells| {
+        let figures = self.look("outbox", SqlCall::new(sql!("outbox/figures"), vec![]), |cells| {
             let pending = usize::try_from(cells.number()?).unwrap_or(usize::MAX);
             Ok(OutboxFigures { pending, oldest: cells.time_or_none()? })
         });
@@ -190,7 +190,7 @@ impl Upkeep for PostgresBackend {
 
     fn count_pending(&self, now: Timestamp) -> BoxFuture<'static, Result<Vec<PendingCount>, Error>> {
         let [first, second, third] = PendingCount::bounds(now).map(Timestamp::millis);
-        let call = Call::new(sql!("interrupts/count_pending"), params![first, second, third]);
+        let call = SqlCall::new(sql!("interrupts/count_pending"), params![first, second, third]);
         self.look("interrupts", call, |cells| {
             let kind = cells.plain()?;
             let by_age = [cells.number()?, cells.number()?, cells.number()?, cells.number()?];

@@ -4,7 +4,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::cells::without_nulls;
-use super::connection::{Call, Param};
+use super::connection::{Param, SqlCall};
 use super::sql;
 use crate::domain::audit::Deed;
 use crate::domain::event::{EventBody, StoredEvent};
@@ -62,13 +62,13 @@ impl<'r, R> Columns<'r, R> {
         self.plain(|row| cell(row).map(Timestamp::millis))
     }
 
-    fn call(self, sql: &'static str) -> Call {
-        Call::new(sql, self.1)
+    fn call(self, sql: &'static str) -> SqlCall {
+        SqlCall::new(sql, self.1)
     }
 }
 
 /// The calls of a commit, and which of them gives the numbers of the events.
-pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<Call>, Option<usize>), Error> {
+pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall>, Option<usize>), Error> {
     if changes.events.len().max(changes.deeds.len()) > MOST_NUMBERED {
         return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
     }
@@ -92,7 +92,7 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<Call>, 
 }
 
 /// The sessions that are compared, in the order of their ids: then two servers cannot wait for each other.
-fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Call>) -> Result<(), Error> {
+fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let mut changes: Vec<&SessionChange> = changes.iter().collect();
     changes.sort_unstable_by_key(|change| change.id.0);
     let claimed = |change: &SessionChange| {
@@ -134,7 +134,7 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Cal
         calls.push(columns.call(sql!("sessions/delete")));
     }
     if !absent.is_empty() {
-        calls.push(Call::new(sql!("sessions/absent"), vec![Box::new(absent)]));
+        calls.push(SqlCall::new(sql!("sessions/absent"), vec![Box::new(absent)]));
     }
     if !new.is_empty() {
         calls.push(session_columns(&new)?.call(sql!("sessions/insert")));
@@ -142,9 +142,9 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Cal
     Ok(())
 }
 
-type SessionRow<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);
+type GuardedSession<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);
 
-fn session_columns<'r, 'c>(sessions: &'r [SessionRow<'c>]) -> Result<Columns<'r, SessionRow<'c>>, Error> {
+fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<Columns<'r, GuardedSession<'c>>, Error> {
     let mut phases: Vec<PhaseColumns> =
         sessions.iter().map(|row| PhaseColumns::of(&row.0.phase)).collect::<Result<_, _>>()?;
     let columns = Columns::of(sessions)
@@ -172,7 +172,7 @@ fn session_columns<'r, 'c>(sessions: &'r [SessionRow<'c>]) -> Result<Columns<'r,
     Ok(columns)
 }
 
-fn messages(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
+fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if changes.messages.is_empty() {
         return Ok(());
     }
@@ -192,7 +192,7 @@ fn messages(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
     Ok(())
 }
 
-fn turns(changes: &[TurnChange], calls: &mut Vec<Call>) -> Result<(), Error> {
+fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let (new, others): (Vec<&TurnChange>, Vec<&TurnChange>) = changes.iter().partition(|change| change.is_new);
     if !new.is_empty() {
         let columns = Columns::of(&new)
@@ -228,7 +228,7 @@ fn state<'r>(columns: Columns<'r, &'r TurnChange>) -> Result<Columns<'r, &'r Tur
     Ok(columns)
 }
 
-fn entries(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
+fn entries(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if changes.entries.is_empty() {
         return Ok(());
     }
@@ -253,7 +253,7 @@ fn entries(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
     Ok(())
 }
 
-fn interrupts(changes: &[(Interrupt, bool)], forms: &KeptForms, calls: &mut Vec<Call>) -> Result<(), Error> {
+fn interrupts(changes: &[(Interrupt, bool)], forms: &KeptForms, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let of = |is_new: bool| -> Vec<&Interrupt> {
         changes.iter().filter(|change| change.1 == is_new).map(|change| &change.0).collect()
     };
@@ -308,7 +308,7 @@ fn interrupt_columns<'r, 'i>(
     Ok(columns)
 }
 
-fn set_aside(changes: &Changes, calls: &mut Vec<Call>) {
+fn set_aside(changes: &Changes, calls: &mut Vec<SqlCall>) {
     let (mut interrupts, mut turns) = (Vec::new(), Vec::new());
     for (_, due) in &changes.set_aside {
         match due {
@@ -318,12 +318,12 @@ fn set_aside(changes: &Changes, calls: &mut Vec<Call>) {
     }
     for (ids, sql) in [(interrupts, sql!("interrupts/set_aside")), (turns, sql!("turns/set_aside"))] {
         if !ids.is_empty() {
-            calls.push(Call::new(sql, vec![Box::new(ids)]));
+            calls.push(SqlCall::new(sql, vec![Box::new(ids)]));
         }
     }
 }
 
-fn others(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
+fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if !changes.replies.is_empty() {
         let columns = Columns::of(&changes.replies)
             .text(|row| &row.0)
@@ -370,7 +370,7 @@ fn others(changes: &Changes, calls: &mut Vec<Call>) -> Result<(), Error> {
     Ok(())
 }
 
-fn notices(changes: &Changes, calls: &mut Vec<Call>) {
+fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
     if !changes.deleted_notices.is_empty() {
         let columns = Columns::of(&changes.deleted_notices).plain(|id| id.event).plain(|id| i64::from(id.reminder));
         calls.push(columns.call(sql!("outbox/delete")));
@@ -403,7 +403,7 @@ fn notices(changes: &Changes, calls: &mut Vec<Call>) {
     }
 }
 
-fn event_rows(events: &[(StoredEvent, Timestamp)]) -> Call {
+fn event_rows(events: &[(StoredEvent, Timestamp)]) -> SqlCall {
     let status = |row: &'_ (StoredEvent, Timestamp)| match &row.0.what {
         EventBody::Session { status, .. } => status.as_str(),
         EventBody::Interrupt { status, .. } => status.as_str(),
@@ -425,7 +425,7 @@ fn event_rows(events: &[(StoredEvent, Timestamp)]) -> Call {
         .call(sql!("events/insert"))
 }
 
-fn deed_rows(deeds: &[(Deed, Timestamp)]) -> Result<Call, Error> {
+fn deed_rows(deeds: &[(Deed, Timestamp)]) -> Result<SqlCall, Error> {
     let columns = Columns::of(deeds)
         .time(|row| row.1)
         .text(|row| row.0.action.as_str())
