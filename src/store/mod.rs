@@ -20,8 +20,10 @@ pub mod open;
 pub mod open_error;
 pub mod outbox;
 pub mod owner;
+pub mod postgres;
 pub mod query;
 pub mod record;
+mod rows;
 pub mod shared;
 #[cfg(test)]
 pub(crate) mod simulated;

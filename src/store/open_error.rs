@@ -72,6 +72,14 @@ pub enum OpenError {
         /// Who, where that could be read.
         holder: Option<FileHolder>,
     },
+    /// The database at an address, which is shown without its password, is none that can be used.
+    #[error("{address} {trouble}")]
+    Server {
+        /// Where.
+        address: String,
+        /// What is wrong with it.
+        trouble: ServerTrouble,
+    },
     /// Anything else that the system or SQLite says.
     #[error("{} cannot be opened: {reason}", .path.display())]
     Failed {
@@ -80,6 +88,100 @@ pub enum OpenError {
         /// What they say.
         reason: String,
     },
+}
+
+/// Why the database of a server is no store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerTrouble {
+    /// There is no connection, or it ended.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// It does not know the user, or not with that password.
+    #[error("refuses the user or the password")]
+    WrongPassword,
+    /// It has no such database.
+    #[error("has no database of that name")]
+    NoDatabase,
+    /// It answers as no Postgres does.
+    #[error("does not answer as PostgreSQL does")]
+    NotPostgres,
+    /// It is an older release.
+    #[error("is PostgreSQL {found}, hitl needs {known} or later")]
+    TooOld {
+        /// The release that it is.
+        found: i32,
+        /// The oldest that does.
+        known: i32,
+    },
+    /// It follows another one, and cannot be written to.
+    #[error("is a standby, which nothing can be written to")]
+    Standby,
+    /// It says that something is stored before it is, because of this setting.
+    #[error("loses what was acknowledged when it fails: {0} is off")]
+    NotDurable(&'static str),
+    /// Its text is not Unicode.
+    #[error("has the encoding {0}, hitl needs UTF8")]
+    Encoding(String),
+    /// The schema `hitl` in it is another program's.
+    #[error("has a schema hitl that is another program's")]
+    ForeignSchema,
+    /// The user may not make or use the schema.
+    #[error("does not let the user make or use the schema hitl")]
+    NoPermission,
+    /// The schema is of a newer hitl.
+    #[error("has schema version {found}, this version of hitl knows up to {known}")]
+    Newer {
+        /// The version there.
+        found: i32,
+        /// The newest that this build knows.
+        known: i32,
+    },
+    /// The schema is of an older hitl.
+    #[error("has schema version {found}, this version of hitl needs {known}")]
+    Older {
+        /// The version there.
+        found: i32,
+        /// The one that this build needs.
+        known: i32,
+    },
+}
+
+impl ServerTrouble {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "store_unreachable",
+            Self::WrongPassword => "store_wrong_password",
+            Self::NoDatabase => "store_missing",
+            Self::NotPostgres => "store_not_a_database",
+            Self::TooOld { .. } => "store_server_too_old",
+            Self::Standby => "store_read_only",
+            Self::NotDurable(_) => "store_not_durable",
+            Self::Encoding(_) => "store_encoding",
+            Self::ForeignSchema => "store_of_another_program",
+            Self::NoPermission => "store_no_permission",
+            Self::Newer { .. } => "store_newer",
+            Self::Older { .. } => "store_older",
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => {
+                "check the host and port, that the database runs, and its certificate (sslrootcert)"
+            }
+            Self::WrongPassword => "check the user and the password in the address",
+            Self::NoDatabase => "make it first: CREATE DATABASE; hitl makes its schema in it",
+            Self::NotPostgres => "name a PostgreSQL database",
+            Self::TooOld { .. } => "upgrade PostgreSQL",
+            Self::Standby => "name the primary",
+            Self::NotDurable(_) => "turn it on: hitl says that something is done only once it is safe",
+            Self::Encoding(_) => "make the database with ENCODING 'UTF8'",
+            Self::ForeignSchema => "name another database",
+            Self::NoPermission => "grant the user CREATE on the database, or its rights on the schema",
+            Self::Newer { .. } => "upgrade hitl, or name another database",
+            Self::Older { .. } => "bring the schema up to date first",
+        }
+    }
 }
 
 /// Which process has a store file.
@@ -107,6 +209,7 @@ impl OpenError {
             Self::Missing(_) => "store_missing",
             Self::Older { .. } => "store_older",
             Self::Locked { .. } => "store_locked",
+            Self::Server { trouble, .. } => trouble.code(),
             Self::Failed { .. } => "store_failed",
         }
     }
@@ -130,6 +233,7 @@ impl OpenError {
                 "wait until that process has ended, or name another file"
             }
             Self::Locked { .. } => "stop that server first, or name another file",
+            Self::Server { trouble, .. } => trouble.hint(),
             Self::Failed { .. } => "check the disk and the path",
         }
     }

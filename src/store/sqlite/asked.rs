@@ -3,6 +3,7 @@
 use rusqlite::params;
 
 use super::connection::Handle;
+use super::rows::Cells as _;
 use super::{entries, sql};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::StepIdentity;
@@ -13,11 +14,11 @@ use crate::store::asked::{AskedReader, InterruptPredicate};
 impl AskedReader for Handle<'_> {
     fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
         let params = params![turn.0.as_bytes(), interrupt.0.as_bytes()];
-        self.one("journal", sql!("journal/asking"), params, entries::step)
+        self.one("journal", sql!("journal/asking"), params, |cells| entries::step(cells))
     }
 
     fn begun_step(&self, turn: TurnId, path: &str) -> Result<Option<StepIdentity>, Error> {
-        self.one("journal", sql!("journal/begun"), params![turn.0.as_bytes(), path], entries::step)
+        self.one("journal", sql!("journal/begun"), params![turn.0.as_bytes(), path], |cells| entries::step(cells))
     }
 
     fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {

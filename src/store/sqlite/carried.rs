@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::connection::Handle;
-use super::rows;
+use super::rows::{self, Cells as _};
 use super::sql;
 use crate::domain::run_state::JournalPosition;
 use crate::domain::{Error, TurnId};

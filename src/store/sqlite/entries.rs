@@ -1,118 +1,29 @@
-//! Between entries and rows of the journal. What every entry of a kind has stands in columns of its own, which takes a
-//! hundred bytes less than the names of the members would in JSON; only what is free in form is JSON.
+//! Rows of the journal, in SQL.
 
 use rusqlite::params;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use uuid::Uuid;
 
 use super::connection::Handle;
-use super::rows::{self, Cells};
+use super::rows::Cells as _;
 use super::sql;
-use crate::domain::journal::{Abandoned, Entry, PendingTimer, RecordedEntry, StepIdentity};
-use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
+use crate::domain::journal::Entry;
+use crate::domain::{Error, Timestamp};
 use crate::faults::{self, Point};
-
-/// What a row holds beside its place and time.
-#[derive(Default)]
-struct Columns<'e> {
-    entry: &'static str,
-    step: Option<&'e StepIdentity>,
-    /// Of a timer.
-    path: Option<&'e str>,
-    interrupt: Option<InterruptId>,
-    body: Option<String>,
-}
-
-/// The body of a pause that has a context; of any other it is the list of its timers.
-#[derive(Serialize, Deserialize)]
-struct PauseBody<T, C> {
-    timers: T,
-    context: C,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Paused {
-    Timers(Vec<PendingTimer>),
-    Body(PauseBody<Vec<PendingTimer>, Option<Value>>),
-}
-
-impl<'e> Columns<'e> {
-    fn of(entry: &'e Entry) -> Result<Self, Error> {
-        let none = Self::default();
-        Ok(match entry {
-            Entry::Start { code, python, policy: false, abandoned: None } => {
-                Self { entry: "start", body: Some(rows::json(&(code, python))?), ..none }
-            }
-            Entry::Start { code, python, policy, abandoned: None } => {
-                Self { entry: "start", body: Some(rows::json(&(code, python, policy))?), ..none }
-            }
-            Entry::Start { code, python, policy, abandoned } => {
-                Self { entry: "start", body: Some(rows::json(&(code, python, policy, abandoned))?), ..none }
-            }
-            Entry::Taken { code, python, policy: None } => {
-                Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none }
-            }
-            Entry::Taken { code, python, policy } => {
-                Self { entry: "taken", body: Some(rows::json(&(code, python, policy))?), ..none }
-            }
-            Entry::Intent { step } => Self { entry: "intent", step: Some(step), ..none },
-            Entry::Step { step, result } => {
-                Self { entry: "step", step: Some(step), body: Some(rows::json(result)?), ..none }
-            }
-            Entry::Ask { step, interrupt_id } => {
-                Self { entry: "ask", step: Some(step), interrupt: Some(*interrupt_id), ..none }
-            }
-            Entry::Answer { interrupt_id, value } => {
-                Self { entry: "answer", interrupt: Some(*interrupt_id), body: Some(rows::json(value)?), ..none }
-            }
-            Entry::Expire { interrupt_id } => Self { entry: "expire", interrupt: Some(*interrupt_id), ..none },
-            Entry::Withdraw { interrupt_id } => Self { entry: "withdraw", interrupt: Some(*interrupt_id), ..none },
-            Entry::Timer { path, due } => {
-                Self { entry: "timer", path: Some(path), body: Some(due.millis().to_string()), ..none }
-            }
-            Entry::Wakes { wakes } => Self { entry: "wakes", body: Some(rows::json(wakes)?), ..none },
-            Entry::Pause { timers, context: None } if timers.is_empty() => Self { entry: "pause", ..none },
-            Entry::Pause { timers, context: None } => Self { entry: "pause", body: Some(rows::json(timers)?), ..none },
-            Entry::Pause { timers, context } => {
-                Self { entry: "pause", body: Some(rows::json(&PauseBody { timers, context })?), ..none }
-            }
-            Entry::Cancel {} => Self { entry: "cancel", ..none },
-            Entry::End { ending } => Self { entry: "end", body: Some(rows::json(ending)?), ..none },
-        })
-    }
-}
-
-/// The body of a `start`: what stands at its end is left out where it says nothing.
-#[derive(Deserialize)]
-struct Start(String, String, #[serde(default)] bool, #[serde(default)] Option<Box<Abandoned>>);
-
-/// The body of a `taken`, in the same way.
-#[derive(Deserialize)]
-struct TakenBody(String, String, #[serde(default)] Option<bool>);
+use crate::store::rows::entries::EntryColumns;
+pub(super) use crate::store::rows::entries::{recorded, step};
 
 impl Handle<'_> {
     /// Appends to the journal of the turn in row `turn`: the entry's index.
     pub(super) fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let columns = Columns::of(entry)?;
-        let step = columns.step;
-        let arguments = match step {
-            Some(StepIdentity { arguments, tool_call_id: Some(id), .. }) => Some(rows::json(&(id, arguments))?),
-            Some(StepIdentity { arguments, tool_call_id: None, .. }) if !arguments.is_empty() => {
-                Some(rows::json(arguments)?)
-            }
-            _ => None,
-        };
+        let columns = EntryColumns::of(entry)?;
         let params = params![
             turn,
             now.millis(),
             columns.entry,
-            step.map(|step| step.path.as_str()).or(columns.path),
-            step.map(|step| step.kind.as_str()),
-            step.map(|step| step.name.as_str()),
-            step.and_then(|step| step.location.as_deref()),
-            arguments,
+            columns.path(),
+            columns.kind(),
+            columns.name(),
+            columns.location(),
+            columns.arguments()?,
             columns.interrupt.as_ref().map(|id| id.0.as_bytes()),
             columns.body,
         ];
@@ -122,101 +33,5 @@ impl Handle<'_> {
             .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))?;
         faults::at(Point::StoreAfterAppend);
         Ok(index)
-    }
-}
-
-/// A row of `journal/of_turn.sql`.
-pub(super) fn recorded(cells: &mut Cells<'_, '_>) -> Result<RecordedEntry, Error> {
-    let at = cells.time()?;
-    let word: String = cells.plain()?;
-    let unknown = cells.malformed(format!("unknown entry {word:?}"));
-    let mut place = IndexedColumns::of(cells)?;
-    let entry = match word.as_str() {
-        "start" => {
-            let Start(code, python, policy, abandoned) = cells.json()?;
-            Entry::Start { code, python, policy, abandoned }
-        }
-        "taken" => {
-            let TakenBody(code, python, policy) = cells.json()?;
-            Entry::Taken { code, python, policy }
-        }
-        "intent" => Entry::Intent { step: place.step(cells)? },
-        "step" => Entry::Step { step: place.step(cells)?, result: cells.json()? },
-        "ask" => Entry::Ask { step: place.step(cells)?, interrupt_id: place.interrupt(cells)? },
-        "answer" => Entry::Answer { interrupt_id: place.interrupt(cells)?, value: cells.json::<Value>()? },
-        "expire" => Entry::Expire { interrupt_id: place.interrupt(cells)? },
-        "withdraw" => Entry::Withdraw { interrupt_id: place.interrupt(cells)? },
-        "timer" => Entry::Timer { path: place.path(cells)?, due: Timestamp::from_millis(cells.json()?) },
-        "wakes" => Entry::Wakes { wakes: cells.json()? },
-        "pause" => match cells.json_or_none()? {
-            None => Entry::Pause { timers: Vec::new(), context: None },
-            Some(Paused::Timers(timers)) => Entry::Pause { timers, context: None },
-            Some(Paused::Body(PauseBody { timers, context })) => Entry::Pause { timers, context },
-        },
-        "cancel" => Entry::Cancel {},
-        "end" => Entry::End { ending: cells.json()? },
-        _ => return Err(unknown),
-    };
-    Ok(RecordedEntry { at, entry })
-}
-
-/// The step of a row of `journal/asking.sql` or `journal/begun.sql`.
-pub(super) fn step(cells: &mut Cells<'_, '_>) -> Result<StepIdentity, Error> {
-    IndexedColumns::of(cells)?.step(cells)
-}
-
-/// The columns between an entry's word and its body.
-struct IndexedColumns {
-    path: Option<String>,
-    kind: Option<String>,
-    name: Option<String>,
-    location: Option<String>,
-    arguments: Arguments,
-    interrupt: Option<InterruptId>,
-}
-
-/// The digests of a step's arguments, behind the id of the tool call that it belongs to, where it has one.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Arguments {
-    Plain(JsonObject),
-    OfCall(String, JsonObject),
-}
-
-impl IndexedColumns {
-    fn of(cells: &mut Cells<'_, '_>) -> Result<Self, Error> {
-        Ok(Self {
-            path: cells.plain()?,
-            kind: cells.plain()?,
-            name: cells.plain()?,
-            location: cells.plain()?,
-            arguments: cells.json_or_none()?.unwrap_or_else(|| Arguments::Plain(JsonObject::new())),
-            interrupt: cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id))),
-        })
-    }
-
-    fn path(&mut self, cells: &Cells<'_, '_>) -> Result<String, Error> {
-        self.path.take().ok_or_else(|| cells.malformed("the path is missing"))
-    }
-
-    fn interrupt(&self, cells: &Cells<'_, '_>) -> Result<InterruptId, Error> {
-        self.interrupt.ok_or_else(|| cells.malformed("the interrupt is missing"))
-    }
-
-    fn step(&mut self, cells: &Cells<'_, '_>) -> Result<StepIdentity, Error> {
-        let missing = || cells.malformed("the step is missing");
-        let (tool_call_id, arguments) =
-            match std::mem::replace(&mut self.arguments, Arguments::Plain(JsonObject::new())) {
-                Arguments::Plain(arguments) => (None, arguments),
-                Arguments::OfCall(id, arguments) => (Some(id), arguments),
-            };
-        Ok(StepIdentity {
-            path: self.path(cells)?,
-            kind: self.kind.take().ok_or_else(missing)?,
-            name: self.name.take().ok_or_else(missing)?,
-            location: self.location.take(),
-            arguments,
-            tool_call_id,
-        })
     }
 }

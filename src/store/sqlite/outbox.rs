@@ -5,16 +5,15 @@ use rusqlite::types::Value as SqlValue;
 
 use super::connection::Handle;
 use super::reading::Filter;
-use super::rows::{self, Cells};
+use super::rows::{self, Cells as _};
 use super::sql;
-use crate::domain::event::EventName;
 use crate::domain::notice::{Notice, NoticeId};
-use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
-use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::outbox::{OutboxReader, OutboxWriter};
 use crate::store::query::{NoticeQuery, Page};
+pub(super) use crate::store::rows::notices::notice;
 
 impl Handle<'_> {
     fn write_notice(&self, sql: &str, notice: &Notice) -> Result<usize, Error> {
@@ -55,11 +54,13 @@ impl OutboxReader for Handle<'_> {
 
     fn notice(&self, id: NoticeId) -> Result<Option<Notice>, Error> {
         let sql = concat!(sql!("outbox/select"), "WHERE id = ?1 AND reminder = ?2");
-        Ok(self.one("outbox", sql, params![id.event.as_bytes(), id.reminder], notice)?.map(|(_, notice)| notice))
+        Ok(self
+            .one("outbox", sql, params![id.event.as_bytes(), id.reminder], |cells| notice(cells))?
+            .map(|(_, notice)| notice))
     }
 
     fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error> {
-        self.page("outbox", &filter(query), query.limit, notice)
+        self.page("outbox", &filter(query), query.limit, |cells| notice(cells))
     }
 
     fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
@@ -69,7 +70,9 @@ impl OutboxReader for Handle<'_> {
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
         let sql = concat!(sql!("outbox/select"), sql!("outbox/lane"));
-        Ok(self.one("outbox", sql, params![session.0.as_bytes(), url], notice)?.map(|(_, notice)| notice))
+        Ok(self
+            .one("outbox", sql, params![session.0.as_bytes(), url], |cells| notice(cells))?
+            .map(|(_, notice)| notice))
     }
 }
 
@@ -113,34 +116,4 @@ fn filter(query: &NoticeQuery) -> Filter {
 #[cfg(test)]
 pub(super) fn notices_sql(query: &NoticeQuery) -> String {
     filter(query).sql(query.limit)
-}
-
-/// A row of `outbox/select.sql` or `outbox/list.sql`: its place in order, and the notice.
-pub(super) fn notice(cells: &mut Cells<'_, '_>) -> Result<(u64, Notice), Error> {
-    let seq = cells.number()?;
-    let id = NoticeId { event: cells.uuid()?, reminder: cells.plain()? };
-    let session_id = SessionId(cells.uuid()?);
-    let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(uuid::Uuid::from_bytes(id)));
-    let event: String = cells.plain()?;
-    let event = EventName::parse(&event).ok_or_else(|| cells.malformed(format!("unknown event {event:?}")))?;
-    let (url, token, body) = (cells.plain()?, cells.plain()?, cells.plain()?);
-    let status: String = cells.plain()?;
-    let status = NoticeStatus::parse(&status).ok_or_else(|| cells.malformed(format!("unknown status {status:?}")))?;
-    let notice = Notice {
-        id,
-        session_id,
-        interrupt_id,
-        event,
-        url,
-        token,
-        body,
-        status,
-        created_at: cells.time()?,
-        due_at: cells.time_or_none()?,
-        leased: cells.plain()?,
-        attempts: cells.plain()?,
-        last_error: cells.plain()?,
-        settled_at: cells.time_or_none()?,
-    };
-    Ok((seq, notice))
 }

@@ -4,11 +4,10 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Params, params, params_from_iter};
 
 use super::connection::{self, Handle};
-use super::rows::{self, Cells};
+use super::rows::{self, Cells as _, SqliteCells};
 use super::{entries, sql};
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{AuditRow, Head};
-use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::RecordedEntry;
@@ -29,13 +28,13 @@ impl Handle<'_> {
         table: &'static str,
         sql: &str,
         params: impl Params,
-        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<T, Error>,
+        mut read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
         let mut items = Vec::new();
         while let Some(row) = rows.next().map_err(|error| self.error(&error))? {
-            items.push(read(&mut Cells::new(table, row))?);
+            items.push(read(&mut SqliteCells::new(table, row))?);
         }
         Ok(items)
     }
@@ -46,7 +45,7 @@ impl Handle<'_> {
         table: &'static str,
         sql: &str,
         params: impl Params,
-        read: impl FnOnce(&mut Cells<'_, '_>) -> Result<T, Error>,
+        read: impl FnOnce(&mut SqliteCells<'_, '_>) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
         let mut read = Some(read);
         self.find(table, sql, params, |cells| read.take().map(|read| read(cells)).transpose())
@@ -58,12 +57,12 @@ impl Handle<'_> {
         table: &'static str,
         sql: &str,
         params: impl Params,
-        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<Option<T>, Error>,
+        mut read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
         while let Some(row) = rows.next().map_err(|error| self.error(&error))? {
-            if let Some(found) = read(&mut Cells::new(table, row))? {
+            if let Some(found) = read(&mut SqliteCells::new(table, row))? {
                 return Ok(Some(found));
             }
         }
@@ -86,7 +85,7 @@ impl Handle<'_> {
         table: &'static str,
         filter: &Filter,
         limit: usize,
-        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, T), Error>,
+        mut read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<(u64, T), Error>,
     ) -> Result<Page<T>, Error> {
         self.page_of(table, filter, limit, |cells| match read(cells) {
             Err(Error::Unreadable(why)) => {
@@ -103,7 +102,7 @@ impl Handle<'_> {
         table: &'static str,
         filter: &Filter,
         limit: usize,
-        mut read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, T), Error>,
+        mut read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<(u64, T), Error>,
     ) -> Result<Page<T>, Error> {
         self.page_of(table, filter, limit, |cells| read(cells).map(|(seq, item)| (seq, Some(item))))
     }
@@ -113,7 +112,7 @@ impl Handle<'_> {
         table: &'static str,
         filter: &Filter,
         limit: usize,
-        read: impl FnMut(&mut Cells<'_, '_>) -> Result<(u64, Option<T>), Error>,
+        read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<(u64, Option<T>), Error>,
     ) -> Result<Page<T>, Error> {
         let limit = limit.max(1);
         // One row more than asked for tells whether there is a next page.
@@ -138,7 +137,7 @@ impl Reader for Handle<'_> {
 
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         let sql = concat!(sql!("sessions/select"), "WHERE id = ?1");
-        let found = self.one("sessions", sql, [id.0.as_bytes()], rows::session)?;
+        let found = self.one("sessions", sql, [id.0.as_bytes()], |cells| rows::session(cells))?;
         self.session.set(found.as_ref().map(|(seq, _)| (id, *seq)));
         Ok(found.map(|(_, session)| session))
     }
@@ -148,7 +147,7 @@ impl Reader for Handle<'_> {
     }
 
     fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
-        self.page("sessions", &filter_sessions(query), query.limit, rows::session)
+        self.page("sessions", &filter_sessions(query), query.limit, |cells| rows::session(cells))
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
@@ -175,7 +174,7 @@ impl Reader for Handle<'_> {
     }
 
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
-        self.one("turns", concat!(sql!("turns/select"), "WHERE id = ?1"), [id.0.as_bytes()], rows::turn)
+        self.one("turns", concat!(sql!("turns/select"), "WHERE id = ?1"), [id.0.as_bytes()], |cells| rows::turn(cells))
     }
 
     fn life(&self, turn: TurnId) -> Result<Option<Life>, Error> {
@@ -184,7 +183,7 @@ impl Reader for Handle<'_> {
 
     fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
         let sql = concat!(sql!("turns/select"), sql!("turns/last"));
-        self.one("turns", sql, [session.0.as_bytes()], rows::turn)
+        self.one("turns", sql, [session.0.as_bytes()], |cells| rows::turn(cells))
     }
 
     fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error> {
@@ -205,38 +204,38 @@ impl Reader for Handle<'_> {
 
     fn journal_after(&self, turn: TurnId, index: Option<u64>) -> Result<Vec<RecordedEntry>, Error> {
         let params = params![turn.0.as_bytes(), index.map_or(-1, rows::integer)];
-        self.all("journal", sql!("journal/of_turn"), params, entries::recorded)
+        self.all("journal", sql!("journal/of_turn"), params, |cells| entries::recorded(cells))
     }
 
     fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
-        self.one("journal", sql!("journal/last"), params![turn.0.as_bytes()], entries::recorded)
+        self.one("journal", sql!("journal/last"), params![turn.0.as_bytes()], |cells| entries::recorded(cells))
     }
 
     fn journal_page(&self, turn: TurnId, first: u64, limit: usize) -> Result<Vec<RecordedEntry>, Error> {
         let after = first.checked_sub(1).map_or(-1, rows::integer);
         let params = params![turn.0.as_bytes(), after, rows::count(limit)];
-        self.all("journal", concat!(sql!("journal/of_turn"), "LIMIT ?3"), params, entries::recorded)
+        self.all("journal", concat!(sql!("journal/of_turn"), "LIMIT ?3"), params, |cells| entries::recorded(cells))
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
-        self.one("replies", sql!("replies/select"), [scope, key], rows::reply)
+        self.one("replies", sql!("replies/select"), [scope, key], |cells| rows::reply(cells))
     }
 
     fn keys(&self) -> Result<Vec<Key>, Error> {
-        self.all("keys", concat!(sql!("keys/select"), "ORDER BY seq"), [], rows::key)
+        self.all("keys", concat!(sql!("keys/select"), "ORDER BY seq"), [], |cells| rows::key(cells))
     }
 
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
-        self.all("sign_ins", sql!("sign_ins/select"), [], rows::sign_in)
+        self.all("sign_ins", sql!("sign_ins/select"), [], |cells| rows::sign_in(cells))
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
         let (after, limit) = (rows::integer(after), rows::count(limit));
         let events = match session {
-            None => self.all("events", sql!("events/after"), params![after, limit], rows::event)?,
+            None => self.all("events", sql!("events/after"), params![after, limit], |cells| rows::event(cells))?,
             Some(id) => {
                 let params = params![after, limit, id.0.as_bytes()];
-                self.all("events", sql!("events/after_of_session"), params, rows::event)?
+                self.all("events", sql!("events/after_of_session"), params, |cells| rows::event(cells))?
             }
         };
         let view = |(number, event): (u64, StoredEvent)| {
@@ -267,7 +266,7 @@ impl Reader for Handle<'_> {
 
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
         // Nobody is to take what is left of it for all that was done.
-        self.whole_page("audit", &filter_audit(query), query.limit, rows::audit)
+        self.whole_page("audit", &filter_audit(query), query.limit, |cells| rows::audit(cells))
     }
 
     fn audit_head(&self) -> Result<Head, Error> {
@@ -380,11 +379,6 @@ pub(super) fn audit_sql(query: &AuditQuery) -> String {
 #[cfg(test)]
 pub(super) fn interrupts_sql(query: &InterruptQuery) -> String {
     filter_interrupts(query).sql(query.limit)
-}
-
-/// The tool that an interrupt asks an approval for.
-pub(super) fn approved_tool(interrupt: &Interrupt) -> Option<&str> {
-    if interrupt.kind == TOOL_APPROVAL { interrupt.payload.get("tool_name")?.as_str() } else { None }
 }
 
 /// A list's statement: only the conditions that are asked for, so that each can use its index.

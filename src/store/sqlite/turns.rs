@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::connection::Handle;
-use super::rows::{self, StateColumns};
+use super::rows::{self, Cells as _, StateColumns};
 use super::sql;
 use crate::domain::turn::{Life, TurnState};
 use crate::domain::{Error, TurnId};

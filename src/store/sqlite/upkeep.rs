@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::connection::Handle;
 use super::outbox::notice;
-use super::{rows, sql};
+use super::rows::{self, Cells as _};
+use super::sql;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::outbox::OutboxFigures;

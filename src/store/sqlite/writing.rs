@@ -3,8 +3,7 @@
 use rusqlite::{Params, params};
 
 use super::connection::Handle;
-use super::reading::approved_tool;
-use super::rows::{self, PhaseColumns};
+use super::rows::{self, Cells as _, PhaseColumns, approved_tool};
 use super::sql;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{AuditRow, Deed};

@@ -1,0 +1,188 @@
+//! Where a Postgres is, and how it is reached.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::connection::{PATIENCE, described};
+use crate::store::open_error::OpenError;
+
+/// How long TCP waits for an acknowledgement, and how soon it asks whether anybody is there.
+const TCP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The address of a Postgres: `postgresql://USER:PASSWORD@HOST/DATABASE`. It is never shown with its password.
+///
+/// `sslmode` is `disable`, `require`, `verify-ca` or `verify-full`; all but the first check the server's certificate and name
+/// (by `sslrootcert`, or as the machine does), and that is what holds where nothing is said, but for Unix sockets and
+/// loopback. What only looks for encryption is no mode of ours: whoever stands between takes it away.
+#[derive(Clone)]
+pub struct PgAddress {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+    shown: String,
+}
+
+impl fmt::Debug for PgAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PgAddress({self})")
+    }
+}
+
+impl fmt::Display for PgAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl FromStr for PgAddress {
+    type Err = OpenError;
+
+    fn from_str(text: &str) -> Result<Self, OpenError> {
+        let (text, options) = TlsOptions::taken_from(text)?;
+        // What the driver says may repeat a part of the address.
+        let mut config: Config = text
+            .parse()
+            .map_err(|_| invalid("it is not postgresql://USER@HOST/DATABASE with options that are known"))?;
+        config
+            .application_name("hitl")
+            .connect_timeout(PATIENCE)
+            .tcp_user_timeout(TCP_PATIENCE)
+            .keepalives_idle(TCP_PATIENCE);
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(invalid("it has no host"));
+        }
+        let is_encrypted = options.is_encrypted.unwrap_or_else(|| !is_near(&config));
+        config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
+        let tls = if is_encrypted { Some(tls(options.root.as_ref())?) } else { None };
+        let shown = shown(&config);
+        Ok(Self { config, tls, shown })
+    }
+}
+
+impl PgAddress {
+    /// Connects. What the server says meanwhile is read by a task of its own.
+    pub(super) async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
+        match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                tokio::spawn(watched(connection));
+                Ok(client)
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(watched(connection));
+                Ok(client)
+            }
+        }
+    }
+
+    /// Whether what goes there is encrypted.
+    #[cfg(test)]
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+async fn watched(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    if let Err(error) = connection.await {
+        tracing::debug!(error = described(&error), "a connection to the database has ended");
+    }
+}
+
+fn invalid(why: &str) -> OpenError {
+    OpenError::InvalidAddress(why.to_owned())
+}
+
+/// What the driver does not know of.
+#[derive(Default)]
+struct TlsOptions {
+    is_encrypted: Option<bool>,
+    root: Option<PathBuf>,
+}
+
+impl TlsOptions {
+    /// The address without them.
+    fn taken_from(text: &str) -> Result<(String, Self), OpenError> {
+        if !(text.starts_with("postgresql://") || text.starts_with("postgres://")) {
+            return Err(invalid("it does not begin with postgresql://"));
+        }
+        let Some((address, query)) = text.split_once('?') else { return Ok((text.to_owned(), Self::default())) };
+        let mut options = Self::default();
+        let mut others = Vec::new();
+        for pair in query.split('&') {
+            match pair.split_once('=') {
+                Some(("sslmode", "disable")) => options.is_encrypted = Some(false),
+                Some(("sslmode", "require" | "verify-ca" | "verify-full")) => options.is_encrypted = Some(true),
+                Some(("sslmode", _)) => {
+                    return Err(invalid("sslmode is one of disable, require, verify-ca and verify-full"));
+                }
+                Some(("sslrootcert", path)) => {
+                    let path =
+                        url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);
+                    options.root = Some(PathBuf::from(path.as_ref()));
+                }
+                _ => others.push(pair),
+            }
+        }
+        Ok((format!("{address}?{}", others.join("&")), options))
+    }
+}
+
+/// Whether nothing of it leaves this machine.
+fn is_near(config: &Config) -> bool {
+    let is_near_host = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+    };
+    config.get_hosts().iter().all(is_near_host) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
+fn tls(root: Option<&PathBuf>) -> Result<MakeRustlsConnect, OpenError> {
+    let failed = |what: &str, why: &dyn fmt::Display| invalid(&format!("{what}: {why}"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed("TLS cannot be set up", &error))?;
+    let builder = match root {
+        None => builder.with_platform_verifier().map_err(|error| failed("TLS cannot be set up", &error))?,
+        Some(path) => {
+            let unreadable = |error: &dyn fmt::Display| failed("sslrootcert cannot be read", error);
+            let mut roots = RootCertStore::empty();
+            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
+                let certificate = certificate.map_err(|error| unreadable(&error))?;
+                roots.add(certificate).map_err(|error| unreadable(&error))?;
+            }
+            if roots.is_empty() {
+                return Err(unreadable(&"there is no certificate in it"));
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    Ok(MakeRustlsConnect::new(builder.with_no_client_auth()))
+}
+
+/// What may be shown of it.
+fn shown(config: &Config) -> String {
+    let host = |host: &Host| match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    };
+    let hosts: Vec<String> = if config.get_hosts().is_empty() {
+        config.get_hostaddrs().iter().map(IpAddr::to_string).collect()
+    } else {
+        config.get_hosts().iter().map(host).collect()
+    };
+    let user = config.get_user().unwrap_or("postgres");
+    format!("postgresql://{user}@{}/{}", hosts.join(","), config.get_dbname().unwrap_or(user))
+}

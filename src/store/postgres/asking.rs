@@ -1,0 +1,252 @@
+//! Questions as calls, and answers from their rows.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::cells::{PostgresCells, without_nulls};
+use super::connection::{Param, SqlCall};
+use super::lists::{self, whole_page};
+use super::sql;
+use crate::domain::audit::Head;
+use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::run_state::JournalPosition;
+use crate::domain::{Error, SessionId, StoreId};
+use crate::store::carried::Carried;
+use crate::store::kept::KeptForms;
+use crate::store::rows::{self, Cells, entries, notices::notice};
+use crate::store::shared::question::{
+    Answer, LANE, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn, Version,
+};
+
+pub(super) const INTERRUPTS: &str = sql!("interrupts/select");
+const TURNS: &str = sql!("turns/select");
+const NOTICES: &str = sql!("outbox/select");
+
+/// The rows of one call after the other.
+pub(super) struct Replies(std::vec::IntoIter<Vec<Row>>);
+
+impl Replies {
+    pub(super) fn new(rows: Vec<Vec<Row>>) -> Self {
+        Self(rows.into_iter())
+    }
+
+    pub(super) fn next(&mut self) -> Vec<Row> {
+        self.0.next().unwrap_or_default()
+    }
+
+    /// What `read` makes of each row of the next call.
+    fn all<T>(
+        &mut self,
+        table: &'static str,
+        mut read: impl FnMut(&mut PostgresCells<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        self.next().iter().map(|row| read(&mut PostgresCells::new(table, row))).collect()
+    }
+
+    /// What `read` makes of the first row of the next call.
+    fn one<T>(
+        &mut self,
+        table: &'static str,
+        read: impl FnOnce(&mut PostgresCells<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        self.next().first().map(|row| read(&mut PostgresCells::new(table, row))).transpose()
+    }
+}
+
+/// Parameters of a statement.
+macro_rules! params {
+    ($($param:expr),* $(,)?) => { vec![$(Box::new($param) as super::connection::Param),*] };
+}
+pub(super) use params;
+
+pub(super) fn text(text: &str) -> Param {
+    Box::new(without_nulls(text).into_owned())
+}
+
+/// The calls whose rows answer a question.
+pub(super) fn calls(question: &Question) -> Vec<SqlCall> {
+    let interrupts = |condition: &str, params| SqlCall::new(format!("{INTERRUPTS} {condition}"), params);
+    let turns = |condition: &str, params| SqlCall::new(format!("{TURNS} {condition}"), params);
+    let plain = |sql: &'static str| vec![SqlCall::new(sql, Vec::new())];
+    match question {
+        Question::StoreId => plain(sql!("store/id")),
+        Question::Session(id) => vec![
+            SqlCall::new(sql!("sessions/slice"), params![id.0]),
+            turns("WHERE session = $1 ORDER BY seq DESC LIMIT 1", params![id.0]),
+            interrupts("WHERE session = $1 AND status = 'pending' ORDER BY seq", params![id.0]),
+        ],
+        Question::Messages(id) => by(sql!("messages/of_session"), id.0),
+        Question::Turn(id) => vec![turns("WHERE id = $1", params![id.0])],
+        Question::Journal(id) => vec![SqlCall::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
+        Question::LastEntry(id) => by(sql!("journal/last"), id.0),
+        Question::JournalPage { turn, first, limit } => {
+            vec![SqlCall::new(sql!("journal/of_turn"), params![turn.0, rows::integer(*first), rows::count(*limit)])]
+        }
+        Question::AskingStep(turn, interrupt) => {
+            vec![SqlCall::new(sql!("journal/asking"), params![turn.0, interrupt.0])]
+        }
+        Question::BegunStep(turn, path) => {
+            vec![SqlCall::new(sql!("journal/begun"), vec![Box::new(turn.0), text(path)])]
+        }
+        Question::WithApprovers(turn) => vec![interrupts(sql!("interrupts/with_approvers"), params![turn.0])],
+        Question::Interrupt(id) => vec![interrupts("WHERE id = $1", params![id.0])],
+        Question::SessionOfTurn(id) => by(sql!("turns/session"), id.0),
+        Question::SenderOfTurn(id) => by(sql!("turns/sender"), id.0),
+        Question::SessionOfInterrupt(id) => by(sql!("interrupts/session"), id.0),
+        Question::Reply { scope, key } => vec![SqlCall::new(sql!("replies/select"), vec![text(scope), text(key)])],
+        Question::Carried(turn) => by(sql!("carried_turns/select"), turn.0),
+        Question::Notice(id) => {
+            let sql = format!("{NOTICES} WHERE id = $1 AND reminder = $2");
+            vec![SqlCall::new(sql, params![id.event, i64::from(id.reminder)])]
+        }
+        Question::Lane(session, url) => {
+            let sql = format!("{NOTICES} {}", sql!("outbox/lane"));
+            vec![SqlCall::new(sql, vec![Box::new(session.0), text(url), Box::new(rows::count(LANE))])]
+        }
+        Question::Seen(interrupt, actor) => {
+            vec![SqlCall::new(sql!("deeds/has_seen"), vec![Box::new(interrupt.0), text(actor)])]
+        }
+        Question::Keys => plain(sql!("keys/select")),
+        Question::SignIns => plain(sql!("sign_ins/select")),
+        Question::CountSessions => plain(sql!("sessions/count")),
+        Question::LastEvent => plain(sql!("events/last")),
+        Question::LastEventOf(id) => by(sql!("events/last_of_session"), id.0),
+        Question::AuditHead => plain(sql!("audit_chain/head")),
+        Question::EventsAfter { after, session, limit } => events_after(*after, *session, *limit),
+        Question::Sessions(query) => vec![lists::sessions(query)],
+        Question::Interrupts(query) => vec![lists::interrupts(query)],
+        Question::Notices(query) => vec![lists::notices(query)],
+        Question::Audit(query) => vec![lists::audit(query)],
+    }
+}
+
+fn by<T: ToSql + Sync + Send + 'static>(sql: &'static str, param: T) -> Vec<SqlCall> {
+    vec![SqlCall::new(sql, params![param])]
+}
+
+/// The events, and the interrupts that they are about.
+fn events_after(after: u64, session: Option<SessionId>, limit: usize) -> Vec<SqlCall> {
+    let (after, limit) = (rows::integer(after), rows::count(limit));
+    match session {
+        None => vec![
+            SqlCall::new(sql!("events/after"), params![after, limit]),
+            SqlCall::new(format!("{INTERRUPTS} {}", sql!("events/interrupts_after")), params![after, limit]),
+        ],
+        Some(id) => vec![
+            SqlCall::new(sql!("events/after_of_session"), params![after, limit, id.0]),
+            SqlCall::new(
+                format!("{INTERRUPTS} {}", sql!("events/interrupts_after_of_session")),
+                params![after, limit, id.0],
+            ),
+        ],
+    }
+}
+
+/// The answer, from the rows of the calls.
+pub(super) fn answer(question: Question, replies: &mut Replies, forms: &KeptForms) -> Result<Answer, Error> {
+    let stored = |cells: &mut PostgresCells<'_>| {
+        let (place, interrupt) = rows::interrupt(cells, forms)?;
+        Ok(StoredInterrupt { place, interrupt })
+    };
+    Ok(match question {
+        Question::StoreId => {
+            let id = replies.one("meta", |cells| cells.uuid().map(StoreId))?;
+            Answer::StoreId(id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))?)
+        }
+        Question::Session(_) => {
+            let (head, turn, pending) = (replies.next(), replies.one("turns", turn), replies.all("interrupts", stored));
+            let Some(head) = head.first() else { return Ok(Answer::Session(None)) };
+            let mut cells = PostgresCells::new("sessions", head);
+            let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
+            let session = rows::session(&mut cells).map(|(_, session)| session);
+            Answer::Session(Some(Box::new(SessionSlice { version, session, turn, pending })))
+        }
+        Question::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
+        Question::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),
+        Question::Journal(_) | Question::LastEntry(_) | Question::JournalPage { .. } => {
+            Answer::Entries(replies.all("journal", |cells| entries::recorded(cells))?)
+        }
+        Question::AskingStep(..) | Question::BegunStep(..) => {
+            Answer::Step(replies.one("journal", |cells| entries::step(cells))?.map(Box::new))
+        }
+        Question::WithApprovers(_) => {
+            Answer::Asked(replies.all("interrupts", |cells| Ok(rows::interrupt(cells, forms)?.1))?)
+        }
+        Question::Interrupt(_) => Answer::Interrupt(replies.one("interrupts", stored)?.map(Box::new)),
+        Question::SessionOfTurn(_) => Answer::Whose(replies.one("turns", |cells| cells.uuid().map(SessionId))?),
+        Question::SessionOfInterrupt(_) => {
+            Answer::Whose(replies.one("interrupts", |cells| cells.uuid().map(SessionId))?)
+        }
+        Question::SenderOfTurn(_) => Answer::Sender(replies.one("turns", |cells| cells.plain())?.flatten()),
+        Question::Reply { .. } => Answer::Reply(replies.one("replies", |cells| rows::reply(cells))?),
+        Question::Carried(_) => Answer::Carried(replies.one("carried_turns", carried)?),
+        Question::Notice(_) | Question::Lane(..) => Answer::Notices(replies.all("outbox", |cells| {
+            let (place, notice) = notice(cells)?;
+            Ok(StoredNotice { place, notice })
+        })?),
+        Question::Seen(..) => Answer::Seen(replies.one("deeds", |cells| cells.plain())?.unwrap_or_default()),
+        Question::Keys => Answer::Keys(replies.all("keys", |cells| rows::key(cells))?),
+        Question::SignIns => Answer::SignIns(replies.all("sign_ins", |cells| rows::sign_in(cells))?),
+        Question::CountSessions | Question::LastEvent | Question::LastEventOf(_) => {
+            let table = if question == Question::CountSessions { "sessions" } else { "events" };
+            Answer::Number(replies.one(table, |cells| cells.number())?.unwrap_or_default())
+        }
+        Question::AuditHead => Answer::Head(head(replies)?),
+        Question::EventsAfter { .. } => Answer::Events(events(replies, forms)?),
+        Question::Sessions(query) => {
+            Answer::Sessions(lists::page("sessions", &replies.next(), query.limit, |cells| rows::session(cells))?)
+        }
+        Question::Interrupts(query) => {
+            let read = |cells: &mut PostgresCells<'_>| rows::interrupt(cells, forms);
+            Answer::Interrupts(lists::page("interrupts", &replies.next(), query.limit, read)?)
+        }
+        Question::Notices(query) => {
+            Answer::NoticePage(lists::page("outbox", &replies.next(), query.limit, |cells| notice(cells))?)
+        }
+        // Nobody is to take what is left of it for all that was done.
+        Question::Audit(query) => {
+            Answer::Audit(whole_page("deeds", &replies.next(), query.limit, |cells| rows::audit(cells))?)
+        }
+    })
+}
+
+/// Where the audit ends.
+pub(super) fn head(replies: &mut Replies) -> Result<Head, Error> {
+    let head = replies.one("audit_chain", |cells| Ok(Head { seq: cells.number()?, hash: cells.plain()? }))?;
+    Ok(head.unwrap_or_else(Head::nothing))
+}
+
+fn turn(cells: &mut PostgresCells<'_>) -> Result<StoredTurn, Error> {
+    let (place, turn) = (cells.number()?, rows::turn(cells)?);
+    let is_compacted = cells.plain()?;
+    Ok(StoredTurn { place, turn, entries: cells.number()?, is_compacted })
+}
+
+fn carried(cells: &mut PostgresCells<'_>) -> Result<Carried, Error> {
+    let (entries, digest) = (cells.plain::<Option<i64>>()?, cells.plain::<Option<String>>()?);
+    let entries = entries.and_then(|entries| usize::try_from(entries).ok());
+    Ok(Carried { left_at: entries.zip(digest).map(|(entries, digest)| JournalPosition { entries, digest }) })
+}
+
+fn events(replies: &mut Replies, forms: &KeptForms) -> Result<Vec<NumberedEvent>, Error> {
+    let events: Vec<(u64, StoredEvent)> = replies.all("events", |cells| rows::event(cells))?;
+    let mut interrupts: Vec<Interrupt> = Vec::new();
+    for row in replies.next() {
+        match rows::interrupt(&mut PostgresCells::new("interrupts", &row), forms) {
+            // What is to come after it is for others too.
+            Err(Error::Unreadable(_)) => {}
+            read => interrupts.push(read?.1),
+        }
+    }
+    let view = |(number, event): (u64, StoredEvent)| {
+        let interrupt = match event.what {
+            EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
+                interrupts.iter().find(|interrupt| interrupt.interrupt_id == interrupt_id).cloned()
+            }
+            EventBody::Session { .. } => None,
+        };
+        NumberedEvent { number, event: event.view(interrupt) }
+    };
+    Ok(events.into_iter().map(view).collect())
+}

@@ -1,0 +1,216 @@
+//! [`Backend`], on PostgreSQL.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::asking::{self, Replies};
+use super::cells::PostgresCells;
+use super::clock::DatabaseClock;
+use super::connection::{Connection, Frame, SqlCall};
+use super::linking::Horizon;
+use super::pool::ConnectionPool;
+use super::{PgAddress, lists, opening, sql, writing};
+use crate::domain::Error;
+use crate::domain::audit::Head;
+use crate::domain::search::Needle;
+use crate::store::BoxFuture;
+use crate::store::clock::Clock;
+use crate::store::kept::KeptForms;
+use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::query::{InterruptQuery, Page};
+use crate::store::rows;
+use crate::store::shared::backend::{Backend, Committed};
+use crate::store::shared::changes::Changes;
+use crate::store::shared::question::{Answer, Question};
+
+/// How long what is read of everybody waits for transactions that have begun before. Ours take a round trip.
+const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
+/// How long it is between two looks at the database's clock.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
+/// How many rows a search looks at in one round trip.
+const SEARCHED_AT_ONCE: usize = 256;
+
+/// A Postgres database that is a store.
+#[derive(Clone)]
+pub struct PostgresBackend(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) pool: Arc<ConnectionPool>,
+    pub(super) patience: Duration,
+    forms: KeptForms,
+    clock: DatabaseClock,
+}
+
+impl PostgresBackend {
+    /// Connects to a database, and makes the schema in it where there is none.
+    ///
+    /// # Errors
+    /// [`OpenError::Server`].
+    pub async fn connect(address: &PgAddress) -> Result<Self, OpenError> {
+        let first = opening::open(address).await?;
+        let backend = Self::over(address, first, HORIZON_PATIENCE);
+        backend.0.look_at_clock().await.map_err(|error| {
+            let trouble = ServerTrouble::Unreachable(error.to_string());
+            OpenError::Server { address: address.to_string(), trouble }
+        })?;
+        tokio::spawn(follow_clock(Arc::downgrade(&backend.0)));
+        Ok(backend)
+    }
+
+    /// The time, by the database.
+    pub fn clock(&self) -> &dyn Clock {
+        &self.0.clock
+    }
+
+    pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
+        let pool = Arc::new(ConnectionPool::new(address.clone(), first));
+        Self(Arc::new(Inner { pool, patience, forms: KeptForms::default(), clock: DatabaseClock::default() }))
+    }
+
+    /// Binds the deeds that were told since to the end of the audit: where it ends then.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`], [`Error::Unreadable`].
+    pub fn link_audit(&self) -> BoxFuture<'static, Result<Head, Error>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.link_audit().await })
+    }
+
+    pub(super) fn pool(&self) -> Arc<ConnectionPool> {
+        Arc::clone(&self.0.pool)
+    }
+
+    pub(super) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.0)
+    }
+
+    pub(super) fn ask(
+        &self,
+        questions: Vec<Question>,
+    ) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.answer(questions).await })
+    }
+}
+
+/// Looks at the database's clock for as long as there is somebody who asks.
+async fn follow_clock(inner: Weak<Inner>) {
+    loop {
+        sleep(LOOK_AT_CLOCK).await;
+        let Some(inner) = inner.upgrade() else { return };
+        if let Err(error) = inner.look_at_clock().await {
+            tracing::debug!(%error, "the database does not tell the time");
+        }
+    }
+}
+
+impl Inner {
+    async fn look_at_clock(&self) -> Result<(), Error> {
+        let asked = Instant::now();
+        let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/time"), vec![])]).await?;
+        let replied = Instant::now();
+        if let Some(row) = replies.first().and_then(|rows| rows.first()) {
+            self.clock.looked(asked, replied, rows::Cells::plain(&mut PostgresCells::new("clock", row))?);
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, questions: Vec<Question>) -> Result<Vec<Result<Answer, Error>>, Error> {
+        if questions.iter().any(|question| matches!(question, Question::Audit(_) | Question::AuditHead)) {
+            // Where a row cannot be read, those before it can be: the answer below tells them.
+            match self.link_audit().await {
+                Err(Error::Unreadable(why)) => tracing::error!(why, "the audit cannot be linked any further"),
+                linked => drop(linked?),
+            }
+        }
+        let is_of_all =
+            |question: &Question| matches!(question, Question::LastEvent | Question::EventsAfter { session: None, .. });
+        let is_held = questions.iter().any(is_of_all);
+        let mut horizon = Horizon::new(self.patience);
+        let mut replies = loop {
+            let mut calls = Vec::new();
+            if is_held {
+                calls.push(SqlCall::new(sql!("events/horizon"), vec![]));
+            }
+            questions.iter().for_each(|question| calls.extend(asking::calls(question)));
+            let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
+            if !is_held || !horizon.waits(&replies.next()).await? {
+                break replies;
+            }
+        };
+        let mut answers = Vec::with_capacity(questions.len());
+        for question in questions {
+            answers.push(match question {
+                Question::Interrupts(query) if query.says.is_some() => {
+                    drop(replies.next());
+                    self.search(query).await.map(Answer::Interrupts)
+                }
+                question => asking::answer(question, &mut replies, &self.forms),
+            });
+        }
+        Ok(answers)
+    }
+
+    /// A page of the interrupts that say something. Case is folded here as it is everywhere else, which no database does.
+    async fn search(&self, query: InterruptQuery) -> Result<Page<crate::domain::interrupt::Interrupt>, Error> {
+        let needle: Option<Needle> = query.says.clone();
+        let limit = query.limit.max(1);
+        let mut found = Vec::new();
+        let mut rest = InterruptQuery { limit: SEARCHED_AT_ONCE, ..query };
+        loop {
+            let rows = self.pool.run(Frame::Snapshot, vec![lists::interrupts(&rest)]).await?;
+            let read = |cells: &mut PostgresCells<'_>| {
+                let (place, interrupt) = rows::interrupt(cells, &self.forms)?;
+                Ok((place, (place, interrupt)))
+            };
+            let rows = rows.first().map(Vec::as_slice).unwrap_or_default();
+            let page = lists::page("interrupts", rows, SEARCHED_AT_ONCE, read)?;
+            let says = |row: &(u64, _)| needle.as_ref().is_none_or(|needle| lists::says(&row.1, needle));
+            found.extend(page.items.into_iter().filter(says));
+            if found.len() > limit || page.next.is_none() {
+                break;
+            }
+            rest.cursor = page.next;
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = if more { found.last().map(|(place, _)| *place) } else { None };
+        Ok(Page { items: found.into_iter().map(|(_, interrupt)| interrupt).collect(), next })
+    }
+
+    async fn commit(&self, changes: Changes) -> Result<Committed, Error> {
+        if changes.is_empty() {
+            return Ok(Committed::Yes { events: Vec::new() });
+        }
+        let (calls, events) = writing::calls(&changes, &self.forms)?;
+        match self.pool.run(Frame::Commit, calls).await {
+            Ok(replies) => {
+                let numbers = events.and_then(|index| replies.get(index)).map(Vec::as_slice).unwrap_or_default();
+                let number = |row| rows::Cells::number(&mut PostgresCells::new("events", row));
+                let mut events = numbers.iter().map(number).collect::<Result<Vec<u64>, Error>>()?;
+                events.sort_unstable();
+                Ok(Committed::Yes { events })
+            }
+            Err(failed) if failed.is_moved() => Ok(Committed::Moved),
+            Err(failed) => Err(failed.into()),
+        }
+    }
+}
+
+impl Backend for PostgresBackend {
+    fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
+        self.ask(questions)
+    }
+
+    fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.commit(changes).await })
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        let pool = self.pool();
+        Box::pin(async move { pool.close().await })
+    }
+}

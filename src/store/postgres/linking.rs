@@ -1,0 +1,121 @@
+//! Events and deeds are numbered by the transaction that they are of, so that nobody has to count. What is numbered below
+//! the oldest transaction that still runs is complete, and its order final; so far the feed tells, and the audit is linked.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_postgres::Row;
+
+use super::asking::{Replies, head, params};
+use super::backend::Inner;
+use super::cells::PostgresCells;
+use super::connection::{Frame, SqlCall};
+use super::sql;
+use crate::domain::audit::{Action, AuditRow, Deed, Head};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::store::rows::{self, Cells};
+
+/// How many rows are linked at once.
+const LINKED_AT_ONCE: i64 = 1000;
+/// How long somebody who looks again waits at first.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// How long at most.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits until the transactions are over that ran when it began, for whoever has to see what was committed by then. Others
+/// that begin meanwhile are not waited for, and nobody is for long: what somebody leaves open must not stop those who read.
+pub(super) struct Horizon {
+    until: Instant,
+    pause: Duration,
+    /// The first transaction that had not begun then.
+    target: Option<i64>,
+}
+
+impl Horizon {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { until: Instant::now() + patience, pause: FIRST_PAUSE, target: None }
+    }
+
+    /// Whether to look again, after a pause that has passed by then. `rows` are those of a `horizon.sql`.
+    pub(super) async fn waits(&mut self, rows: &[Row]) -> Result<bool, Error> {
+        let Some(row) = rows.first() else { return Ok(false) };
+        let mut cells = PostgresCells::new("pg_snapshot", row);
+        let (oldest, next): (i64, i64) = (cells.plain()?, cells.plain()?);
+        let is_held_back: bool = cells.plain()?;
+        let target = *self.target.get_or_insert(next);
+        if !is_held_back || oldest >= target || Instant::now() >= self.until {
+            return Ok(false);
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(true)
+    }
+}
+
+impl Inner {
+    /// Waits until the events that are there are complete, as long as [`Horizon`] does.
+    pub(super) async fn complete_events(&self) -> Result<(), Error> {
+        let mut horizon = Horizon::new(self.patience);
+        loop {
+            let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("events/horizon"), vec![])]).await?;
+            if !horizon.waits(&Replies::new(replies).next()).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Links the rows of the audit that are not yet: where it ends then.
+    pub(super) async fn link_audit(&self) -> Result<Head, Error> {
+        let mut horizon = Horizon::new(self.patience);
+        loop {
+            let calls = vec![
+                SqlCall::new(sql!("audit_chain/head"), vec![]),
+                SqlCall::new(sql!("deeds/unlinked"), params![LINKED_AT_ONCE]),
+                SqlCall::new(sql!("deeds/horizon"), vec![]),
+            ];
+            let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
+            let head = head(&mut replies)?;
+            let deeds = replies.next();
+            if deeds.is_empty() {
+                if horizon.waits(&replies.next()).await? {
+                    continue;
+                }
+                return Ok(head);
+            }
+            match self.pool.run(Frame::Commit, vec![linked(head, &deeds)?]).await {
+                // Another server was quicker, and has linked what this one would have.
+                Err(failed) if failed.is_moved() => {}
+                outcome => drop(outcome?),
+            }
+        }
+    }
+}
+
+/// The rows that bind deeds to the end of the chain.
+fn linked(mut head: Head, deeds: &[Row]) -> Result<SqlCall, Error> {
+    let (mut seqs, mut numbers, mut prevs, mut hashes) = (vec![], vec![], vec![], vec![]);
+    for row in deeds {
+        let (number, at, deed) = deed(&mut PostgresCells::new("deeds", row))?;
+        let row = AuditRow::after(&head, deed, at);
+        head = row.head();
+        seqs.push(rows::integer(row.seq));
+        numbers.push(number);
+        prevs.push(row.prev);
+        hashes.push(row.hash);
+    }
+    Ok(SqlCall::new(sql!("audit_chain/insert"), params![seqs, numbers, prevs, hashes]))
+}
+
+fn deed(cells: &mut PostgresCells<'_>) -> Result<(i64, Timestamp, Deed), Error> {
+    let (number, at) = (cells.plain()?, cells.time()?);
+    let action: String = cells.plain()?;
+    let action = Action::parse(&action).ok_or_else(|| cells.malformed(format!("unknown action {action:?}")))?;
+    let session_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| SessionId(uuid::Uuid::from_bytes(id)));
+    let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(uuid::Uuid::from_bytes(id)));
+    let actor = cells.plain()?;
+    let address = match cells.plain::<Option<String>>()? {
+        Some(text) => Some(text.parse().map_err(|error| cells.malformed(error))?),
+        None => None,
+    };
+    Ok((number, at, Deed { action, session_id, interrupt_id, actor, address, details: cells.json()? }))
+}

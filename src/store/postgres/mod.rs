@@ -1,0 +1,32 @@
+//! A database that many servers share: PostgreSQL.
+//!
+//! Every change of a session compares the version and token of its row with those that were read, so that nobody has to
+//! hold a lock: a commit is one batch of statements that goes out at once, and whoever reads gets one snapshot in one round
+//! trip. No transaction of ours is open while a process thinks.
+
+mod address;
+mod asking;
+mod backend;
+pub(super) mod cells;
+mod clock;
+mod connection;
+mod linking;
+mod lists;
+mod opening;
+mod pool;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+mod writing;
+
+pub use address::PgAddress;
+pub use backend::PostgresBackend;
+pub use pool::CONNECTIONS;
+
+/// The text of a statement, from its file.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("sql/", $name, ".sql"))
+    };
+}
+use sql;

@@ -1,0 +1,1 @@
+SELECT entries, digest FROM hitl.carried_turns WHERE turn = $1

@@ -1,0 +1,1 @@
+SELECT session FROM hitl.interrupts WHERE id = $1

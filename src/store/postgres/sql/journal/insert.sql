@@ -1,0 +1,6 @@
+INSERT INTO hitl.journal (session, turn, idx, at, entry, path, kind, name, location, arguments, interrupt, body)
+SELECT session, turn, idx, at, entry, path, kind, name, location, arguments, interrupt, body
+FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
+            $8::text[], $9::text[], $10::text[], $11::uuid[], $12::text[])
+     WITH ORDINALITY AS n(session, turn, idx, at, entry, path, kind, name, location, arguments, interrupt, body, place)
+ORDER BY place

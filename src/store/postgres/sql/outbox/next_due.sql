@@ -1,0 +1,1 @@
+SELECT due_at FROM hitl.outbox WHERE due_at IS NOT NULL AND origin <> ALL ($1::text[]) ORDER BY due_at LIMIT 1

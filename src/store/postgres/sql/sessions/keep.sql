@@ -1,0 +1,9 @@
+-- Fails the whole transaction unless every one is as it was read.
+WITH held AS (
+    UPDATE hitl.sessions s
+    SET version = n.version, token = n.token, owner = coalesce(n.owner, s.owner)
+    FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[]) AS n(id, version, token, owner, seen_version, seen_token)
+    WHERE s.id = n.id AND s.version = n.seen_version AND s.token = n.seen_token
+    RETURNING 1
+)
+SELECT 1 / (count(*) = cardinality($1))::int FROM held

@@ -1,0 +1,1 @@
+DELETE FROM hitl.sign_ins WHERE token = ANY ($1::bytea[])

@@ -1,0 +1,1 @@
+SELECT schema FROM hitl.meta WHERE program = 'hitl'

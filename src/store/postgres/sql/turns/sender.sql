@@ -1,0 +1,1 @@
+SELECT sent_by FROM hitl.turns WHERE id = $1

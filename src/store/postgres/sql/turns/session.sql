@@ -1,0 +1,1 @@
+SELECT session FROM hitl.turns WHERE id = $1

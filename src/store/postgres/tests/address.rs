@@ -1,0 +1,90 @@
+//! Addresses, and databases that are no store.
+
+use super::support::Database;
+use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::postgres::{PgAddress, PostgresBackend};
+
+#[test]
+fn a_password_is_shown_nowhere() {
+    let text = "postgresql://ada:hunter2secret@db.example/hitl?sslmode=disable";
+    let address: PgAddress = text.parse().unwrap();
+    assert_eq!(address.to_string(), "postgresql://ada@db.example/hitl");
+    assert!(!format!("{address:?} {address:#?}").contains("hunter2secret"));
+    for wrong in ["postgresql://ada:hunter2secret@db/hitl?hunter2secret=1", "postgresql://ada:hunter2secret@db:x/y"] {
+        let error = wrong.parse::<PgAddress>().unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hunter2secret"), "{wrong}");
+        assert_eq!(error.code(), "store_address_invalid");
+    }
+}
+
+#[test]
+fn what_leaves_the_machine_is_encrypted_unless_somebody_says_otherwise() {
+    let is_encrypted = |text: &str| text.parse::<PgAddress>().unwrap().is_encrypted();
+    assert!(is_encrypted("postgresql://ada@db.example/hitl"));
+    assert!(is_encrypted("postgresql://ada@127.0.0.1,db.example/hitl"));
+    assert!(is_encrypted("postgresql://ada@localhost/hitl?sslmode=verify-full"));
+    assert!(!is_encrypted("postgresql://ada@localhost/hitl"));
+    assert!(!is_encrypted("postgresql://ada@[::1]/hitl"));
+    assert!(!is_encrypted("postgresql://ada@/hitl?host=/run/postgresql"));
+    assert!(!is_encrypted("postgresql://ada@db.example/hitl?sslmode=disable"));
+    // It would do without, when somebody between says so.
+    assert!("postgresql://ada@db.example/hitl?sslmode=prefer".parse::<PgAddress>().is_err());
+    assert!("mysql://ada@db.example/hitl".parse::<PgAddress>().is_err());
+    assert!("postgresql://ada@db.example/hitl?sslrootcert=/nowhere.pem".parse::<PgAddress>().is_err());
+}
+
+async fn refusal(text: &str) -> ServerTrouble {
+    match PostgresBackend::connect(&text.parse().unwrap()).await {
+        Err(OpenError::Server { trouble, .. }) => trouble,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("it was opened"),
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_from_a_server_that_is_not_there() {
+    let database = Database::new().await;
+    // Another test may make the user at the same moment.
+    let made = database.client().await.batch_execute("CREATE ROLE guarded LOGIN PASSWORD 'right'").await;
+    drop(made);
+    let guarded = database.text().replace("postgres@", "guarded:hunter2secret@");
+    let error = PostgresBackend::connect(&guarded.parse().unwrap()).await.err().unwrap();
+    assert_eq!(error.code(), "store_wrong_password");
+    assert!(!format!("{error:?} {error}").contains("hunter2secret"));
+    assert_eq!(refusal(&database.text().replace(database.name(), "nowhere")).await, ServerTrouble::NoDatabase);
+    let nobody = refusal("postgresql://ada@/hitl?host=/nowhere").await;
+    assert!(matches!(nobody, ServerTrouble::Unreachable(_)), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn what_would_not_keep_its_word_is_refused() {
+    let database = Database::new().await;
+    database.execute(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).await;
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::NotDurable("synchronous_commit"));
+    // Nothing was made there.
+    let there = database.client().await.query_one("SELECT to_regclass('hitl.meta')::text", &[]).await.unwrap();
+    assert_eq!(there.get::<_, Option<String>>(0), None);
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_ours_or_newer_is_refused() {
+    let database = Database::new().await;
+    database.execute("CREATE SCHEMA hitl; CREATE TABLE hitl.meta (colour text)").await;
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::ForeignSchema);
+    let database = Database::new().await;
+    database.store().await;
+    database.execute("UPDATE hitl.meta SET schema = 99").await;
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::Newer { found: 99, known: 1 });
+    database.execute("UPDATE hitl.meta SET schema = 0").await;
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::Older { found: 0, known: 1 });
+}
+
+#[tokio::test]
+async fn servers_that_start_at_once_make_one_schema() {
+    let database = Database::new().await;
+    let address = database.address();
+    let all = futures_util::future::join_all((0..6).map(|_| PostgresBackend::connect(&address))).await;
+    let stores: Vec<PostgresBackend> = all.into_iter().map(Result::unwrap).collect();
+    assert_eq!(stores.len(), 6);
+    assert_eq!(database.count("meta").await, 1);
+}

@@ -1,0 +1,8 @@
+//! A real Postgres, started by `tools/postgres.py` with the Python of `HITL_TEST_PYTHON`: each test has a database of its own.
+
+mod address;
+mod answers;
+mod audit;
+mod commits;
+mod support;
+mod upkeep;

@@ -1,0 +1,200 @@
+//! Upkeep, in statements over everything. What changes a session's rows writes the session's version, so that whoever
+//! keeps them elsewhere is told.
+
+use uuid::Uuid;
+
+use super::PostgresBackend;
+use super::asking::params;
+use super::cells::{PostgresCells, without_nulls};
+use super::connection::{Frame, Param, SqlCall};
+use super::sql;
+use super::writing::MOST_NUMBERED;
+use crate::domain::audit::Deed;
+use crate::domain::notice::Notice;
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
+use crate::store::BoxFuture;
+use crate::store::outbox::OutboxFigures;
+use crate::store::record::{Due, DueKind, PendingCount};
+use crate::store::rows::{self, Cells as _, notices::notice};
+use crate::store::shared::question::{Answer, Question};
+use crate::store::upkeep::{Sweep, Totals, Upkeep};
+
+impl PostgresBackend {
+    /// What `read` makes of each row.
+    fn look<T: Send + 'static>(
+        &self,
+        table: &'static str,
+        call: SqlCall,
+        read: impl Fn(&mut PostgresCells<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> BoxFuture<'static, Result<Vec<T>, Error>> {
+        self.rows(table, Frame::Snapshot, call, read)
+    }
+
+    fn rows<T: Send + 'static>(
+        &self,
+        table: &'static str,
+        frame: Frame,
+        call: SqlCall,
+        read: impl Fn(&mut PostgresCells<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> BoxFuture<'static, Result<Vec<T>, Error>> {
+        let pool = self.pool();
+        Box::pin(async move {
+            let replies = pool.run(frame, vec![call]).await?;
+            replies.iter().flatten().map(|row| read(&mut PostgresCells::new(table, row))).collect()
+        })
+    }
+
+    fn turns(&self, sql: &'static str, params: Vec<Param>) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
+        self.look("turns", SqlCall::new(sql, params), |cells| cells.uuid().map(TurnId))
+    }
+}
+
+/// What no other writer of a session draws.
+fn drawn() -> i64 {
+    i64::from_ne_bytes(Uuid::new_v4().as_u64_pair().1.to_ne_bytes())
+}
+
+impl Upkeep for PostgresBackend {
+    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
+        self.turns(sql!("turns/under_way"), vec![])
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {
+        let call = SqlCall::new(sql!("due/list"), params![now.millis(), rows::count(limit)]);
+        self.look("interrupts", call, |cells| {
+            let (at, id) = (cells.time()?, cells.uuid()?);
+            let is_interrupt: bool = cells.plain()?;
+            let what = if is_interrupt { DueKind::Interrupt(InterruptId(id)) } else { DueKind::Timers(TurnId(id)) };
+            Ok(Due { at, what })
+        })
+    }
+
+    fn next_due(&self) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
+        let next = self.look("interrupts", SqlCall::new(sql!("due/next"), vec![]), |cells| cells.time_or_none());
+        Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
+    }
+
+    fn retriable_turns(&self, code: String, limit: usize) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
+        self.turns(sql!("turns/retriable"), params![without_nulls(&code).into_owned(), rows::count(limit)])
+    }
+
+    fn suspended_turns(
+        &self,
+        before: Timestamp,
+        skip: usize,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
+        let params = params![before.millis(), rows::count(limit), rows::count(skip)];
+        self.turns(sql!("turns/suspended"), params)
+    }
+
+    fn due_notices(
+        &self,
+        now: Timestamp,
+        except: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
+        let sql = format!("{} {}", sql!("outbox/select"), sql!("outbox/due"));
+        let call = SqlCall::new(sql, params![now.millis(), rows::count(limit), except]);
+        self.look("outbox", call, |cells| Ok(notice(cells)?.1))
+    }
+
+    fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
+        let next =
+            self.look("outbox", SqlCall::new(sql!("outbox/next_due"), params![except]), |cells| cells.time_or_none());
+        Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
+    }
+
+    fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {
+        let call = SqlCall::new(sql!("outbox/release"), params![now.millis(), drawn()]);
+        let released = self.rows("outbox", Frame::Commit, call, |_| Ok(()));
+        Box::pin(async move { released.await.map(drop) })
+    }
+
+    fn sweep(&self, kind: Sweep, before: Timestamp, limit: usize) -> BoxFuture<'static, Result<usize, Error>> {
+        let sql = match kind {
+            Sweep::Replies => sql!("replies/sweep"),
+            Sweep::Events => sql!("events/sweep"),
+            Sweep::Notices => sql!("outbox/sweep"),
+            Sweep::SignIns => sql!("sign_ins/sweep"),
+        };
+        let call = SqlCall::new(format!("{sql} RETURNING 1"), params![before.millis(), rows::count(limit)]);
+        let swept = self.rows("", Frame::Commit, call, |_| Ok(()));
+        let inner = self.inner();
+        Box::pin(async move {
+            if kind == Sweep::Events {
+                // What may not be complete stays: the newest that is has to be known.
+                inner.complete_events().await?;
+            }
+            Ok(swept.await?.len())
+        })
+    }
+
+    fn sweep_sessions(
+        &self,
+        before: Timestamp,
+        limit: usize,
+        deed: Deed,
+        now: Timestamp,
+    ) -> BoxFuture<'static, Result<Vec<SessionId>, Error>> {
+        // The deed of each has a number of its own in this transaction.
+        let limit = limit.min(MOST_NUMBERED);
+        let details = match rows::audited_json(&deed.details) {
+            Ok(details) => details,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        let params = params![
+            before.millis(),
+            rows::count(limit),
+            now.millis(),
+            deed.action.as_str(),
+            deed.interrupt_id.map(|id| id.0),
+            deed.actor.map(|actor| without_nulls(&actor).into_owned()),
+            deed.address.map(|address| address.to_string()),
+            details,
+        ];
+        self.rows("sessions", Frame::Commit, SqlCall::new(sql!("sessions/sweep"), params), |cells| {
+            cells.uuid().map(SessionId)
+        })
+    }
+
+    fn compact_journals(&self, before: Timestamp, limit: usize) -> BoxFuture<'static, Result<usize, Error>> {
+        let call = SqlCall::new(sql!("turns/compact"), params![before.millis(), rows::count(limit), drawn()]);
+        let compacted = self.rows("turns", Frame::Commit, call, |cells| cells.number());
+        Box::pin(async move {
+            let count = compacted.await?.into_iter().next().unwrap_or_default();
+            Ok(usize::try_from(count).unwrap_or(usize::MAX))
+        })
+    }
+
+    fn totals(&self) -> BoxFuture<'static, Result<Totals, Error>> {
+        let answers = self.ask(vec![Question::CountSessions, Question::AuditHead]);
+        Box::pin(async move {
+            let mut answers = answers.await?.into_iter();
+            match (answers.next().transpose()?, answers.next().transpose()?) {
+                (Some(Answer::Number(sessions)), Some(Answer::Head(audit))) => {
+                    Ok(Totals { sessions: usize::try_from(sessions).unwrap_or(usize::MAX), audit })
+                }
+                _ => Err(Error::Internal("the database answered something else than it was asked".to_owned())),
+            }
+        })
+    }
+
+    fn outbox_figures(&self) -> BoxFuture<'static, Result<OutboxFigures, Error>> {
+        let figures = self.look("outbox", SqlCall::new(sql!("outbox/figures"), vec![]), |cells| {
+            let pending = usize::try_from(cells.number()?).unwrap_or(usize::MAX);
+            Ok(OutboxFigures { pending, oldest: cells.time_or_none()? })
+        });
+        Box::pin(async move { Ok(figures.await?.into_iter().next().unwrap_or_default()) })
+    }
+
+    fn count_pending(&self, now: Timestamp) -> BoxFuture<'static, Result<Vec<PendingCount>, Error>> {
+        let [first, second, third] = PendingCount::bounds(now).map(Timestamp::millis);
+        let call = SqlCall::new(sql!("interrupts/count_pending"), params![first, second, third]);
+        self.look("interrupts", call, |cells| {
+            let kind = cells.plain()?;
+            let by_age = [cells.number()?, cells.number()?, cells.number()?, cells.number()?];
+            Ok(PendingCount { kind, by_age })
+        })
+    }
+}

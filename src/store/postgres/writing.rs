@@ -1,0 +1,438 @@
+//! Changes as calls: one for each kind of row, whatever the number of rows.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::cells::without_nulls;
+use super::connection::{Param, SqlCall};
+use super::sql;
+use crate::domain::audit::Deed;
+use crate::domain::event::{EventBody, StoredEvent};
+use crate::domain::interrupt::Interrupt;
+use crate::domain::notice::Notice;
+use crate::domain::session::Session;
+use crate::domain::{Error, Timestamp, answer};
+use crate::store::kept::KeptForms;
+use crate::store::record::DueKind;
+use crate::store::rows::entries::EntryColumns;
+use crate::store::rows::{self, PhaseColumns, StateColumns, approved_tool};
+use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
+
+/// How many bits of the number of an event or deed count within its transaction.
+pub(super) const ORDINAL_BITS: u32 = 12;
+/// How many events, or deeds, one transaction can have.
+pub(super) const MOST_NUMBERED: usize = 1 << ORDINAL_BITS;
+
+/// Rows on their way into columns.
+struct Columns<'r, R>(&'r [R], Vec<Param>);
+
+impl<'r, R> Columns<'r, R> {
+    fn of(rows: &'r [R]) -> Self {
+        Self(rows, Vec::new())
+    }
+
+    fn plain<T: ToSql + Sync + Send + 'static>(mut self, cell: impl Fn(&'r R) -> T) -> Self {
+        self.1.push(Box::new(self.0.iter().map(cell).collect::<Vec<T>>()));
+        self
+    }
+
+    /// Free text.
+    fn text(self, cell: impl Fn(&'r R) -> &'r str) -> Self {
+        self.plain(|row| without_nulls(cell(row)).into_owned())
+    }
+
+    fn text_or_none(self, cell: impl Fn(&'r R) -> Option<&'r str>) -> Self {
+        self.plain(|row| cell(row).map(|text| without_nulls(text).into_owned()))
+    }
+
+    /// JSON, which may nest too deeply.
+    fn json<T: ToSql + Sync + Send + 'static>(
+        mut self,
+        cell: impl Fn(&'r R) -> Result<T, Error>,
+    ) -> Result<Self, Error> {
+        self.1.push(Box::new(self.0.iter().map(cell).collect::<Result<Vec<T>, Error>>()?));
+        Ok(self)
+    }
+
+    fn time(self, cell: impl Fn(&'r R) -> Timestamp) -> Self {
+        self.plain(|row| cell(row).millis())
+    }
+
+    fn time_or_none(self, cell: impl Fn(&'r R) -> Option<Timestamp>) -> Self {
+        self.plain(|row| cell(row).map(Timestamp::millis))
+    }
+
+    fn call(self, sql: &'static str) -> SqlCall {
+        SqlCall::new(sql, self.1)
+    }
+}
+
+/// The calls of a commit, and which of them gives the numbers of the events.
+pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall>, Option<usize>), Error> {
+    if changes.events.len().max(changes.deeds.len()) > MOST_NUMBERED {
+        return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
+    }
+    let mut calls = Vec::new();
+    sessions(&changes.sessions, &changes.turns, &mut calls)?;
+    messages(changes, &mut calls)?;
+    turns(&changes.turns, &mut calls)?;
+    entries(changes, &mut calls)?;
+    interrupts(&changes.interrupts, forms, &mut calls)?;
+    set_aside(changes, &mut calls);
+    others(changes, &mut calls)?;
+    notices(changes, &mut calls);
+    let events = (!changes.events.is_empty()).then_some(calls.len());
+    if events.is_some() {
+        calls.push(event_rows(&changes.events));
+    }
+    if !changes.deeds.is_empty() {
+        calls.push(deed_rows(&changes.deeds)?);
+    }
+    Ok((calls, events))
+}
+
+/// The sessions that are compared, in the order of their ids: then two servers cannot wait for each other.
+fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+    let mut changes: Vec<&SessionChange> = changes.iter().collect();
+    changes.sort_unstable_by_key(|change| change.id.0);
+    let claimed = |change: &SessionChange| {
+        let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.claimed_by.is_some());
+        claimed.and_then(|turn| turn.claimed_by).map(|owner| owner.0)
+    };
+    let (mut new, mut written, mut kept, mut deleted, mut absent) = (vec![], vec![], vec![], vec![], vec![]);
+    for change in changes {
+        match (&change.row, change.seen) {
+            (RowChange::Written(session), None) => new.push((&**session, change, claimed(change))),
+            (RowChange::Written(session), Some(_)) => written.push((&**session, change, claimed(change))),
+            (RowChange::Kept, Some(_)) => kept.push((change, claimed(change))),
+            (RowChange::Deleted, Some(_)) => deleted.push(change),
+            (RowChange::Kept | RowChange::Deleted, None) => absent.push(change.id.0),
+        }
+    }
+    let seen = |change: &SessionChange| change.seen.unwrap_or(change.next);
+    if !written.is_empty() {
+        let columns = session_columns(&written)?;
+        let columns =
+            columns.plain(|row| rows::integer(seen(row.1).count)).plain(|row| seen(row.1).token.cast_signed());
+        calls.push(columns.call(sql!("sessions/write")));
+    }
+    if !kept.is_empty() {
+        let columns = Columns::of(&kept)
+            .plain(|row| row.0.id.0)
+            .plain(|row| rows::integer(row.0.next.count))
+            .plain(|row| row.0.next.token.cast_signed())
+            .plain(|row| row.1)
+            .plain(|row| rows::integer(seen(row.0).count))
+            .plain(|row| seen(row.0).token.cast_signed());
+        calls.push(columns.call(sql!("sessions/keep")));
+    }
+    if !deleted.is_empty() {
+        let columns = Columns::of(&deleted)
+            .plain(|change| change.id.0)
+            .plain(|change| rows::integer(seen(change).count))
+            .plain(|change| seen(change).token.cast_signed());
+        calls.push(columns.call(sql!("sessions/delete")));
+    }
+    if !absent.is_empty() {
+        calls.push(SqlCall::new(sql!("sessions/absent"), vec![Box::new(absent)]));
+    }
+    if !new.is_empty() {
+        calls.push(session_columns(&new)?.call(sql!("sessions/insert")));
+    }
+    Ok(())
+}
+
+type GuardedSession<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);
+
+fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<Columns<'r, GuardedSession<'c>>, Error> {
+    let mut phases: Vec<PhaseColumns> =
+        sessions.iter().map(|row| PhaseColumns::of(&row.0.phase)).collect::<Result<_, _>>()?;
+    let columns = Columns::of(sessions)
+        .plain(|row| row.0.id.0)
+        .text(|row| &row.0.agent)
+        .time(|row| row.0.created_at)
+        .time(|row| row.0.updated_at)
+        .plain(|row| rows::count(row.0.total_messages))
+        .text(|row| row.0.status().as_str());
+    let mut params = columns.1;
+    params.push(Box::new(phases.iter().map(|phase| phase.turn).collect::<Vec<_>>()));
+    params.push(Box::new(phases.iter_mut().map(|phase| phase.pending.take()).collect::<Vec<_>>()));
+    params.push(Box::new(phases.iter_mut().map(|phase| phase.response.take()).collect::<Vec<_>>()));
+    let text = |text: Option<String>| text.map(|text| without_nulls(&text).into_owned());
+    params.push(Box::new(phases.iter_mut().map(|phase| text(phase.failure_code.take())).collect::<Vec<_>>()));
+    params.push(Box::new(phases.iter_mut().map(|phase| text(phase.failure_message.take())).collect::<Vec<_>>()));
+    let columns = Columns(sessions, params)
+        .json(|row| rows::list_or_none(&row.0.rules))?
+        .json(|row| rows::list_or_none(&row.0.grants))?
+        .json(|row| rows::json_or_none(row.0.webhook.as_ref()))?
+        .json(|row| rows::json_or_none(row.0.abandoned.as_ref()))?
+        .plain(|row| row.2)
+        .plain(|row| rows::integer(row.1.next.count))
+        .plain(|row| row.1.next.token.cast_signed());
+    Ok(columns)
+}
+
+fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+    if changes.messages.is_empty() {
+        return Ok(());
+    }
+    let cut = Columns::of(&changes.messages).plain(|row| row.0.0).plain(|row| rows::count(row.1));
+    calls.push(cut.call(sql!("messages/delete_from")));
+    let mut new = Vec::new();
+    for (session, first, messages) in &changes.messages {
+        new.extend((*first..).zip(messages).map(|(index, message)| (session.0, index, message)));
+    }
+    if !new.is_empty() {
+        let columns = Columns::of(&new)
+            .plain(|row| row.0)
+            .plain(|row| rows::count(row.1))
+            .json(|row| rows::json(&row.2.without_nulls()))?;
+        calls.push(columns.call(sql!("messages/insert")));
+    }
+    Ok(())
+}
+
+fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+    let (new, others): (Vec<&TurnChange>, Vec<&TurnChange>) = changes.iter().partition(|change| change.is_new);
+    if !new.is_empty() {
+        let columns = Columns::of(&new)
+            .plain(|row| row.turn.id.0)
+            .plain(|row| row.turn.session_id.0)
+            .json(|row| rows::json(&row.turn.message.without_nulls()))?
+            .json(|row| rows::json_or_none(row.turn.webhook.as_ref()))?
+            .time(|row| row.turn.created_at)
+            .text_or_none(|row| row.turn.sent_by.as_deref());
+        calls.push(state(columns)?.call(sql!("turns/insert")));
+    }
+    if !others.is_empty() {
+        let columns = Columns::of(&others).plain(|row| row.turn.id.0).plain(|row| row.turn.session_id.0);
+        calls.push(state(columns)?.call(sql!("turns/update")));
+    }
+    Ok(())
+}
+
+/// What changes of a turn.
+fn state<'r>(columns: Columns<'r, &'r TurnChange>) -> Result<Columns<'r, &'r TurnChange>, Error> {
+    let of = |row: &&'r TurnChange| StateColumns::of(&row.turn.life.state);
+    let columns = columns
+        .plain(|row| row.claimed_by.map(|owner| owner.0))
+        .text_or_none(|row| row.turn.impure_at.as_deref())
+        .json(|row| rows::list_or_none(&row.turn.warnings))?
+        .plain(|row| rows::integer(row.turn.life.epoch))
+        .plain(|row| i64::from(row.turn.life.recoveries))
+        .plain(|row| rows::integer(row.turn.life.worked_ms))
+        .plain(move |row| of(row).parked)
+        .plain(move |row| of(row).wake_at)
+        .plain(move |row| of(row).ended_at)
+        .text_or_none(move |row| of(row).suspended_code);
+    Ok(columns)
+}
+
+fn entries(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+    if changes.entries.is_empty() {
+        return Ok(());
+    }
+    let mut new = Vec::with_capacity(changes.entries.len());
+    for entry in &changes.entries {
+        new.push((entry, EntryColumns::of(&entry.entry.entry)?));
+    }
+    let columns = Columns::of(&new)
+        .plain(|row| row.0.session.0)
+        .plain(|row| row.0.turn.0)
+        .plain(|row| rows::integer(row.0.index))
+        .time(|row| row.0.entry.at)
+        .text(|row| row.1.entry)
+        .text_or_none(|row| row.1.path())
+        .text_or_none(|row| row.1.kind())
+        .text_or_none(|row| row.1.name())
+        .text_or_none(|row| row.1.location())
+        .json(|row| row.1.arguments())?
+        .plain(|row| row.1.interrupt.map(|id| id.0))
+        .plain(|row| row.1.body.clone());
+    calls.push(columns.call(sql!("journal/insert")));
+    Ok(())
+}
+
+fn interrupts(changes: &[(Interrupt, bool)], forms: &KeptForms, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+    let of = |is_new: bool| -> Vec<&Interrupt> {
+        changes.iter().filter(|change| change.1 == is_new).map(|change| &change.0).collect()
+    };
+    for (rows, sql) in [(of(true), sql!("interrupts/insert")), (of(false), sql!("interrupts/update"))] {
+        if !rows.is_empty() {
+            calls.push(interrupt_columns(&rows, forms)?.call(sql));
+        }
+    }
+    Ok(())
+}
+
+fn interrupt_columns<'r, 'i>(
+    interrupts: &'r [&'i Interrupt],
+    forms: &KeptForms,
+) -> Result<Columns<'r, &'i Interrupt>, Error> {
+    let is_built_in = |row: &Interrupt| {
+        row.response_schema.is_some() && row.response_schema == answer::built_in_schema(row.into(), forms)
+    };
+    let columns = Columns::of(interrupts)
+        .plain(|row| row.interrupt_id.0)
+        .plain(|row| row.session_id.0)
+        .plain(|row| row.turn_id.0)
+        .text(|row| &row.kind)
+        .json(|row| rows::json(&row.payload))?
+        .text(|row| row.status.as_str())
+        .text_or_none(|row| row.message.as_deref())
+        .plain(|row| is_built_in(row))
+        .json(|row| rows::json_or_none(row.response_schema.as_deref().filter(|_| !is_built_in(row))))?
+        .json(|row| rows::json_or_none(row.allowed_decisions.as_ref()))?
+        .text_or_none(|row| approved_tool(row))
+        .text_or_none(|row| row.tool_call_id.as_deref())
+        .text_or_none(|row| row.agent.as_deref())
+        .text_or_none(|row| row.rule.as_deref())
+        .text_or_none(|row| row.args_digest.as_deref())
+        .time(|row| row.created_at)
+        .time_or_none(|row| row.expires_at)
+        .json(|row| rows::json_or_none(row.value.as_ref()))?
+        .text_or_none(|row| row.resolved_by.as_deref())
+        .time_or_none(|row| row.resolved_at)
+        .json(|row| rows::json_or_none(row.metadata.as_ref()))?
+        .text_or_none(|row| row.tool_source.as_deref())
+        .json(|row| rows::json_or_none(row.args_schema.as_ref()))?
+        .text_or_none(|row| row.claimed_by.as_deref())
+        .time_or_none(|row| row.claimed_until)
+        .text_or_none(|row| row.snoozed_by.as_deref())
+        .time_or_none(|row| row.snoozed_until)
+        .text_or_none(|row| row.sent_by.as_deref())
+        .json(|row| rows::list_or_none(&row.approvers))?
+        .text_or_none(|row| row.rule_failed.as_deref())
+        .json(|row| rows::list_or_none(&row.tool_approvers))?
+        .plain(|row| row.lets_run.then_some(true));
+    Ok(columns)
+}
+
+fn set_aside(changes: &Changes, calls: &mut Vec<SqlCall>) {
+    let (mut interrupts, mut turns) = (Vec::new(), Vec::new());
+    for (_, due) in &changes.set_aside {
+        match due {
+            DueKind::Interrupt(id) => interrupts.push(id.0),
+            DueKind::Timers(turn) => turns.push(turn.0),
+        }
+    }
+    for (ids, sql) in [(interrupts, sql!("interrupts/set_aside")), (turns, sql!("turns/set_aside"))] {
+        if !ids.is_empty() {
+            calls.push(SqlCall::new(sql, vec![Box::new(ids)]));
+        }
+    }
+}
+
+fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+    if !changes.replies.is_empty() {
+        let columns = Columns::of(&changes.replies)
+            .text(|row| &row.0)
+            .text(|row| &row.1)
+            .text(|row| &row.2.request_digest)
+            .json(|row| rows::json(&row.2.body))?
+            .time(|row| row.2.created_at);
+        calls.push(columns.call(sql!("replies/upsert")));
+    }
+    if !changes.carried.is_empty() {
+        let columns = Columns::of(&changes.carried)
+            .plain(|row| row.0.0)
+            .plain(|row| row.1.left_at.as_ref().map(|stand| rows::count(stand.entries)))
+            .text_or_none(|row| row.1.left_at.as_ref().map(|stand| stand.digest.as_str()));
+        calls.push(columns.call(sql!("carried_turns/upsert")));
+    }
+    if !changes.revoked_keys.is_empty() {
+        let columns = Columns::of(&changes.revoked_keys).plain(|row| row.0.0).time(|row| row.1);
+        calls.push(columns.call(sql!("keys/revoke")));
+    }
+    if !changes.keys.is_empty() {
+        let columns = Columns::of(&changes.keys)
+            .plain(|key| key.key_id.0)
+            .text(|key| &key.name)
+            .json(|key| rows::json(&key.scopes))?
+            .json(|key| rows::json(&key.groups))?
+            .plain(|key| key.digest.bytes().to_vec())
+            .time(|key| key.created_at)
+            .text_or_none(|key| key.created_by.as_deref())
+            .time_or_none(|key| key.revoked_at);
+        calls.push(columns.call(sql!("keys/insert")));
+    }
+    if !changes.deleted_sign_ins.is_empty() {
+        let columns = Columns::of(&changes.deleted_sign_ins).plain(|token| token.bytes().to_vec());
+        calls.push(columns.call(sql!("sign_ins/delete")));
+    }
+    if !changes.sign_ins.is_empty() {
+        let columns = Columns::of(&changes.sign_ins)
+            .plain(|row| row.token.bytes().to_vec())
+            .plain(|row| row.key.bytes().to_vec())
+            .time(|row| row.ends_at);
+        calls.push(columns.call(sql!("sign_ins/insert")));
+    }
+    Ok(())
+}
+
+fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
+    if !changes.deleted_notices.is_empty() {
+        let columns = Columns::of(&changes.deleted_notices).plain(|id| id.event).plain(|id| i64::from(id.reminder));
+        calls.push(columns.call(sql!("outbox/delete")));
+    }
+    let of = |is_new: bool| -> Vec<&Notice> {
+        changes.notices.iter().filter(|change| change.1 == is_new).map(|change| &change.0).collect()
+    };
+    for (notices, sql) in [(of(true), sql!("outbox/insert")), (of(false), sql!("outbox/update"))] {
+        if notices.is_empty() {
+            continue;
+        }
+        let columns = Columns::of(&notices)
+            .plain(|row| row.id.event)
+            .plain(|row| i64::from(row.id.reminder))
+            .plain(|row| row.session_id.0)
+            .plain(|row| row.interrupt_id.map(|id| id.0))
+            .text(|row| row.event.as_str())
+            .text(|row| &row.url)
+            .text_or_none(|row| row.token.as_deref())
+            .text_or_none(|row| row.body.as_deref())
+            .text(|row| row.status.as_str())
+            .time(|row| row.created_at)
+            .time_or_none(|row| row.due_at)
+            .plain(|row| row.leased)
+            .plain(|row| i64::from(row.attempts))
+            .text_or_none(|row| row.last_error.as_deref())
+            .time_or_none(|row| row.settled_at)
+            .plain(|row| row.origin().to_owned());
+        calls.push(columns.call(sql));
+    }
+}
+
+fn event_rows(events: &[(StoredEvent, Timestamp)]) -> SqlCall {
+    let status = |row: &'_ (StoredEvent, Timestamp)| match &row.0.what {
+        EventBody::Session { status, .. } => status.as_str(),
+        EventBody::Interrupt { status, .. } => status.as_str(),
+        EventBody::Hold { hold, .. } => hold.as_str(),
+    };
+    let interrupt = |row: &'_ (StoredEvent, Timestamp)| match &row.0.what {
+        EventBody::Session { .. } => None,
+        EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => Some(interrupt_id.0),
+    };
+    Columns::of(events)
+        .plain(|row| row.0.session_id.0)
+        .text(status)
+        .plain(interrupt)
+        .text_or_none(|row| match &row.0.what {
+            EventBody::Session { error, .. } => error.as_deref(),
+            EventBody::Interrupt { .. } | EventBody::Hold { .. } => None,
+        })
+        .time(|row| row.1)
+        .call(sql!("events/insert"))
+}
+
+fn deed_rows(deeds: &[(Deed, Timestamp)]) -> Result<SqlCall, Error> {
+    let columns = Columns::of(deeds)
+        .time(|row| row.1)
+        .text(|row| row.0.action.as_str())
+        .plain(|row| row.0.session_id.map(|id| id.0))
+        .plain(|row| row.0.interrupt_id.map(|id| id.0))
+        .text_or_none(|row| row.0.actor.as_deref())
+        .plain(|row| row.0.address.map(|address| address.to_string()))
+        .json(|row| rows::audited_json(&row.0.details))?;
+    Ok(columns.call(sql!("deeds/insert")))
+}
