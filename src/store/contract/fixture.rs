@@ -1,5 +1,6 @@
 //! A store to test, and things to put into it.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -21,8 +22,10 @@ use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::memory::MemoryStore;
 use crate::store::owner::TurnOwner;
+use crate::store::postgres::tests::support::Database;
 use crate::store::record::Turn;
 use crate::store::shared::SharedStore;
+use crate::store::shared::backend::Backend;
 use crate::store::simulated::SimulatedDatabase;
 use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::{LocalStore, Upkeep};
@@ -35,13 +38,12 @@ pub fn abandoned() -> Abandoned {
     serde_json::from_value(json!({"turns": turns, "left_out": 2})).unwrap()
 }
 
-/// A store, and the directory that goes when the test is over.
+/// A store, and what goes when the test is over.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     /// The same, with what only a local one has.
     local: Option<Arc<dyn LocalStore>>,
-    _directory: Option<tempfile::TempDir>,
-    _runtime: Option<OwnRuntime>,
+    _lasts: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// A runtime beside the test's, as a store has threads of its own; over with the fixture.
@@ -66,32 +68,50 @@ impl Drop for OwnRuntime {
 
 impl Fixture {
     pub(crate) fn memory() -> Self {
-        Self::of(MemoryStore::default(), None)
+        Self::of(MemoryStore::default(), Vec::new())
     }
 
     /// In which it is as late as `clock` says.
     pub(crate) fn at_the_time_of(clock: Arc<dyn Clock>) -> Self {
-        Self::of(MemoryStore::with_clock(clock), None)
+        Self::of(MemoryStore::with_clock(clock), Vec::new())
     }
 
     pub(crate) fn sqlite() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&directory.path().join("hitl.db")).unwrap();
-        Self::of(store, Some(directory))
+        Self::of(store, vec![Box::new(directory)])
     }
 
-    fn of(store: impl LocalStore, directory: Option<tempfile::TempDir>) -> Self {
+    fn of(store: impl LocalStore, lasts: Vec<Box<dyn Any + Send + Sync>>) -> Self {
         let local = Arc::new(store);
-        Self { store: Arc::clone(&local) as _, local: Some(local), _directory: directory, _runtime: None }
+        Self { store: Arc::clone(&local) as _, local: Some(local), _lasts: lasts }
+    }
+
+    fn over(backend: impl Backend, handle: Handle, lasts: Vec<Box<dyn Any + Send + Sync>>) -> Self {
+        let store = SharedStore::new(backend, Arc::new(WallClock), handle);
+        Self { store: Arc::new(store), local: None, _lasts: lasts }
     }
 
     /// A shared store, with its database to itself.
     pub(crate) fn shared() -> Self {
-        let clock = Arc::new(WallClock);
-        let database = SimulatedDatabase::new(Arc::clone(&clock) as _);
         let (runtime, handle) = OwnRuntime::start();
-        let store = SharedStore::new(database, clock, handle);
-        Self { store: Arc::new(store), local: None, _directory: None, _runtime: Some(runtime) }
+        Self::over(SimulatedDatabase::new(Arc::new(WallClock)), handle, vec![Box::new(runtime)])
+    }
+
+    /// A shared store in a Postgres database of its own.
+    pub(crate) fn postgres() -> Self {
+        let (runtime, handle) = OwnRuntime::start();
+        let on = handle.clone();
+        // A test runs on a runtime already, and must not wait on another.
+        let connected = std::thread::spawn(move || {
+            on.block_on(async {
+                let database = Database::new().await;
+                let backend = database.store().await;
+                (database, backend)
+            })
+        });
+        let (database, backend) = connected.join().unwrap();
+        Self::over(backend, handle, vec![Box::new(database), Box::new(runtime)])
     }
 
     /// The store, with what only a local one has.

@@ -30,6 +30,13 @@ macro_rules! for_each_store {
                 super::$test(crate::store::contract::fixture::Fixture::shared()).await;
             })*
         }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(crate::store::contract::fixture::Fixture::postgres()).await;
+            })*
+        }
     };
 }
 pub(crate) use for_each_store;

@@ -15,7 +15,7 @@ mod lists;
 mod opening;
 mod pool;
 #[cfg(test)]
-mod tests;
+pub(in crate::store) mod tests;
 mod upkeep;
 mod writing;
 

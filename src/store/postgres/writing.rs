@@ -91,10 +91,9 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall
     Ok((calls, events))
 }
 
-/// The sessions that are compared, in the order of their ids: then two servers cannot wait for each other.
+/// The sessions: those that are compared in the order of their ids, so that two servers cannot wait for each other; those
+/// that are new in the order in which they were made.
 fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
-    let mut changes: Vec<&SessionChange> = changes.iter().collect();
-    changes.sort_unstable_by_key(|change| change.id.0);
     let claimed = |change: &SessionChange| {
         let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.claimed_by.is_some());
         claimed.and_then(|turn| turn.claimed_by).map(|owner| owner.0)
@@ -106,9 +105,16 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Sql
             (RowChange::Written(session), Some(_)) => written.push((&**session, change, claimed(change))),
             (RowChange::Kept, Some(_)) => kept.push((change, claimed(change))),
             (RowChange::Deleted, Some(_)) => deleted.push(change),
+            (RowChange::Replaced(session), seen) => {
+                deleted.extend(seen.map(|_| change));
+                new.push((&**session, change, claimed(change)));
+            }
             (RowChange::Kept | RowChange::Deleted, None) => absent.push(change.id.0),
         }
     }
+    written.sort_unstable_by_key(|row| row.1.id.0);
+    kept.sort_unstable_by_key(|row| row.0.id.0);
+    deleted.sort_unstable_by_key(|change| change.id.0);
     let seen = |change: &SessionChange| change.seen.unwrap_or(change.next);
     if !written.is_empty() {
         let columns = session_columns(&written)?;

@@ -4,5 +4,5 @@ mod address;
 mod answers;
 mod audit;
 mod commits;
-mod support;
+pub(in crate::store) mod support;
 mod upkeep;

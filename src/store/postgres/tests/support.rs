@@ -27,14 +27,14 @@ fn server() -> String {
 }
 
 /// A database that goes when the test is over.
-pub(super) struct Database {
+pub(in crate::store) struct Database {
     server: String,
     name: String,
 }
 
 impl Database {
     /// An empty one.
-    pub(super) async fn new() -> Self {
+    pub(in crate::store) async fn new() -> Self {
         let database = Self { server: server(), name: format!("t_{}", Uuid::new_v4().simple()) };
         let client = connected(&database.server).await;
         client.batch_execute(&format!("CREATE DATABASE {}", database.name)).await.unwrap();
@@ -55,7 +55,7 @@ impl Database {
     }
 
     /// A store in it, which waits long for what other tests have open at this moment.
-    pub(super) async fn store(&self) -> PostgresBackend {
+    pub(in crate::store) async fn store(&self) -> PostgresBackend {
         self.patient(Duration::from_secs(20)).await
     }
 
