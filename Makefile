@@ -46,7 +46,7 @@ test: test-rust test-python test-pythons ## Set up, then run every test, Rust an
 	@$(BIN)/python tools/slowest.py
 
 test-rust: setup ## The tests of the core, with real Python workers
-	HITL_REFUSE_ONCE=1 $(RUST_TESTS) --locked --no-default-features $(FAULTS) engine::
+	HITL_REFUSE_ONCE=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) engine::
 	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS)
 	cargo test --locked --no-default-features $(FAULTS) --doc
 

@@ -4,14 +4,14 @@ use super::{Moment, Timings};
 
 /// What a server knows of its own standing: [`Self::may_act`] is asked before anything that others could do, too.
 #[derive(Debug, Clone)]
-pub struct Lease {
+pub struct ServerLease {
     timings: Timings,
-    standing: Standing,
+    standing: LeaseState,
 }
 
 /// Where a server stands with the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum LeaseState {
     /// It has not reached the store yet.
     Unproved,
     /// It was alive, for the store, at some moment after this one.
@@ -31,19 +31,19 @@ pub enum Beat {
     Failed,
 }
 
-impl Lease {
+impl ServerLease {
     /// Of a server that has not reached the store yet.
     pub fn new(timings: Timings) -> Self {
-        Self { timings, standing: Standing::Unproved }
+        Self { timings, standing: LeaseState::Unproved }
     }
 
     /// What came of the beat that was sent at `begun`, however late that is known. It proves the server alive from when it
     /// was sent, not from when it was answered: the store may have counted at any moment between the two.
     pub fn told(&mut self, begun: Moment, beat: Beat) {
         self.standing = match (self.standing, beat) {
-            (Standing::Buried, _) | (_, Beat::Refused) => Standing::Buried,
-            (Standing::Proved(before), Beat::Counted) => Standing::Proved(before.max(begun)),
-            (Standing::Unproved, Beat::Counted) => Standing::Proved(begun),
+            (LeaseState::Buried, _) | (_, Beat::Refused) => LeaseState::Buried,
+            (LeaseState::Proved(before), Beat::Counted) => LeaseState::Proved(before.max(begun)),
+            (LeaseState::Unproved, Beat::Counted) => LeaseState::Proved(begun),
             (standing, Beat::Failed) => standing,
         };
     }
@@ -56,14 +56,14 @@ impl Lease {
     /// Until when it may, as far as is known; `None` before the first beat, and after its burial.
     pub fn ends(&self) -> Option<Moment> {
         match self.standing {
-            Standing::Proved(since) => Some(since + self.timings.lease),
-            Standing::Unproved | Standing::Buried => None,
+            LeaseState::Proved(since) => Some(since + self.timings.lease),
+            LeaseState::Unproved | LeaseState::Buried => None,
         }
     }
 
     /// Whether it was called dead: it does nothing any more under this name.
     pub fn is_buried(&self) -> bool {
-        self.standing == Standing::Buried
+        self.standing == LeaseState::Buried
     }
 
     /// When the next beat is due after the one that was sent at `begun` and came to `beat` at `ended`; `None` for a server
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn nobody_acts_before_the_store_has_counted_a_beat() {
-        let mut lease = Lease::new(T);
+        let mut lease = ServerLease::new(T);
         assert!(!lease.may_act(at(0)));
         lease.told(at(0), Beat::Failed);
         assert!(!lease.may_act(at(1)));
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_beat_lasts_from_when_it_was_sent() {
-        let mut lease = Lease::new(T);
+        let mut lease = ServerLease::new(T);
         lease.told(at(10), Beat::Counted);
         assert_eq!(lease.ends(), Some(at(16)));
         assert!(lease.may_act(at(15)));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_beat_that_is_answered_after_its_time_lets_nobody_act() {
-        let mut lease = Lease::new(T);
+        let mut lease = ServerLease::new(T);
         lease.told(at(10), Beat::Counted);
         // Sent at 12, known at 30.
         lease.told(at(12), Beat::Counted);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn answers_that_come_in_another_order_take_nothing_back() {
-        let mut lease = Lease::new(T);
+        let mut lease = ServerLease::new(T);
         lease.told(at(12), Beat::Counted);
         lease.told(at(10), Beat::Counted);
         assert_eq!(lease.ends(), Some(at(18)));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_beat_that_fails_changes_nothing_and_is_tried_again_sooner() {
-        let mut lease = Lease::new(T);
+        let mut lease = ServerLease::new(T);
         lease.told(at(10), Beat::Counted);
         lease.told(at(12), Beat::Failed);
         assert_eq!(lease.ends(), Some(at(16)));
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn who_was_called_dead_stays_so() {
-        let mut lease = Lease::new(T);
+        let mut lease = ServerLease::new(T);
         lease.told(at(10), Beat::Counted);
         lease.told(at(12), Beat::Refused);
         assert!(lease.is_buried());

@@ -16,7 +16,7 @@ use crate::store::carried::Carried;
 use crate::store::kept::KeptForms;
 use crate::store::rows::{self, Cells, entries, notices::notice};
 use crate::store::shared::question::{
-    Answer, LANE, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn, Version,
+    Answer, LANE, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version,
 };
 
 pub(super) const INTERRUPTS: &str = sql!("interrupts/select");
@@ -65,59 +65,59 @@ pub(super) fn text(text: &str) -> Param {
 }
 
 /// The calls whose rows answer a question.
-pub(super) fn calls(question: &Question) -> Vec<SqlCall> {
+pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
     let interrupts = |condition: &str, params| SqlCall::new(format!("{INTERRUPTS} {condition}"), params);
     let turns = |condition: &str, params| SqlCall::new(format!("{TURNS} {condition}"), params);
     let plain = |sql: &'static str| vec![SqlCall::new(sql, Vec::new())];
     match question {
-        Question::StoreId => plain(sql!("store/id")),
-        Question::Session(id) => vec![
+        StoreQuestion::StoreId => plain(sql!("store/id")),
+        StoreQuestion::Session(id) => vec![
             SqlCall::new(sql!("sessions/slice"), params![id.0]),
             turns("WHERE session = $1 ORDER BY seq DESC LIMIT 1", params![id.0]),
             interrupts("WHERE session = $1 AND status = 'pending' ORDER BY seq", params![id.0]),
         ],
-        Question::Messages(id) => by(sql!("messages/of_session"), id.0),
-        Question::Turn(id) => vec![turns("WHERE id = $1", params![id.0])],
-        Question::Journal(id) => vec![SqlCall::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
-        Question::LastEntry(id) => by(sql!("journal/last"), id.0),
-        Question::JournalPage { turn, first, limit } => {
+        StoreQuestion::Messages(id) => by(sql!("messages/of_session"), id.0),
+        StoreQuestion::Turn(id) => vec![turns("WHERE id = $1", params![id.0])],
+        StoreQuestion::Journal(id) => vec![SqlCall::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
+        StoreQuestion::LastEntry(id) => by(sql!("journal/last"), id.0),
+        StoreQuestion::JournalPage { turn, first, limit } => {
             vec![SqlCall::new(sql!("journal/of_turn"), params![turn.0, rows::integer(*first), rows::count(*limit)])]
         }
-        Question::AskingStep(turn, interrupt) => {
+        StoreQuestion::AskingStep(turn, interrupt) => {
             vec![SqlCall::new(sql!("journal/asking"), params![turn.0, interrupt.0])]
         }
-        Question::BegunStep(turn, path) => {
+        StoreQuestion::BegunStep(turn, path) => {
             vec![SqlCall::new(sql!("journal/begun"), vec![Box::new(turn.0), text(path)])]
         }
-        Question::WithApprovers(turn) => vec![interrupts(sql!("interrupts/with_approvers"), params![turn.0])],
-        Question::Interrupt(id) => vec![interrupts("WHERE id = $1", params![id.0])],
-        Question::SessionOfTurn(id) => by(sql!("turns/session"), id.0),
-        Question::SenderOfTurn(id) => by(sql!("turns/sender"), id.0),
-        Question::SessionOfInterrupt(id) => by(sql!("interrupts/session"), id.0),
-        Question::Reply { scope, key } => vec![SqlCall::new(sql!("replies/select"), vec![text(scope), text(key)])],
-        Question::Carried(turn) => by(sql!("carried_turns/select"), turn.0),
-        Question::Notice(id) => {
+        StoreQuestion::WithApprovers(turn) => vec![interrupts(sql!("interrupts/with_approvers"), params![turn.0])],
+        StoreQuestion::Interrupt(id) => vec![interrupts("WHERE id = $1", params![id.0])],
+        StoreQuestion::SessionOfTurn(id) => by(sql!("turns/session"), id.0),
+        StoreQuestion::SenderOfTurn(id) => by(sql!("turns/sender"), id.0),
+        StoreQuestion::SessionOfInterrupt(id) => by(sql!("interrupts/session"), id.0),
+        StoreQuestion::Reply { scope, key } => vec![SqlCall::new(sql!("replies/select"), vec![text(scope), text(key)])],
+        StoreQuestion::Carried(turn) => by(sql!("carried_turns/select"), turn.0),
+        StoreQuestion::Notice(id) => {
             let sql = format!("{NOTICES} WHERE id = $1 AND reminder = $2");
             vec![SqlCall::new(sql, params![id.event, i64::from(id.reminder)])]
         }
-        Question::Lane(session, url) => {
+        StoreQuestion::Lane(session, url) => {
             let sql = format!("{NOTICES} {}", sql!("outbox/lane"));
             vec![SqlCall::new(sql, vec![Box::new(session.0), text(url), Box::new(rows::count(LANE))])]
         }
-        Question::Seen(interrupt, actor) => {
+        StoreQuestion::Seen(interrupt, actor) => {
             vec![SqlCall::new(sql!("deeds/has_seen"), vec![Box::new(interrupt.0), text(actor)])]
         }
-        Question::Keys => plain(sql!("keys/select")),
-        Question::SignIns => plain(sql!("sign_ins/select")),
-        Question::CountSessions => plain(sql!("sessions/count")),
-        Question::LastEvent => plain(sql!("events/last")),
-        Question::LastEventOf(id) => by(sql!("events/last_of_session"), id.0),
-        Question::AuditHead => plain(sql!("audit_chain/head")),
-        Question::EventsAfter { after, session, limit } => events_after(*after, *session, *limit),
-        Question::Sessions(query) => vec![lists::sessions(query)],
-        Question::Interrupts(query) => vec![lists::interrupts(query)],
-        Question::Notices(query) => vec![lists::notices(query)],
-        Question::Audit(query) => vec![lists::audit(query)],
+        StoreQuestion::Keys => plain(sql!("keys/select")),
+        StoreQuestion::SignIns => plain(sql!("sign_ins/select")),
+        StoreQuestion::CountSessions => plain(sql!("sessions/count")),
+        StoreQuestion::LastEvent => plain(sql!("events/last")),
+        StoreQuestion::LastEventOf(id) => by(sql!("events/last_of_session"), id.0),
+        StoreQuestion::AuditHead => plain(sql!("audit_chain/head")),
+        StoreQuestion::EventsAfter { after, session, limit } => events_after(*after, *session, *limit),
+        StoreQuestion::Sessions(query) => vec![lists::sessions(query)],
+        StoreQuestion::Interrupts(query) => vec![lists::interrupts(query)],
+        StoreQuestion::Notices(query) => vec![lists::notices(query)],
+        StoreQuestion::Audit(query) => vec![lists::audit(query)],
     }
 }
 
@@ -144,17 +144,17 @@ fn events_after(after: u64, session: Option<SessionId>, limit: usize) -> Vec<Sql
 }
 
 /// The answer, from the rows of the calls.
-pub(super) fn answer(question: Question, replies: &mut Replies, forms: &KeptForms) -> Result<Answer, Error> {
+pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &KeptForms) -> Result<Answer, Error> {
     let stored = |cells: &mut PostgresCells<'_>| {
         let (place, interrupt) = rows::interrupt(cells, forms)?;
         Ok(StoredInterrupt { place, interrupt })
     };
     Ok(match question {
-        Question::StoreId => {
+        StoreQuestion::StoreId => {
             let id = replies.one("meta", |cells| cells.uuid().map(StoreId))?;
             Answer::StoreId(id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))?)
         }
-        Question::Session(_) => {
+        StoreQuestion::Session(_) => {
             let (head, turn, pending) = (replies.next(), replies.one("turns", turn), replies.all("interrupts", stored));
             let Some(head) = head.first() else { return Ok(Answer::Session(None)) };
             let mut cells = PostgresCells::new("sessions", head);
@@ -162,50 +162,50 @@ pub(super) fn answer(question: Question, replies: &mut Replies, forms: &KeptForm
             let session = rows::session(&mut cells).map(|(_, session)| session);
             Answer::Session(Some(Box::new(SessionSlice { version, session, turn, pending })))
         }
-        Question::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
-        Question::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),
-        Question::Journal(_) | Question::LastEntry(_) | Question::JournalPage { .. } => {
+        StoreQuestion::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
+        StoreQuestion::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),
+        StoreQuestion::Journal(_) | StoreQuestion::LastEntry(_) | StoreQuestion::JournalPage { .. } => {
             Answer::Entries(replies.all("journal", |cells| entries::recorded(cells))?)
         }
-        Question::AskingStep(..) | Question::BegunStep(..) => {
+        StoreQuestion::AskingStep(..) | StoreQuestion::BegunStep(..) => {
             Answer::Step(replies.one("journal", |cells| entries::step(cells))?.map(Box::new))
         }
-        Question::WithApprovers(_) => {
+        StoreQuestion::WithApprovers(_) => {
             Answer::Asked(replies.all("interrupts", |cells| Ok(rows::interrupt(cells, forms)?.1))?)
         }
-        Question::Interrupt(_) => Answer::Interrupt(replies.one("interrupts", stored)?.map(Box::new)),
-        Question::SessionOfTurn(_) => Answer::Whose(replies.one("turns", |cells| cells.uuid().map(SessionId))?),
-        Question::SessionOfInterrupt(_) => {
+        StoreQuestion::Interrupt(_) => Answer::Interrupt(replies.one("interrupts", stored)?.map(Box::new)),
+        StoreQuestion::SessionOfTurn(_) => Answer::Whose(replies.one("turns", |cells| cells.uuid().map(SessionId))?),
+        StoreQuestion::SessionOfInterrupt(_) => {
             Answer::Whose(replies.one("interrupts", |cells| cells.uuid().map(SessionId))?)
         }
-        Question::SenderOfTurn(_) => Answer::Sender(replies.one("turns", |cells| cells.plain())?.flatten()),
-        Question::Reply { .. } => Answer::Reply(replies.one("replies", |cells| rows::reply(cells))?),
-        Question::Carried(_) => Answer::Carried(replies.one("carried_turns", carried)?),
-        Question::Notice(_) | Question::Lane(..) => Answer::Notices(replies.all("outbox", |cells| {
+        StoreQuestion::SenderOfTurn(_) => Answer::Sender(replies.one("turns", |cells| cells.plain())?.flatten()),
+        StoreQuestion::Reply { .. } => Answer::Reply(replies.one("replies", |cells| rows::reply(cells))?),
+        StoreQuestion::Carried(_) => Answer::Carried(replies.one("carried_turns", carried)?),
+        StoreQuestion::Notice(_) | StoreQuestion::Lane(..) => Answer::Notices(replies.all("outbox", |cells| {
             let (place, notice) = notice(cells)?;
             Ok(StoredNotice { place, notice })
         })?),
-        Question::Seen(..) => Answer::Seen(replies.one("deeds", |cells| cells.plain())?.unwrap_or_default()),
-        Question::Keys => Answer::Keys(replies.all("keys", |cells| rows::key(cells))?),
-        Question::SignIns => Answer::SignIns(replies.all("sign_ins", |cells| rows::sign_in(cells))?),
-        Question::CountSessions | Question::LastEvent | Question::LastEventOf(_) => {
-            let table = if question == Question::CountSessions { "sessions" } else { "events" };
+        StoreQuestion::Seen(..) => Answer::Seen(replies.one("deeds", |cells| cells.plain())?.unwrap_or_default()),
+        StoreQuestion::Keys => Answer::Keys(replies.all("keys", |cells| rows::key(cells))?),
+        StoreQuestion::SignIns => Answer::SignIns(replies.all("sign_ins", |cells| rows::sign_in(cells))?),
+        StoreQuestion::CountSessions | StoreQuestion::LastEvent | StoreQuestion::LastEventOf(_) => {
+            let table = if question == StoreQuestion::CountSessions { "sessions" } else { "events" };
             Answer::Number(replies.one(table, |cells| cells.number())?.unwrap_or_default())
         }
-        Question::AuditHead => Answer::Head(head(replies)?),
-        Question::EventsAfter { .. } => Answer::Events(events(replies, forms)?),
-        Question::Sessions(query) => {
+        StoreQuestion::AuditHead => Answer::Head(head(replies)?),
+        StoreQuestion::EventsAfter { .. } => Answer::Events(events(replies, forms)?),
+        StoreQuestion::Sessions(query) => {
             Answer::Sessions(lists::page("sessions", &replies.next(), query.limit, |cells| rows::session(cells))?)
         }
-        Question::Interrupts(query) => {
+        StoreQuestion::Interrupts(query) => {
             let read = |cells: &mut PostgresCells<'_>| rows::interrupt(cells, forms);
             Answer::Interrupts(lists::page("interrupts", &replies.next(), query.limit, read)?)
         }
-        Question::Notices(query) => {
+        StoreQuestion::Notices(query) => {
             Answer::NoticePage(lists::page("outbox", &replies.next(), query.limit, |cells| notice(cells))?)
         }
         // Nobody is to take what is left of it for all that was done.
-        Question::Audit(query) => {
+        StoreQuestion::Audit(query) => {
             Answer::Audit(whole_page("deeds", &replies.next(), query.limit, |cells| rows::audit(cells))?)
         }
     })

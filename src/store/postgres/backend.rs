@@ -23,7 +23,7 @@ use crate::store::query::{InterruptQuery, Page};
 use crate::store::rows;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
-use crate::store::shared::question::{Answer, Question};
+use crate::store::shared::question::{Answer, StoreQuestion};
 
 /// How long what is read of everybody waits for transactions that have begun before. Ours take a round trip.
 const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
@@ -88,7 +88,7 @@ impl PostgresBackend {
 
     pub(super) fn ask(
         &self,
-        questions: Vec<Question>,
+        questions: Vec<StoreQuestion>,
     ) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.answer(questions).await })
@@ -117,16 +117,17 @@ impl Inner {
         Ok(())
     }
 
-    async fn answer(&self, questions: Vec<Question>) -> Result<Vec<Result<Answer, Error>>, Error> {
-        if questions.iter().any(|question| matches!(question, Question::Audit(_) | Question::AuditHead)) {
+    async fn answer(&self, questions: Vec<StoreQuestion>) -> Result<Vec<Result<Answer, Error>>, Error> {
+        if questions.iter().any(|question| matches!(question, StoreQuestion::Audit(_) | StoreQuestion::AuditHead)) {
             // Where a row cannot be read, those before it can be: the answer below tells them.
             match self.link_audit().await {
                 Err(Error::Unreadable(why)) => tracing::error!(why, "the audit cannot be linked any further"),
                 linked => drop(linked?),
             }
         }
-        let is_of_all =
-            |question: &Question| matches!(question, Question::LastEvent | Question::EventsAfter { session: None, .. });
+        let is_of_all = |question: &StoreQuestion| {
+            matches!(question, StoreQuestion::LastEvent | StoreQuestion::EventsAfter { session: None, .. })
+        };
         let is_held = questions.iter().any(is_of_all);
         let mut horizon = Horizon::new(self.patience);
         let mut replies = loop {
@@ -143,7 +144,7 @@ impl Inner {
         let mut answers = Vec::with_capacity(questions.len());
         for question in questions {
             answers.push(match question {
-                Question::Interrupts(query) if query.says.is_some() => {
+                StoreQuestion::Interrupts(query) if query.says.is_some() => {
                     drop(replies.next());
                     self.search(query).await.map(Answer::Interrupts)
                 }
@@ -200,7 +201,7 @@ impl Inner {
 }
 
 impl Backend for PostgresBackend {
-    fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
+    fn answer(&self, questions: Vec<StoreQuestion>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
         self.ask(questions)
     }
 

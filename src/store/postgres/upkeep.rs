@@ -16,7 +16,7 @@ use crate::store::BoxFuture;
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
 use crate::store::rows::{self, Cells as _, notices::notice};
-use crate::store::shared::question::{Answer, Question};
+use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::{Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
@@ -168,7 +168,7 @@ impl Upkeep for PostgresBackend {
     }
 
     fn totals(&self) -> BoxFuture<'static, Result<Totals, Error>> {
-        let answers = self.ask(vec![Question::CountSessions, Question::AuditHead]);
+        let answers = self.ask(vec![StoreQuestion::CountSessions, StoreQuestion::AuditHead]);
         Box::pin(async move {
             let mut answers = answers.await?.into_iter();
             match (answers.next().transpose()?, answers.next().transpose()?) {

@@ -10,7 +10,7 @@ use crate::store::BoxFuture;
 use crate::store::upkeep::Upkeep;
 
 use super::changes::Changes;
-use super::question::{Answer, Question};
+use super::question::{Answer, StoreQuestion};
 
 /// How long to wait before what came of a commit is looked up again; twice as long each time.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -23,7 +23,7 @@ pub trait Backend: Upkeep + 'static {
     ///
     /// # Errors
     /// [`Error::StoreUnavailable`].
-    fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>>;
+    fn answer(&self, questions: Vec<StoreQuestion>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>>;
 
     /// Commits all of it, durably, if every session is still of the version it was read in, and nothing that is new is
     /// there already; nothing otherwise.

@@ -13,7 +13,7 @@ use crate::store::carried::Carried;
 use crate::store::owner::TurnOwner;
 use crate::store::record::{DueKind, StoredReply, Turn};
 
-use super::question::{Question, Version};
+use super::question::{StoreQuestion, Version};
 
 /// Everything that one job changes, committed as one or not at all. Of each row there is one entry: what it is in the end.
 #[derive(Debug, Clone, Default)]
@@ -114,15 +114,16 @@ impl SessionChange {
 
 impl Changes {
     /// What is to be asked of where a row that is new may be there already.
-    pub fn new_rows(&self) -> Vec<Question> {
-        let sessions = self.sessions.iter().filter(|change| change.seen.is_none()).map(|it| Question::Session(it.id));
-        let turns = self.turns.iter().filter(|change| change.is_new).map(|change| Question::Turn(change.turn.id));
+    pub fn new_rows(&self) -> Vec<StoreQuestion> {
+        let sessions =
+            self.sessions.iter().filter(|change| change.seen.is_none()).map(|it| StoreQuestion::Session(it.id));
+        let turns = self.turns.iter().filter(|change| change.is_new).map(|change| StoreQuestion::Turn(change.turn.id));
         let interrupts = self.interrupts.iter().filter(|(_, is_new)| *is_new);
         let notices = self.notices.iter().filter(|(_, is_new)| *is_new);
         sessions
             .chain(turns)
-            .chain(interrupts.map(|(interrupt, _)| Question::Interrupt(interrupt.interrupt_id)))
-            .chain(notices.map(|(notice, _)| Question::Notice(notice.id)))
+            .chain(interrupts.map(|(interrupt, _)| StoreQuestion::Interrupt(interrupt.interrupt_id)))
+            .chain(notices.map(|(notice, _)| StoreQuestion::Notice(notice.id)))
             .collect()
     }
 

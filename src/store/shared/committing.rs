@@ -6,7 +6,7 @@
 
 use super::backend::{Backend, Committed};
 use super::changes::{Changes, SessionChange};
-use super::question::{Answer, Question, Version};
+use super::question::{Answer, StoreQuestion, Version};
 use crate::domain::{Error, SessionId};
 
 /// How often what came of a commit is looked up before nobody is said to know.
@@ -60,7 +60,7 @@ async fn resolve(backend: &impl Backend, change: &SessionChange) -> Result<Resol
 }
 
 async fn version_of(backend: &impl Backend, session: SessionId) -> Result<Option<Version>, Error> {
-    match backend.answer(vec![Question::Session(session)]).await?.pop() {
+    match backend.answer(vec![StoreQuestion::Session(session)]).await?.pop() {
         Some(Ok(Answer::Session(slice))) => Ok(slice.map(|slice| slice.version)),
         Some(Err(error)) => Err(error),
         other => Err(Error::Internal(format!("a session was answered with {other:?}"))),
@@ -72,7 +72,7 @@ async fn found(backend: &impl Backend, session: SessionId, events: usize) -> Res
     if events == 0 {
         return Ok(Committed::Yes { events: Vec::new() });
     }
-    match backend.answer(vec![Question::LastEventOf(session)]).await?.pop() {
+    match backend.answer(vec![StoreQuestion::LastEventOf(session)]).await?.pop() {
         Some(Ok(Answer::Number(newest))) => Ok(Committed::Yes { events: vec![newest; events] }),
         Some(Err(error)) => Err(error),
         other => Err(Error::Internal(format!("the newest event was answered with {other:?}"))),

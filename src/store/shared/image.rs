@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::question::{Answer, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn, Version};
+use super::question::{Answer, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version};
 use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
 use crate::store::clock::Clock;
 use crate::store::memory::state::{MemoryState, Ordered, SessionRow, TurnRow};
@@ -18,19 +18,19 @@ pub struct Image {
     /// The rows.
     pub(super) state: MemoryState,
     /// What they answer.
-    pub(super) known: Known,
+    pub(super) known: Knowledge,
     as_of: u64,
 }
 
 /// Which questions are answered, and how far that is from rows.
 #[derive(Default)]
-pub struct Known {
+pub struct Knowledge {
     /// Answered in rows.
-    questions: Vec<Question>,
+    questions: Vec<StoreQuestion>,
     /// Answered, and no rows: lists, counts.
-    answers: Vec<(Question, Answer)>,
+    answers: Vec<(StoreQuestion, Answer)>,
     /// Answered with something that cannot be read.
-    unreadable: Vec<(Question, Error)>,
+    unreadable: Vec<(StoreQuestion, Error)>,
     /// Sessions whose newest turn cannot be read.
     unreadable_turns: Vec<(SessionId, Error)>,
     /// Sessions of whose pending interrupts one cannot be read.
@@ -38,24 +38,28 @@ pub struct Known {
     /// Sessions as they were read, also those that are not there.
     versions: Vec<(SessionId, Option<Version>)>,
     /// What somebody wanted to know and nobody has asked for.
-    missing: RefCell<Vec<Question>>,
+    missing: RefCell<Vec<StoreQuestion>>,
 }
 
 impl Image {
     /// Of a database of which nothing is known, at the time of `clock`; see [`Image::as_of`].
     pub fn new(clock: Arc<dyn Clock>, as_of: u64) -> Self {
-        Self { state: MemoryState::new(StoreId(Uuid::nil()), clock), known: Known::default(), as_of }
+        Self { state: MemoryState::new(StoreId(Uuid::nil()), clock), known: Knowledge::default(), as_of }
     }
 
     /// Takes in what was answered: rows before what hangs on them. What is known already stays.
     ///
     /// # Errors
     /// What an answer failed with, but for what cannot be read.
-    pub fn install_all(&mut self, questions: &[Question], answers: Vec<Result<Answer, Error>>) -> Result<(), Error> {
+    pub fn install_all(
+        &mut self,
+        questions: &[StoreQuestion],
+        answers: Vec<Result<Answer, Error>>,
+    ) -> Result<(), Error> {
         let mut told: Vec<_> = questions.iter().zip(answers).collect();
         told.sort_by_key(|(question, _)| match question {
-            Question::Session(_) => 0,
-            Question::Turn(_) => 1,
+            StoreQuestion::Session(_) => 0,
+            StoreQuestion::Turn(_) => 1,
             _ => 2,
         });
         for (question, answer) in told {
@@ -66,7 +70,7 @@ impl Image {
         Ok(())
     }
 
-    fn install(&mut self, question: Question, answer: Result<Answer, Error>) -> Result<(), Error> {
+    fn install(&mut self, question: StoreQuestion, answer: Result<Answer, Error>) -> Result<(), Error> {
         let answer = match answer {
             Err(why @ Error::Unreadable(_)) => {
                 self.known.unreadable.push((question, why));
@@ -75,39 +79,39 @@ impl Image {
             answer => answer?,
         };
         match (&question, answer) {
-            (Question::Session(id), Answer::Session(slice)) => self.install_session(*id, slice),
-            (Question::Messages(id), Answer::Messages(messages)) => {
+            (StoreQuestion::Session(id), Answer::Session(slice)) => self.install_session(*id, slice),
+            (StoreQuestion::Messages(id), Answer::Messages(messages)) => {
                 if let Some(row) = self.state.sessions.get_mut(*id) {
                     row.messages = messages;
                 }
             }
-            (Question::Turn(_), Answer::Turn(turn)) => self.install_turn(turn.map(|turn| *turn)),
-            (Question::Journal(turn) | Question::LastEntry(turn), Answer::Entries(entries)) => {
+            (StoreQuestion::Turn(_), Answer::Turn(turn)) => self.install_turn(turn.map(|turn| *turn)),
+            (StoreQuestion::Journal(turn) | StoreQuestion::LastEntry(turn), Answer::Entries(entries)) => {
                 // Without its turn it is asked for again, once that is known.
                 let Some(row) = self.state.turns.get_mut(*turn) else { return Ok(()) };
                 row.first = row.entries().saturating_sub(entries.len() as u64);
                 row.journal = entries;
             }
-            (Question::Interrupt(_), Answer::Interrupt(interrupt)) => {
+            (StoreQuestion::Interrupt(_), Answer::Interrupt(interrupt)) => {
                 self.install_interrupts(interrupt.into_iter().map(|interrupt| *interrupt));
             }
-            (Question::Reply { scope, key }, Answer::Reply(reply)) => {
+            (StoreQuestion::Reply { scope, key }, Answer::Reply(reply)) => {
                 if let Some(reply) = reply {
                     self.state.replies.insert((scope.clone(), key.clone()), reply);
                 }
             }
-            (Question::Carried(turn), Answer::Carried(carried)) => {
+            (StoreQuestion::Carried(turn), Answer::Carried(carried)) => {
                 if let Some(carried) = carried {
                     self.state.carried.insert(*turn, carried);
                 }
             }
-            (Question::Notice(_) | Question::Lane(..), Answer::Notices(notices)) => {
+            (StoreQuestion::Notice(_) | StoreQuestion::Lane(..), Answer::Notices(notices)) => {
                 for StoredNotice { place, notice } in notices {
                     self.state.notices.put_from_elsewhere(place, notice.id, notice);
                 }
             }
-            (Question::Keys, Answer::Keys(keys)) => self.state.keys = keys,
-            (Question::SignIns, Answer::SignIns(sign_ins)) => self.state.sign_ins = sign_ins,
+            (StoreQuestion::Keys, Answer::Keys(keys)) => self.state.keys = keys,
+            (StoreQuestion::SignIns, Answer::SignIns(sign_ins)) => self.state.sign_ins = sign_ins,
             (_, answer) => {
                 self.known.answers.push((question, answer));
                 return Ok(());
@@ -126,7 +130,7 @@ impl Image {
         self.known.versions.push((id, Some(version)));
         match session {
             Ok(session) => self.state.sessions.push(id, SessionRow { session, messages: Vec::new() }),
-            Err(why) => self.known.unreadable.push((Question::Session(id), why)),
+            Err(why) => self.known.unreadable.push((StoreQuestion::Session(id), why)),
         }
         match turn {
             Ok(turn) => self.install_turn(turn),
@@ -159,7 +163,7 @@ impl Image {
     }
 
     /// What is missing, once; a job that was told so has come to nothing.
-    pub fn take_missing(&self) -> Vec<Question> {
+    pub fn take_missing(&self) -> Vec<StoreQuestion> {
         self.known.missing.take()
     }
 
@@ -169,17 +173,20 @@ impl Image {
     }
 
     /// Whether `question` is answered.
-    pub fn knows(&self, question: &Question) -> bool {
-        let Known { questions, answers, unreadable, .. } = &self.known;
+    pub fn knows(&self, question: &StoreQuestion) -> bool {
+        let Knowledge { questions, answers, unreadable, .. } = &self.known;
         questions.contains(question)
             || answers.iter().any(|(known, _)| known == question)
             || unreadable.iter().any(|(known, _)| known == question)
     }
 
     /// Whether an answer tells of another version of a session than the one that is known.
-    pub fn has_moved<'a>(&self, mut answers: impl Iterator<Item = (&'a Question, &'a Result<Answer, Error>)>) -> bool {
+    pub fn has_moved<'a>(
+        &self,
+        mut answers: impl Iterator<Item = (&'a StoreQuestion, &'a Result<Answer, Error>)>,
+    ) -> bool {
         answers.any(|(question, answer)| match (question, answer) {
-            (Question::Session(id), Ok(Answer::Session(slice))) => {
+            (StoreQuestion::Session(id), Ok(Answer::Session(slice))) => {
                 let known = self.known.versions.iter().find(|(known, _)| known == id);
                 known.is_some_and(|(_, version)| *version != slice.as_ref().map(|slice| slice.version))
             }
@@ -204,8 +211,7 @@ impl Image {
         if self.known.versions.is_empty() || !self.state.sessions.contains(session) {
             return None;
         }
-        let is_of_session =
-            |question: &Question| matches!(question, Question::Session(id) | Question::Messages(id) if *id == session);
+        let is_of_session = |question: &StoreQuestion| matches!(question, StoreQuestion::Session(id) | StoreQuestion::Messages(id) if *id == session);
         self.known.questions.retain(is_of_session);
         self.known.answers.clear();
         self.state.replies.clear();
@@ -241,7 +247,7 @@ impl Image {
     }
 }
 
-impl Known {
+impl Knowledge {
     /// As a session was read; `None` where it was not there.
     ///
     /// # Errors
@@ -249,12 +255,12 @@ impl Known {
     pub fn version(&self, session: SessionId) -> Result<Option<Version>, Error> {
         match self.versions.iter().rev().find(|(id, _)| *id == session) {
             Some((_, version)) => Ok(*version),
-            None => Err(self.miss(Question::Session(session))),
+            None => Err(self.miss(StoreQuestion::Session(session))),
         }
     }
 
     /// Rows that answer `question` are there from now on, because this job has made them.
-    pub fn add(&mut self, question: Question) {
+    pub fn add(&mut self, question: StoreQuestion) {
         self.questions.push(question);
     }
 
@@ -272,7 +278,7 @@ impl Known {
     ///
     /// # Errors
     /// [`Error::Unreadable`] where they do and cannot be read; anything where they do not, and somebody has to ask.
-    pub(super) fn need(&self, question: Question) -> Result<(), Error> {
+    pub(super) fn need(&self, question: StoreQuestion) -> Result<(), Error> {
         if let Some((_, why)) = self.unreadable.iter().find(|(known, _)| *known == question) {
             return Err(why.clone());
         }
@@ -285,8 +291,8 @@ impl Known {
     /// The answer to `question`, which is no rows.
     ///
     /// # Errors
-    /// As [`Known::need`].
-    pub(super) fn answer(&self, question: Question) -> Result<&Answer, Error> {
+    /// As [`Knowledge::need`].
+    pub(super) fn answer(&self, question: StoreQuestion) -> Result<&Answer, Error> {
         if let Some((_, why)) = self.unreadable.iter().find(|(known, _)| *known == question) {
             return Err(why.clone());
         }
@@ -299,7 +305,7 @@ impl Known {
     /// The newest turn of a session can be read.
     ///
     /// # Errors
-    /// As [`Known::need`].
+    /// As [`Knowledge::need`].
     pub(super) fn need_last_turn(&self, session: SessionId) -> Result<(), Error> {
         self.version(session)?;
         first_of(&self.unreadable_turns, session)
@@ -308,13 +314,13 @@ impl Known {
     /// What of a session is pending can be read.
     ///
     /// # Errors
-    /// As [`Known::need`].
+    /// As [`Knowledge::need`].
     pub(super) fn need_pending(&self, session: SessionId) -> Result<(), Error> {
         self.version(session)?;
         first_of(&self.unreadable_pending, session)
     }
 
-    fn miss(&self, question: Question) -> Error {
+    fn miss(&self, question: StoreQuestion) -> Error {
         let mut missing = self.missing.borrow_mut();
         if !missing.contains(&question) {
             missing.push(question);

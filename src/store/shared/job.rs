@@ -1,10 +1,10 @@
 //! A job at work: it reads what is known and writes to the image, and what it has written is noted.
 
 use super::changes::{Changes, NewEntry};
-use super::image::{Image, Known};
-use super::looking::Looking;
+use super::image::{Image, Knowledge};
+use super::knowledge_reader::KnowledgeReader;
 use super::notes::Notes;
-use super::question::Question;
+use super::question::StoreQuestion;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::Deed;
 use crate::domain::event::StoredEvent;
@@ -26,24 +26,24 @@ use crate::store::{Reader, Transaction, WriteJob, guard};
 /// See the module.
 struct JobTransaction<'i> {
     inner: MemoryTransaction<'i>,
-    known: &'i mut Known,
+    known: &'i mut Knowledge,
     notes: Notes,
     /// How much was known before.
     mark: usize,
 }
 
 /// What came of one run of a job.
-pub struct Ran {
+pub struct JobOutcome {
     /// What it has written, with the handles of its events; `None` where it failed.
     pub written: Option<(Changes, Vec<EventNumber>)>,
     /// Its own outcome.
     pub outcome: Result<(), Error>,
     /// What it asked for in vain: then the rest means nothing.
-    pub missing: Vec<Question>,
+    pub missing: Vec<StoreQuestion>,
 }
 
 /// Runs a job on what is known. What it has written is in the image; where it failed, nothing is.
-pub fn run(job: &mut WriteJob, known: &mut Image) -> Ran {
+pub fn run(job: &mut WriteJob, known: &mut Image) -> JobOutcome {
     let mut transaction = JobTransaction::new(known);
     let outcome = guard(|| job(&mut transaction));
     let written = match &outcome {
@@ -55,8 +55,8 @@ pub fn run(job: &mut WriteJob, known: &mut Image) -> Ran {
     };
     let missing = known.take_missing();
     match written.transpose() {
-        Ok(written) => Ran { written, outcome, missing },
-        Err(error) => Ran { written: None, outcome: Err(error), missing },
+        Ok(written) => JobOutcome { written, outcome, missing },
+        Err(error) => JobOutcome { written: None, outcome: Err(error), missing },
     }
 }
 
@@ -87,8 +87,8 @@ impl<'i> JobTransaction<'i> {
         self.notes.into_changes(self.inner.state, self.known, draw)
     }
 
-    fn looking(&self) -> Looking<'_> {
-        Looking { state: self.inner.state, known: self.known }
+    fn looking(&self) -> KnowledgeReader<'_> {
+        KnowledgeReader { state: self.inner.state, known: self.known }
     }
 
     /// Something of a session changes.
@@ -130,7 +130,7 @@ impl Transaction for JobTransaction<'_> {
             return Err(Error::SessionExists);
         }
         self.inner.insert_session(session, messages)?;
-        self.known.add(Question::Messages(session.id));
+        self.known.add(StoreQuestion::Messages(session.id));
         self.notes.touch(session.id);
         self.notes.write_session(session.id);
         self.notes.set_messages(session.id, 0);

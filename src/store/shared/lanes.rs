@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use super::image::Image;
-use super::question::Question;
+use super::question::StoreQuestion;
 use crate::domain::{Error, SessionId};
 use crate::store::WriteJob;
 
@@ -15,7 +15,7 @@ use crate::store::WriteJob;
 const KEPT: usize = 1024;
 
 /// A job in line, and whom to tell.
-pub struct Queued {
+pub struct QueuedJob {
     /// What to do.
     pub job: WriteJob,
     /// When it came, in the order of everything that this server reads and commits.
@@ -26,18 +26,18 @@ pub struct Queued {
 
 /// Which jobs wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Line {
+pub enum LaneKey {
     /// Those about a session.
     Session(SessionId),
     /// Those about keys and sign-ins.
     Access,
 }
 
-impl Line {
+impl LaneKey {
     /// What every job of the line asks.
-    pub fn first_question(self) -> Option<Question> {
+    pub fn first_question(self) -> Option<StoreQuestion> {
         match self {
-            Self::Session(session) => Some(Question::Session(session)),
+            Self::Session(session) => Some(StoreQuestion::Session(session)),
             Self::Access => None,
         }
     }
@@ -46,21 +46,21 @@ impl Line {
 /// See the module.
 #[derive(Default)]
 pub struct Lanes {
-    lanes: Mutex<Inner>,
+    lanes: Mutex<LaneMap>,
 }
 
 #[derive(Default)]
-struct Inner {
-    lanes: HashMap<Line, Lane>,
+struct LaneMap {
+    lanes: HashMap<LaneKey, Lane>,
     /// Those at which nobody works, longest idle first; some are named again further on, or are at work by now.
-    idle: VecDeque<(Line, u64)>,
+    idle: VecDeque<(LaneKey, u64)>,
     /// Counts how often a lane became idle.
     rests: u64,
 }
 
 #[derive(Default)]
 struct Lane {
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedJob>,
     /// Somebody works on it, and has the image.
     is_at_work: bool,
     image: Option<Image>,
@@ -71,7 +71,7 @@ struct Lane {
 impl Lanes {
     /// Puts a job into its line. Whether nobody is at work there: then whoever called is to be.
     #[must_use]
-    pub fn push(&self, line: Line, job: Queued) -> bool {
+    pub fn push(&self, line: LaneKey, job: QueuedJob) -> bool {
         let mut inner = self.lock();
         let lane = inner.lanes.entry(line).or_default();
         lane.queue.push_back(job);
@@ -79,12 +79,12 @@ impl Lanes {
     }
 
     /// What was kept of the line when somebody worked on it last.
-    pub fn take_image(&self, line: Line) -> Option<Image> {
+    pub fn take_image(&self, line: LaneKey) -> Option<Image> {
         self.lock().lanes.get_mut(&line)?.image.take()
     }
 
     /// The next job in line; where there is none, whoever works on it rests, and `image` is kept.
-    pub fn next(&self, line: Line, image: &mut Option<Image>) -> Option<Queued> {
+    pub fn next(&self, line: LaneKey, image: &mut Option<Image>) -> Option<QueuedJob> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let lane = inner.lanes.get_mut(&line)?;
@@ -104,13 +104,13 @@ impl Lanes {
         None
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LaneMap> {
         // A panic elsewhere cannot leave a map half changed.
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl LaneMap {
     fn forget_the_longest_idle(&mut self) {
         while self.idle.len() > KEPT {
             let Some((line, rest)) = self.idle.pop_front() else { return };

@@ -13,8 +13,8 @@ pub mod changes;
 mod committing;
 mod image;
 mod job;
+mod knowledge_reader;
 mod lanes;
-mod looking;
 mod notes;
 pub mod question;
 
@@ -29,9 +29,9 @@ use tokio_util::task::TaskTracker;
 use self::backend::{Backend, Committed};
 use self::changes::TurnChange;
 use self::image::Image;
-use self::job::Ran;
-use self::lanes::{Lanes, Line, Queued};
-use self::question::{Answer, Question};
+use self::job::JobOutcome;
+use self::lanes::{LaneKey, Lanes, QueuedJob};
+use self::question::{Answer, StoreQuestion};
 use super::about::About;
 use super::clock::Clock;
 use super::record::EventNumber;
@@ -49,10 +49,10 @@ const MOST_ROUNDS: u32 = 1000;
 
 /// See the module.
 pub struct SharedStore<B> {
-    inner: Arc<Inner<B>>,
+    inner: Arc<JobRunner<B>>,
 }
 
-struct Inner<B> {
+struct JobRunner<B> {
     backend: B,
     clock: Arc<dyn Clock>,
     lanes: Lanes,
@@ -69,7 +69,7 @@ struct Inner<B> {
 impl<B: Backend> SharedStore<B> {
     /// A store over `backend`, in which it is as late as `clock` says, and whose work `runtime` does.
     pub fn new(backend: B, clock: Arc<dyn Clock>, runtime: Handle) -> Self {
-        let inner = Inner {
+        let inner = JobRunner {
             backend,
             clock,
             lanes: Lanes::default(),
@@ -86,7 +86,7 @@ impl<B: Backend> SharedStore<B> {
 impl<B: Backend> Store for SharedStore<B> {
     fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let (reply, outcome) = oneshot::channel();
-        let queued = Queued { job, at: self.inner.tick(), reply };
+        let queued = QueuedJob { job, at: self.inner.tick(), reply };
         self.inner.start(about, queued);
         told(outcome)
     }
@@ -137,7 +137,7 @@ enum Attempt {
     Stale,
 }
 
-impl<B: Backend> Inner<B> {
+impl<B: Backend> JobRunner<B> {
     /// The next moment in the order of everything.
     fn tick(&self) -> u64 {
         self.order.fetch_add(1, Ordering::SeqCst) + 1
@@ -151,21 +151,21 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Puts a job into its line.
-    fn start(self: &Arc<Self>, about: About, queued: Queued) {
+    fn start(self: &Arc<Self>, about: About, queued: QueuedJob) {
         let inner = Arc::clone(self);
         match about {
-            About::Session(session) => self.enqueue(Line::Session(session), queued),
-            About::Access => self.enqueue(Line::Access, queued),
+            About::Session(session) => self.enqueue(LaneKey::Session(session), queued),
+            About::Access => self.enqueue(LaneKey::Access, queued),
             About::Nothing => self.spawn(async move { inner.run_alone(queued).await }),
             About::Turn(turn) => match self.lock_turns().get(&turn) {
-                Some(session) => self.enqueue(Line::Session(*session), queued),
+                Some(session) => self.enqueue(LaneKey::Session(*session), queued),
                 None => self.spawn(async move {
-                    let session = inner.session_of(Question::SessionOfTurn(turn)).await;
+                    let session = inner.session_of(StoreQuestion::SessionOfTurn(turn)).await;
                     inner.enqueue_found(session, queued).await;
                 }),
             },
             About::Interrupt(interrupt) => self.spawn(async move {
-                let session = inner.session_of(Question::SessionOfInterrupt(interrupt)).await;
+                let session = inner.session_of(StoreQuestion::SessionOfInterrupt(interrupt)).await;
                 inner.enqueue_found(session, queued).await;
             }),
         }
@@ -184,7 +184,7 @@ impl<B: Backend> Inner<B> {
         known.extend(turns.iter().map(|change| (change.turn.id, change.turn.session_id)));
     }
 
-    async fn session_of(&self, question: Question) -> Result<Option<SessionId>, Error> {
+    async fn session_of(&self, question: StoreQuestion) -> Result<Option<SessionId>, Error> {
         match self.backend.answer(vec![question]).await?.pop() {
             Some(Ok(Answer::Whose(session))) => Ok(session),
             Some(Err(error)) => Err(error),
@@ -192,16 +192,16 @@ impl<B: Backend> Inner<B> {
         }
     }
 
-    async fn enqueue_found(self: &Arc<Self>, session: Result<Option<SessionId>, Error>, queued: Queued) {
+    async fn enqueue_found(self: &Arc<Self>, session: Result<Option<SessionId>, Error>, queued: QueuedJob) {
         match session {
-            Ok(Some(session)) => self.enqueue(Line::Session(session), queued),
+            Ok(Some(session)) => self.enqueue(LaneKey::Session(session), queued),
             // The job finds out for itself that there is nothing.
             Ok(None) => self.run_alone(queued).await,
             Err(error) => drop(queued.reply.send(Err(error))),
         }
     }
 
-    fn enqueue(self: &Arc<Self>, line: Line, queued: Queued) {
+    fn enqueue(self: &Arc<Self>, line: LaneKey, queued: QueuedJob) {
         if self.is_closed.load(Ordering::SeqCst) {
             drop(queued.reply.send(Err(closed())));
         } else if self.lanes.push(line, queued) {
@@ -211,19 +211,19 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Runs the jobs of a line until there is none.
-    async fn work_on(&self, line: Line) {
+    async fn work_on(&self, line: LaneKey) {
         let mut image = self.lanes.take_image(line);
         while let Some(mut queued) = self.lanes.next(line, &mut image) {
             let outcome = self.write(&mut queued.job, queued.at, &mut image, line.first_question()).await;
             image = match line {
-                Line::Session(session) => image.and_then(|image| image.keep_only(session)),
-                Line::Access => None,
+                LaneKey::Session(session) => image.and_then(|image| image.keep_only(session)),
+                LaneKey::Access => None,
             };
             drop(queued.reply.send(outcome));
         }
     }
 
-    async fn run_alone(&self, mut queued: Queued) {
+    async fn run_alone(&self, mut queued: QueuedJob) {
         let outcome = self.write(&mut queued.job, queued.at, &mut None, None).await;
         drop(queued.reply.send(outcome));
     }
@@ -235,9 +235,9 @@ impl<B: Backend> Inner<B> {
         job: &mut WriteJob,
         at: u64,
         image: &mut Option<Image>,
-        first: Option<Question>,
+        first: Option<StoreQuestion>,
     ) -> Result<(), Error> {
-        let mut asked: Vec<Question> = first.into_iter().collect();
+        let mut asked: Vec<StoreQuestion> = first.into_iter().collect();
         let mut is_refused_once = faults::refuses_once();
         for _ in 0..MOST_CONFLICTS {
             let mut known = match image.take() {
@@ -263,11 +263,11 @@ impl<B: Backend> Inner<B> {
         job: &mut WriteJob,
         at: u64,
         known: &mut Image,
-        asked: &mut Vec<Question>,
+        asked: &mut Vec<StoreQuestion>,
         is_refused_once: &mut bool,
     ) -> Result<Attempt, Error> {
         for _ in 0..MOST_ROUNDS {
-            let Ran { written, outcome, missing } = job::run(job, known);
+            let JobOutcome { written, outcome, missing } = job::run(job, known);
             merge(asked, missing.clone());
             match (missing.is_empty(), written) {
                 (false, None) => self.add(known, missing, asked).await?,
@@ -291,7 +291,7 @@ impl<B: Backend> Inner<B> {
         changes: changes::Changes,
         numbers: Vec<EventNumber>,
         known: &mut Image,
-        asked: &mut Vec<Question>,
+        asked: &mut Vec<StoreQuestion>,
     ) -> Result<Attempt, Error> {
         let began = self.tick();
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
@@ -314,7 +314,7 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Fetches all of `asked` at one moment.
-    async fn load(&self, asked: &[Question]) -> Result<Image, Error> {
+    async fn load(&self, asked: &[StoreQuestion]) -> Result<Image, Error> {
         let mut image = Image::new(Arc::clone(&self.clock), self.tick());
         if !asked.is_empty() {
             let answers = self.backend.answer(asked.to_vec()).await?;
@@ -325,17 +325,17 @@ impl<B: Backend> Inner<B> {
 
     /// Fetches what is `missing`. Where the sessions of which something is known have moved since, all of it is fetched
     /// anew, so that what a job sees is of one moment.
-    async fn add(&self, known: &mut Image, missing: Vec<Question>, asked: &[Question]) -> Result<(), Error> {
+    async fn add(&self, known: &mut Image, missing: Vec<StoreQuestion>, asked: &[StoreQuestion]) -> Result<(), Error> {
         let sessions = known.sessions();
-        let is_new = |question: &Question| matches!(question, Question::Session(_));
+        let is_new = |question: &StoreQuestion| matches!(question, StoreQuestion::Session(_));
         if sessions.is_empty() || missing.iter().any(is_new) {
             // Nothing tells whether what is known is of the same moment.
             *known = self.load(asked).await?;
             return Ok(());
         }
-        let again = sessions.into_iter().map(Question::Session).filter(|again| !missing.contains(again));
-        let again: Vec<Question> = again.collect();
-        let questions: Vec<Question> = missing.into_iter().chain(again).collect();
+        let again = sessions.into_iter().map(StoreQuestion::Session).filter(|again| !missing.contains(again));
+        let again: Vec<StoreQuestion> = again.collect();
+        let questions: Vec<StoreQuestion> = missing.into_iter().chain(again).collect();
         let answers = self.backend.answer(questions.clone()).await?;
         if known.has_moved(questions.iter().zip(&answers)) {
             *known = self.load(asked).await?;
@@ -360,7 +360,7 @@ impl<B: Backend> Inner<B> {
     }
 }
 
-fn merge(asked: &mut Vec<Question>, missing: Vec<Question>) {
+fn merge(asked: &mut Vec<StoreQuestion>, missing: Vec<StoreQuestion>) {
     for question in missing {
         if !asked.contains(&question) {
             asked.push(question);

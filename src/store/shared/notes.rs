@@ -1,7 +1,7 @@
 //! Which rows a job has written: the rows themselves are read once it is over, so that each is written once.
 
 use super::changes::{Changes, NewEntry, RowChange, SessionChange, TurnChange};
-use super::image::Known;
+use super::image::Knowledge;
 use super::question::Version;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::Deed;
@@ -147,7 +147,7 @@ impl Notes {
     pub fn into_changes(
         self,
         state: &MemoryState,
-        known: &Known,
+        known: &Knowledge,
         mut draw: impl FnMut() -> u64,
     ) -> Result<(Changes, Vec<EventNumber>), Error> {
         let mut changes = Changes::default();

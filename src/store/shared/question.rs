@@ -21,7 +21,7 @@ pub const LANE: usize = 2;
 
 /// One thing to know. See the methods of [`Reader`](crate::store::Reader) of the same names.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Question {
+pub enum StoreQuestion {
     /// Which store this is.
     StoreId,
     /// A session with its newest turn and what of it is pending: what nearly every job asks for.
@@ -107,51 +107,51 @@ pub enum Question {
 /// [`Error::Unreadable`] in the place of an answer.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// Of [`Question::StoreId`].
+    /// Of [`StoreQuestion::StoreId`].
     StoreId(StoreId),
-    /// Of [`Question::Session`].
+    /// Of [`StoreQuestion::Session`].
     Session(Option<Box<SessionSlice>>),
-    /// Of [`Question::Messages`].
+    /// Of [`StoreQuestion::Messages`].
     Messages(Vec<ChatMessage>),
-    /// Of [`Question::Turn`].
+    /// Of [`StoreQuestion::Turn`].
     Turn(Option<Box<StoredTurn>>),
-    /// Of [`Question::Journal`], [`Question::JournalPage`] and, one at most, [`Question::LastEntry`].
+    /// Of [`StoreQuestion::Journal`], [`StoreQuestion::JournalPage`] and, one at most, [`StoreQuestion::LastEntry`].
     Entries(Vec<RecordedEntry>),
-    /// Of [`Question::AskingStep`] and [`Question::BegunStep`].
+    /// Of [`StoreQuestion::AskingStep`] and [`StoreQuestion::BegunStep`].
     Step(Option<Box<StepIdentity>>),
-    /// Of [`Question::WithApprovers`].
+    /// Of [`StoreQuestion::WithApprovers`].
     Asked(Vec<Interrupt>),
-    /// Of [`Question::Interrupt`].
+    /// Of [`StoreQuestion::Interrupt`].
     Interrupt(Option<Box<StoredInterrupt>>),
-    /// Of [`Question::SessionOfTurn`] and [`Question::SessionOfInterrupt`].
+    /// Of [`StoreQuestion::SessionOfTurn`] and [`StoreQuestion::SessionOfInterrupt`].
     Whose(Option<SessionId>),
-    /// Of [`Question::SenderOfTurn`].
+    /// Of [`StoreQuestion::SenderOfTurn`].
     Sender(Option<String>),
-    /// Of [`Question::Reply`].
+    /// Of [`StoreQuestion::Reply`].
     Reply(Option<StoredReply>),
-    /// Of [`Question::Carried`].
+    /// Of [`StoreQuestion::Carried`].
     Carried(Option<Carried>),
-    /// Of [`Question::Notice`] and [`Question::Lane`].
+    /// Of [`StoreQuestion::Notice`] and [`StoreQuestion::Lane`].
     Notices(Vec<StoredNotice>),
-    /// Of [`Question::Seen`].
+    /// Of [`StoreQuestion::Seen`].
     Seen(bool),
-    /// Of [`Question::Keys`].
+    /// Of [`StoreQuestion::Keys`].
     Keys(Vec<Key>),
-    /// Of [`Question::SignIns`].
+    /// Of [`StoreQuestion::SignIns`].
     SignIns(Vec<SignIn>),
-    /// Of [`Question::CountSessions`], [`Question::LastEvent`] and [`Question::LastEventOf`].
+    /// Of [`StoreQuestion::CountSessions`], [`StoreQuestion::LastEvent`] and [`StoreQuestion::LastEventOf`].
     Number(u64),
-    /// Of [`Question::AuditHead`].
+    /// Of [`StoreQuestion::AuditHead`].
     Head(Head),
-    /// Of [`Question::EventsAfter`].
+    /// Of [`StoreQuestion::EventsAfter`].
     Events(Vec<NumberedEvent>),
-    /// Of [`Question::Sessions`].
+    /// Of [`StoreQuestion::Sessions`].
     Sessions(Page<Session>),
-    /// Of [`Question::Interrupts`].
+    /// Of [`StoreQuestion::Interrupts`].
     Interrupts(Page<Interrupt>),
-    /// Of [`Question::Notices`].
+    /// Of [`StoreQuestion::Notices`].
     NoticePage(Page<Notice>),
-    /// Of [`Question::Audit`].
+    /// Of [`StoreQuestion::Audit`].
     Audit(Page<AuditRow>),
 }
 
@@ -167,7 +167,7 @@ pub struct Version {
     pub token: u64,
 }
 
-/// See [`Question::Session`].
+/// See [`StoreQuestion::Session`].
 #[derive(Debug, Clone)]
 pub struct SessionSlice {
     /// Of the whole slice, also where a part of it cannot be read.

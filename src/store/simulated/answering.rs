@@ -7,53 +7,59 @@ use crate::store::Reader;
 use crate::store::asked::AskedReader;
 use crate::store::carried::CarriedReader;
 use crate::store::outbox::OutboxReader;
-use crate::store::shared::question::{Answer, LANE, Question, SessionSlice, StoredInterrupt, StoredNotice, StoredTurn};
+use crate::store::shared::question::{
+    Answer, LANE, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn,
+};
 
 impl Rows {
     /// The answer to one question.
-    pub(super) fn answer(&self, question: &Question) -> Result<Answer, Error> {
+    pub(super) fn answer(&self, question: &StoreQuestion) -> Result<Answer, Error> {
         let state = &self.state;
         Ok(match question {
-            Question::StoreId => Answer::StoreId(state.store_id()?),
-            Question::Session(id) => Answer::Session(self.slice(*id)?.map(Box::new)),
-            Question::Messages(id) => Answer::Messages(state.messages(*id)?),
-            Question::Turn(id) => Answer::Turn(self.turn(*id).map(Box::new)),
-            Question::Journal(turn) => Answer::Entries(state.journal(*turn)?),
-            Question::LastEntry(turn) => Answer::Entries(state.last_entry(*turn)?.into_iter().collect()),
-            Question::JournalPage { turn, first, limit } => Answer::Entries(state.journal_page(*turn, *first, *limit)?),
-            Question::AskingStep(turn, interrupt) => Answer::Step(state.asking_step(*turn, *interrupt)?.map(Box::new)),
-            Question::BegunStep(turn, path) => Answer::Step(state.begun_step(*turn, path)?.map(Box::new)),
-            Question::WithApprovers(turn) => {
+            StoreQuestion::StoreId => Answer::StoreId(state.store_id()?),
+            StoreQuestion::Session(id) => Answer::Session(self.slice(*id)?.map(Box::new)),
+            StoreQuestion::Messages(id) => Answer::Messages(state.messages(*id)?),
+            StoreQuestion::Turn(id) => Answer::Turn(self.turn(*id).map(Box::new)),
+            StoreQuestion::Journal(turn) => Answer::Entries(state.journal(*turn)?),
+            StoreQuestion::LastEntry(turn) => Answer::Entries(state.last_entry(*turn)?.into_iter().collect()),
+            StoreQuestion::JournalPage { turn, first, limit } => {
+                Answer::Entries(state.journal_page(*turn, *first, *limit)?)
+            }
+            StoreQuestion::AskingStep(turn, interrupt) => {
+                Answer::Step(state.asking_step(*turn, *interrupt)?.map(Box::new))
+            }
+            StoreQuestion::BegunStep(turn, path) => Answer::Step(state.begun_step(*turn, path)?.map(Box::new)),
+            StoreQuestion::WithApprovers(turn) => {
                 let journal = state.journal(*turn)?;
                 let asked = journal.iter().rev().filter_map(|recorded| recorded.entry.asked());
                 let asked = asked.filter_map(|(id, _)| state.interrupts.get(id));
                 Answer::Asked(asked.filter(|asked| !asked.approvers.is_empty()).cloned().collect())
             }
-            Question::Interrupt(id) => Answer::Interrupt(self.interrupt(*id).map(Box::new)),
-            Question::SessionOfTurn(turn) => Answer::Whose(state.session_of_turn(*turn)?),
-            Question::SenderOfTurn(turn) => Answer::Sender(state.sender_of_turn(*turn)?),
-            Question::SessionOfInterrupt(interrupt) => Answer::Whose(state.session_of_interrupt(*interrupt)?),
-            Question::Reply { scope, key } => Answer::Reply(state.reply(scope, key)?),
-            Question::Carried(turn) => Answer::Carried(state.carried(*turn)?),
-            Question::Notice(id) => Answer::Notices(self.notices(state.notice(*id)?.as_ref())),
-            Question::Lane(session, url) => {
+            StoreQuestion::Interrupt(id) => Answer::Interrupt(self.interrupt(*id).map(Box::new)),
+            StoreQuestion::SessionOfTurn(turn) => Answer::Whose(state.session_of_turn(*turn)?),
+            StoreQuestion::SenderOfTurn(turn) => Answer::Sender(state.sender_of_turn(*turn)?),
+            StoreQuestion::SessionOfInterrupt(interrupt) => Answer::Whose(state.session_of_interrupt(*interrupt)?),
+            StoreQuestion::Reply { scope, key } => Answer::Reply(state.reply(scope, key)?),
+            StoreQuestion::Carried(turn) => Answer::Carried(state.carried(*turn)?),
+            StoreQuestion::Notice(id) => Answer::Notices(self.notices(state.notice(*id)?.as_ref())),
+            StoreQuestion::Lane(session, url) => {
                 let lane = state.pending_notices().filter(|it| it.session_id == *session && it.url == *url);
                 Answer::Notices(self.notices(lane.take(LANE)))
             }
-            Question::Seen(interrupt, actor) => Answer::Seen(state.has_seen(*interrupt, actor)?),
-            Question::Keys => Answer::Keys(state.keys()?),
-            Question::SignIns => Answer::SignIns(state.sign_ins()?),
-            Question::CountSessions => Answer::Number(state.count_sessions()? as u64),
-            Question::LastEvent => Answer::Number(state.last_event()?),
-            Question::LastEventOf(session) => Answer::Number(state.last_event_of(*session)?),
-            Question::AuditHead => Answer::Head(state.audit_head()?),
-            Question::EventsAfter { after, session, limit } => {
+            StoreQuestion::Seen(interrupt, actor) => Answer::Seen(state.has_seen(*interrupt, actor)?),
+            StoreQuestion::Keys => Answer::Keys(state.keys()?),
+            StoreQuestion::SignIns => Answer::SignIns(state.sign_ins()?),
+            StoreQuestion::CountSessions => Answer::Number(state.count_sessions()? as u64),
+            StoreQuestion::LastEvent => Answer::Number(state.last_event()?),
+            StoreQuestion::LastEventOf(session) => Answer::Number(state.last_event_of(*session)?),
+            StoreQuestion::AuditHead => Answer::Head(state.audit_head()?),
+            StoreQuestion::EventsAfter { after, session, limit } => {
                 Answer::Events(state.events_after(*after, *session, *limit)?)
             }
-            Question::Sessions(query) => Answer::Sessions(state.sessions(query)?),
-            Question::Interrupts(query) => Answer::Interrupts(state.interrupts(query)?),
-            Question::Notices(query) => Answer::NoticePage(OutboxReader::notices(state, query)?),
-            Question::Audit(query) => Answer::Audit(state.audit(query)?),
+            StoreQuestion::Sessions(query) => Answer::Sessions(state.sessions(query)?),
+            StoreQuestion::Interrupts(query) => Answer::Interrupts(state.interrupts(query)?),
+            StoreQuestion::Notices(query) => Answer::NoticePage(OutboxReader::notices(state, query)?),
+            StoreQuestion::Audit(query) => Answer::Audit(state.audit(query)?),
         })
     }
 

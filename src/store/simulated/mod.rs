@@ -18,7 +18,7 @@ use crate::store::clock::Clock;
 use crate::store::memory::state::MemoryState;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
-use crate::store::shared::question::{Answer, Question, Version};
+use crate::store::shared::question::{Answer, StoreQuestion, Version};
 
 /// See the module. A clone is another connection to the same.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl SimulatedDatabase {
 }
 
 impl Backend for SimulatedDatabase {
-    fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
+    fn answer(&self, questions: Vec<StoreQuestion>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
         self.with(move |rows| {
             rows.calls.0 += 1;
             Ok(questions.iter().map(|question| rows.answer(question)).collect())

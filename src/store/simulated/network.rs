@@ -15,7 +15,7 @@ use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
-use crate::store::shared::question::{Answer, Question};
+use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::{Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
@@ -33,13 +33,13 @@ pub struct Weather {
 
 /// A server's connection to a database, through the network.
 #[derive(Clone)]
-pub struct Connection {
+pub struct SimulatedConnection {
     database: SimulatedDatabase,
     weather: Weather,
     random: Arc<Mutex<Random>>,
 }
 
-impl Connection {
+impl SimulatedConnection {
     /// To `database`, in that weather.
     pub fn new(database: SimulatedDatabase, weather: Weather, seed: u64) -> Self {
         Self { database, weather, random: Arc::new(Mutex::new(Random(seed))) }
@@ -78,8 +78,8 @@ fn broken() -> Error {
     Error::StoreUnavailable("the connection is broken".to_owned())
 }
 
-impl Backend for Connection {
-    fn answer(&self, questions: Vec<Question>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
+impl Backend for SimulatedConnection {
+    fn answer(&self, questions: Vec<StoreQuestion>) -> BoxFuture<'static, Result<Vec<Result<Answer, Error>>, Error>> {
         self.send(self.database.answer(questions))
     }
 
@@ -112,7 +112,7 @@ impl Backend for Connection {
     }
 }
 
-impl Upkeep for Connection {
+impl Upkeep for SimulatedConnection {
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
         self.send(self.database.orphaned_turns())
     }

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::runtime::{Builder, Handle};
 
-use super::network::{Connection, Weather};
+use super::network::{SimulatedConnection, Weather};
 use super::{LeftOut, SimulatedDatabase};
 use crate::domain::Error;
 use crate::domain::journal::{Entry, RecordedEntry};
@@ -34,7 +34,7 @@ const ROUGH: Weather = Weather { lost: 8, unanswered: 12, held: 10, slow: 8 };
 
 /// What a client was told of each of his answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Acknowledgement {
     /// It is stored as that entry, and its event has that number.
     Stored {
         index: u64,
@@ -45,8 +45,8 @@ enum Told {
 }
 
 /// What everybody was told, and what was there in the end.
-struct Outcome {
-    told: HashMap<(u128, u64), Told>,
+struct Reckoning {
+    told: HashMap<(u128, u64), Acknowledgement>,
     journals: Vec<Vec<u64>>,
     /// Of each session, as its row has it.
     sums: Vec<usize>,
@@ -54,7 +54,7 @@ struct Outcome {
 }
 
 /// A world of servers over `database`, in which nothing but the weather goes wrong.
-fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64) -> Outcome {
+fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64) -> Reckoning {
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(WallClock);
         let database = SimulatedDatabase::new(Arc::clone(&clock)).without(left_out);
@@ -71,7 +71,7 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
         let errors = Arc::new(Mutex::new(Vec::new()));
         let mut clients = Vec::new();
         for server in 0..SERVERS {
-            let connection = Connection::new(database.clone(), weather, seed * SERVERS + server);
+            let connection = SimulatedConnection::new(database.clone(), weather, seed * SERVERS + server);
             let store = Arc::new(SharedStore::new(connection, Arc::clone(&clock), Handle::current()));
             for client in 0..CLIENTS {
                 let (store, next) = (Arc::clone(&store), Arc::clone(&next));
@@ -84,12 +84,12 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
                         let is_refused = random.chance(20);
                         let looks_back = random.chance(50);
                         let said = match write(store.as_ref(), (session, value), looks_back, is_refused).await {
-                            Ok((index, event)) => Told::Stored { index, event },
-                            Err(TOO_MANY) => Told::Refused,
-                            Err(Error::StoreUnavailable(_)) => Told::Nobody,
+                            Ok((index, event)) => Acknowledgement::Stored { index, event },
+                            Err(TOO_MANY) => Acknowledgement::Refused,
+                            Err(Error::StoreUnavailable(_)) => Acknowledgement::Nobody,
                             Err(error) => {
                                 errors.lock().unwrap().push(error);
-                                Told::Nobody
+                                Acknowledgement::Nobody
                             }
                         };
                         told.lock().unwrap().insert((session, value), said);
@@ -124,7 +124,7 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
         }
         let told = told.lock().unwrap().clone();
         let errors = errors.lock().unwrap().clone();
-        Outcome { told, journals, sums, errors }
+        Reckoning { told, journals, sums, errors }
     })
 }
 
@@ -171,7 +171,7 @@ async fn write(
     written.await.map(|(index, event)| (index, event.get()))
 }
 
-impl Outcome {
+impl Reckoning {
     /// Whether the journals are what one store alone could have made of what was told.
     fn is_torn(&self) -> bool {
         let mut seen: Vec<u64> = self.journals.concat();
@@ -183,12 +183,14 @@ impl Outcome {
 
     /// Whether something acknowledged is not where it was said to be, or something refused is there.
     fn is_lost(&self) -> bool {
-        let is_wrong = |(place, said): (&(u128, u64), &Told)| {
+        let is_wrong = |(place, said): (&(u128, u64), &Acknowledgement)| {
             let journal = &self.journals[usize::try_from(place.0).unwrap()];
             match said {
-                Told::Stored { index, .. } => journal.get(usize::try_from(*index).unwrap()) != Some(&place.1),
-                Told::Refused => journal.contains(&place.1),
-                Told::Nobody => false,
+                Acknowledgement::Stored { index, .. } => {
+                    journal.get(usize::try_from(*index).unwrap()) != Some(&place.1)
+                }
+                Acknowledgement::Refused => journal.contains(&place.1),
+                Acknowledgement::Nobody => false,
             }
         };
         self.told.iter().any(is_wrong)
@@ -201,7 +203,7 @@ impl Outcome {
                 .told
                 .iter()
                 .filter_map(|((of, _), said)| match said {
-                    Told::Stored { index, event } if *of == session => Some((*index, *event)),
+                    Acknowledgement::Stored { index, event } if *of == session => Some((*index, *event)),
                     _ => None,
                 })
                 .collect();
@@ -216,7 +218,12 @@ fn in_calm_weather_everything_is_told_and_in_order() {
     let wrong = seeds::wrong(
         3,
         |seed| run(CALM, None, false, seed),
-        |it| it.is_torn() || it.is_lost() || it.is_out_of_order() || it.told.values().any(|said| *said == Told::Nobody),
+        |it| {
+            it.is_torn()
+                || it.is_lost()
+                || it.is_out_of_order()
+                || it.told.values().any(|said| *said == Acknowledgement::Nobody)
+        },
     );
     assert!(wrong.is_empty(), "seeds {wrong:?}");
 }
@@ -229,7 +236,7 @@ fn what_is_acknowledged_is_there_once_whatever_the_network_loses_and_holds() {
 
 #[test]
 fn what_a_failover_takes_back_leaves_every_session_whole() {
-    let wrong = seeds::wrong(3, |seed| run(ROUGH, None, true, seed), Outcome::is_torn);
+    let wrong = seeds::wrong(3, |seed| run(ROUGH, None, true, seed), Reckoning::is_torn);
     assert!(wrong.is_empty(), "seeds {wrong:?}");
 }
 
@@ -242,6 +249,6 @@ fn without_comparing_versions_answers_are_lost() {
 
 #[test]
 fn without_comparing_tokens_a_failover_tears_sessions() {
-    let wrong = seeds::wrong(1, |seed| run(ROUGH, Some(LeftOut::Token), true, seed), Outcome::is_torn);
+    let wrong = seeds::wrong(1, |seed| run(ROUGH, Some(LeftOut::Token), true, seed), Reckoning::is_torn);
     assert!(!wrong.is_empty());
 }

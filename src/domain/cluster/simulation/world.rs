@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use super::super::lease::{Beat, Lease};
+use super::super::lease::{Beat, ServerLease};
 use super::super::watch::{Suspect, Watch};
 use super::super::{Moment, Timings};
 use super::Random;
@@ -16,7 +16,7 @@ pub type Time = u64;
 pub type Machine = usize;
 
 /// A server's life.
-pub type Life = usize;
+pub type SimulatedLife = usize;
 
 pub const SECOND: Time = 1_000_000;
 
@@ -65,11 +65,11 @@ struct Server {
     machine: Machine,
     /// What its clock shows at true time 0, and how much it goes on in a thousand microseconds.
     clock: (Time, u64),
-    lease: Lease,
-    watch: Watch<Life>,
+    lease: ServerLease,
+    watch: Watch<SimulatedLife>,
     state: State,
     /// What has come for it while it was stopped.
-    waiting: Vec<Event>,
+    waiting: Vec<WorldEvent>,
     /// The number of the beat that it waits for: what comes of an earlier one is too late.
     beats: u64,
 }
@@ -89,30 +89,30 @@ struct Row {
 }
 
 #[derive(Debug, Clone)]
-enum Event {
+enum WorldEvent {
     /// A server sends its next beat.
-    Due(Life),
+    Due(SimulatedLife),
     /// A beat is at the store.
     BeatArrives {
-        of: Life,
+        of: SimulatedLife,
         number: u64,
         begun: Moment,
     },
     /// Its answer is at the server.
     Answered {
-        of: Life,
+        of: SimulatedLife,
         number: u64,
         begun: Moment,
-        counts: Option<Vec<(Life, u64)>>,
+        counts: Option<Vec<(SimulatedLife, u64)>>,
     },
     /// The server has waited for it long enough.
     GivenUp {
-        of: Life,
+        of: SimulatedLife,
         number: u64,
         begun: Moment,
     },
     /// Somebody's word that somebody is dead is at the store.
-    BurialArrives(Suspect<Life>),
+    BurialArrives(Suspect<SimulatedLife>),
     Kill(Machine),
     Stop(Machine),
     GoOn(Machine),
@@ -124,13 +124,13 @@ enum Event {
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// When each life was killed that was.
-    pub killed: BTreeMap<Life, Time>,
+    pub killed: BTreeMap<SimulatedLife, Time>,
     /// When each life was called dead.
-    pub deaths: BTreeMap<Life, Time>,
+    pub deaths: BTreeMap<SimulatedLife, Time>,
     /// Who acted, or had workers, while it was dead: when, and whose life.
-    pub acted_dead: Vec<(Time, Life)>,
+    pub acted_dead: Vec<(Time, SimulatedLife)>,
     /// Who may act at the end.
-    pub acting: Vec<Life>,
+    pub acting: Vec<SimulatedLife>,
 }
 
 #[derive(Debug)]
@@ -139,12 +139,12 @@ pub struct World {
     random: Random,
     now: Time,
     queue: BinaryHeap<Reverse<(Time, u64)>>,
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<u64, WorldEvent>,
     numbered: u64,
     servers: Vec<Server>,
     /// The life that each machine has now.
-    machines: Vec<Life>,
-    rows: BTreeMap<Life, Row>,
+    machines: Vec<SimulatedLife>,
+    rows: BTreeMap<SimulatedLife, Row>,
     out_until: Time,
     outcome: Outcome,
 }
@@ -178,7 +178,7 @@ impl World {
         self.servers.push(Server {
             machine,
             clock: (self.random.within(0..1000 * SECOND), rate),
-            lease: Lease::new(self.setting.timings),
+            lease: ServerLease::new(self.setting.timings),
             watch: Watch::new(self.setting.timings),
             state: State::Running,
             waiting: Vec::new(),
@@ -186,20 +186,20 @@ impl World {
         });
         self.rows.insert(life, Row { beat: 0, died: None });
         let begins = self.now + self.random.within(0..SECOND);
-        self.put(begins, Event::Due(life));
+        self.put(begins, WorldEvent::Due(life));
     }
 
     pub fn kill(&mut self, at: Time, machine: Machine) {
-        self.put(at, Event::Kill(machine));
+        self.put(at, WorldEvent::Kill(machine));
     }
 
     pub fn stop(&mut self, at: Time, machine: Machine, how_long: Time) {
-        self.put(at, Event::Stop(machine));
-        self.put(at + how_long, Event::GoOn(machine));
+        self.put(at, WorldEvent::Stop(machine));
+        self.put(at + how_long, WorldEvent::GoOn(machine));
     }
 
     pub fn outage(&mut self, at: Time, how_long: Time) {
-        self.put(at, Event::Outage(how_long));
+        self.put(at, WorldEvent::Outage(how_long));
     }
 
     /// The network and the store are well from now on.
@@ -230,14 +230,14 @@ impl World {
         self.outcome
     }
 
-    fn put(&mut self, at: Time, event: Event) {
+    fn put(&mut self, at: Time, event: WorldEvent) {
         self.numbered += 1;
         self.queue.push(Reverse((at, self.numbered)));
         self.events.insert(self.numbered, event);
     }
 
     /// Gives an event to the network.
-    fn send(&mut self, event: Event) {
+    fn send(&mut self, event: WorldEvent) {
         if self.random.chance(self.setting.lost) || self.now < self.out_until {
             return;
         }
@@ -247,13 +247,13 @@ impl World {
     }
 
     /// What a server's clock shows.
-    fn clock(&self, life: Life) -> Moment {
+    fn clock(&self, life: SimulatedLife) -> Moment {
         let (start, rate) = self.servers[life].clock;
         Duration::from_micros(start + self.now * rate / 1000)
     }
 
     /// When a server's clock shows something.
-    fn true_time(&self, life: Life, moment: Moment) -> Time {
+    fn true_time(&self, life: SimulatedLife, moment: Moment) -> Time {
         let (start, rate) = self.servers[life].clock;
         let shown = u64::try_from(moment.as_micros()).expect("a run lasts minutes");
         (shown.saturating_sub(start) * 1000).div_ceil(rate).max(self.now)
@@ -261,7 +261,7 @@ impl World {
 
     /// Whether a server would act now, or a worker of it, which lives `longer` than its lease. One that is stopped acts when
     /// it goes on, by what its clock shows then.
-    fn acts(&self, life: Life, longer: Duration) -> bool {
+    fn acts(&self, life: SimulatedLife, longer: Duration) -> bool {
         let server = &self.servers[life];
         let ends = server.lease.ends();
         server.state != State::Killed && ends.is_some_and(|end| self.clock(life) < end + longer)
@@ -276,9 +276,9 @@ impl World {
         }
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: WorldEvent) {
         let of = match event {
-            Event::Due(of) | Event::Answered { of, .. } | Event::GivenUp { of, .. } => Some(of),
+            WorldEvent::Due(of) | WorldEvent::Answered { of, .. } | WorldEvent::GivenUp { of, .. } => Some(of),
             _ => None,
         };
         match of.map(|of| (of, self.servers[of].state)) {
@@ -288,38 +288,38 @@ impl World {
         }
     }
 
-    fn takes_place(&mut self, event: Event) {
+    fn takes_place(&mut self, event: WorldEvent) {
         match event {
-            Event::Due(of) => {
+            WorldEvent::Due(of) => {
                 self.servers[of].beats += 1;
                 let (number, begun) = (self.servers[of].beats, self.clock(of));
-                self.send(Event::BeatArrives { of, number, begun });
+                self.send(WorldEvent::BeatArrives { of, number, begun });
                 let given_up = self.true_time(of, begun + self.setting.timings.patience);
-                self.put(given_up, Event::GivenUp { of, number, begun });
+                self.put(given_up, WorldEvent::GivenUp { of, number, begun });
             }
-            Event::BeatArrives { of, number, begun } => {
+            WorldEvent::BeatArrives { of, number, begun } => {
                 let counts = self.count(of);
-                self.send(Event::Answered { of, number, begun, counts });
+                self.send(WorldEvent::Answered { of, number, begun, counts });
             }
-            Event::Answered { of, number, begun, counts } => self.answered(of, number, begun, counts),
-            Event::GivenUp { of, number, begun } if number == self.servers[of].beats => {
+            WorldEvent::Answered { of, number, begun, counts } => self.answered(of, number, begun, counts),
+            WorldEvent::GivenUp { of, number, begun } if number == self.servers[of].beats => {
                 self.servers[of].beats += 1;
                 self.told(of, begun, Beat::Failed);
             }
-            Event::GivenUp { .. } => {}
-            Event::BurialArrives(suspect) => self.bury(suspect),
-            Event::Kill(machine) => {
+            WorldEvent::GivenUp { .. } => {}
+            WorldEvent::BurialArrives(suspect) => self.bury(suspect),
+            WorldEvent::Kill(machine) => {
                 self.servers[self.machines[machine]].state = State::Killed;
                 self.outcome.killed.insert(self.machines[machine], self.now);
             }
-            Event::Stop(machine) => self.turn(machine, State::Running, State::Stopped),
-            Event::GoOn(machine) => {
+            WorldEvent::Stop(machine) => self.turn(machine, State::Running, State::Stopped),
+            WorldEvent::GoOn(machine) => {
                 self.turn(machine, State::Stopped, State::Running);
                 for event in std::mem::take(&mut self.servers[self.machines[machine]].waiting) {
                     self.takes_place(event);
                 }
             }
-            Event::Outage(how_long) => self.out_until = self.now + how_long,
+            WorldEvent::Outage(how_long) => self.out_until = self.now + how_long,
         }
     }
 
@@ -331,7 +331,7 @@ impl World {
     }
 
     /// The store counts a beat, and says what the others are at; `None` for the dead.
-    fn count(&mut self, of: Life) -> Option<Vec<(Life, u64)>> {
+    fn count(&mut self, of: SimulatedLife) -> Option<Vec<(SimulatedLife, u64)>> {
         let row = self.rows.get_mut(&of)?;
         if row.died.is_some() {
             return None;
@@ -341,7 +341,7 @@ impl World {
         Some(living.map(|(life, row)| (*life, row.beat)).collect())
     }
 
-    fn bury(&mut self, suspect: Suspect<Life>) {
+    fn bury(&mut self, suspect: Suspect<SimulatedLife>) {
         let now = self.now;
         let unseen = self.setting.fault == Some(Fault::BuriedUnseen);
         if let Some(row) = self.rows.get_mut(&suspect.server)
@@ -352,7 +352,7 @@ impl World {
         }
     }
 
-    fn answered(&mut self, of: Life, number: u64, begun: Moment, counts: Option<Vec<(Life, u64)>>) {
+    fn answered(&mut self, of: SimulatedLife, number: u64, begun: Moment, counts: Option<Vec<(SimulatedLife, u64)>>) {
         let now = self.clock(of);
         let is_late = number != self.servers[of].beats;
         let beat = if counts.is_some() { Beat::Counted } else { Beat::Refused };
@@ -364,21 +364,21 @@ impl World {
         }
         let (asked, had) = if self.setting.fault == Some(Fault::SeenWhenAsked) { (now, begun) } else { (begun, now) };
         for suspect in self.servers[of].watch.look(asked, had, counts.into_iter().flatten()) {
-            self.send(Event::BurialArrives(suspect));
+            self.send(WorldEvent::BurialArrives(suspect));
         }
         self.servers[of].beats += 1;
         self.told(of, lease_from, beat);
     }
 
     /// A server hears what came of its beat. One that was called dead begins another life.
-    fn told(&mut self, of: Life, begun: Moment, beat: Beat) {
+    fn told(&mut self, of: SimulatedLife, begun: Moment, beat: Beat) {
         let now = self.clock(of);
         self.servers[of].lease.told(begun, beat);
         match self.servers[of].lease.next_beat(begun, now, beat) {
             Some(next) => {
                 let decides = self.servers[of].watch.decides_after(begun);
                 let at = self.true_time(of, decides.map_or(next, |decides| next.min(decides)));
-                self.put(at, Event::Due(of));
+                self.put(at, WorldEvent::Due(of));
             }
             None => self.start(self.servers[of].machine),
         }

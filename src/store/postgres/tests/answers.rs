@@ -11,7 +11,7 @@ use crate::store::contract::fixture::*;
 use crate::store::query::{InterruptQuery, SessionQuery};
 use crate::store::record::{DueKind, StoredReply};
 use crate::store::shared::changes::{Changes, RowChange};
-use crate::store::shared::question::{Answer, Question};
+use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::Upkeep;
 
 #[tokio::test]
@@ -27,14 +27,14 @@ async fn what_was_committed_is_what_is_read() {
     let pending: Vec<_> = slice.pending.unwrap().into_iter().map(|stored| stored.interrupt).collect();
     assert_eq!(pending, [custom(1, 1)]);
     let questions = vec![
-        Question::Messages(session_id(1)),
-        Question::Journal(turn_id(1)),
-        Question::LastEntry(turn_id(1)),
-        Question::SessionOfTurn(turn_id(1)),
-        Question::SenderOfTurn(turn_id(1)),
-        Question::SessionOfInterrupt(interrupt_id(1)),
-        Question::Interrupt(interrupt_id(2)),
-        Question::CountSessions,
+        StoreQuestion::Messages(session_id(1)),
+        StoreQuestion::Journal(turn_id(1)),
+        StoreQuestion::LastEntry(turn_id(1)),
+        StoreQuestion::SessionOfTurn(turn_id(1)),
+        StoreQuestion::SenderOfTurn(turn_id(1)),
+        StoreQuestion::SessionOfInterrupt(interrupt_id(1)),
+        StoreQuestion::Interrupt(interrupt_id(2)),
+        StoreQuestion::CountSessions,
     ];
     let answers: Vec<Answer> = crate::store::shared::backend::Backend::answer(&store, questions)
         .await
@@ -68,10 +68,10 @@ async fn messages_go_from_an_index_on_and_replies_take_the_place_of_older_ones()
         };
         commit(&store, changes).await;
     }
-    let messages = ask(&store, Question::Messages(session_id(1))).await.unwrap();
+    let messages = ask(&store, StoreQuestion::Messages(session_id(1))).await.unwrap();
     let expected = [message("one"), message("fo\0ur"), message("last")];
     assert!(matches!(&messages, Answer::Messages(all) if *all == expected), "{messages:?}");
-    let stored = ask(&store, Question::Reply { scope: "scope".into(), key: "k\0y".into() }).await.unwrap();
+    let stored = ask(&store, StoreQuestion::Reply { scope: "scope".into(), key: "k\0y".into() }).await.unwrap();
     assert!(matches!(&stored, Answer::Reply(Some(stored)) if *stored == reply("fo\0ur")), "{stored:?}");
 }
 
@@ -117,7 +117,8 @@ async fn a_row_that_cannot_be_read_is_told_in_its_place_and_left_out_of_lists() 
     assert!(matches!(&slice.session, Err(Error::Unreadable(why)) if why.contains("sessions.status")), "{slice:?}");
     assert!(matches!(&slice.pending, Err(Error::Unreadable(why)) if why.contains("interrupts.payload")), "{slice:?}");
     assert!(slice.turn.is_ok());
-    let sessions = ask(&store, Question::Sessions(SessionQuery { limit: 9, ..SessionQuery::default() })).await.unwrap();
+    let sessions =
+        ask(&store, StoreQuestion::Sessions(SessionQuery { limit: 9, ..SessionQuery::default() })).await.unwrap();
     let ids = |items: &[Session]| items.iter().map(|session| session.id).collect::<Vec<_>>();
     assert!(matches!(&sessions, Answer::Sessions(page) if ids(&page.items) == [session_id(2)]), "{sessions:?}");
 }
@@ -134,7 +135,7 @@ async fn a_search_goes_on_until_a_page_is_full() {
     let mut query = InterruptQuery { says, limit: 2, ..InterruptQuery::default() };
     let mut found = Vec::new();
     for _ in 0..2 {
-        let Answer::Interrupts(page) = ask(&store, Question::Interrupts(query.clone())).await.unwrap() else {
+        let Answer::Interrupts(page) = ask(&store, StoreQuestion::Interrupts(query.clone())).await.unwrap() else {
             panic!()
         };
         found.extend(page.items.into_iter().map(|interrupt| interrupt.interrupt_id));
@@ -149,7 +150,7 @@ async fn events_of_all_wait_for_what_is_open_and_those_of_a_session_do_not() {
     let database = Database::new().await;
     let store = database.patient(Duration::ZERO).await;
     let waiting = database.store().await;
-    assert_eq!(number(&waiting, Question::LastEvent).await, 0);
+    assert_eq!(number(&waiting, StoreQuestion::LastEvent).await, 0);
     let mut other = database.client().await;
     let open = other.transaction().await.unwrap();
     open.execute("UPDATE hitl.meta SET event_base = event_base", &[]).await.unwrap();
@@ -159,16 +160,16 @@ async fn events_of_all_wait_for_what_is_open_and_those_of_a_session_do_not() {
         commit(&store, Changes { sessions: vec![touched(1, 1, RowChange::Kept)], events, ..Changes::default() }).await;
     assert_eq!(numbers.len(), 2);
     assert_eq!(numbers[1], numbers[0] + 1);
-    let after = |session| Question::EventsAfter { after: 0, session, limit: 9 };
+    let after = |session| StoreQuestion::EventsAfter { after: 0, session, limit: 9 };
     let all = async |store, session| match ask(store, after(session)).await.unwrap() {
         Answer::Events(events) => events.into_iter().map(|event| event.number).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(all(&store, Some(session_id(1))).await, numbers);
-    assert_eq!(number(&store, Question::LastEventOf(session_id(1))).await, numbers[1]);
+    assert_eq!(number(&store, StoreQuestion::LastEventOf(session_id(1))).await, numbers[1]);
     assert_eq!(all(&store, None).await, [0_u64; 0]);
-    assert_eq!(number(&store, Question::LastEvent).await, 0);
+    assert_eq!(number(&store, StoreQuestion::LastEvent).await, 0);
     open.rollback().await.unwrap();
     assert_eq!(all(&waiting, None).await, numbers);
-    assert_eq!(number(&waiting, Question::LastEvent).await, numbers[1]);
+    assert_eq!(number(&waiting, StoreQuestion::LastEvent).await, numbers[1]);
 }

@@ -6,7 +6,7 @@ use crate::store::contract::fixture::*;
 use crate::store::postgres::PostgresBackend;
 use crate::store::query::AuditQuery;
 use crate::store::shared::changes::Changes;
-use crate::store::shared::question::{Answer, Question};
+use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::Upkeep;
 
 fn told(deed: Deed) -> Changes {
@@ -15,7 +15,7 @@ fn told(deed: Deed) -> Changes {
 
 async fn rows(store: &PostgresBackend) -> Vec<AuditRow> {
     let query = AuditQuery { limit: 5000, ..AuditQuery::default() };
-    match ask(store, Question::Audit(query)).await.unwrap() {
+    match ask(store, StoreQuestion::Audit(query)).await.unwrap() {
         Answer::Audit(page) => page.items,
         other => panic!("{other:?}"),
     }
@@ -56,7 +56,7 @@ async fn many_that_link_at_once_make_one_chain_without_a_gap() {
 async fn somebody_sees_an_interrupt_once_also_before_it_is_linked() {
     let database = Database::new().await;
     let store = database.store().await;
-    let seen = Question::Seen(interrupt_id(1), "ada".to_owned());
+    let seen = StoreQuestion::Seen(interrupt_id(1), "ada".to_owned());
     let is_seen = async || matches!(ask(&store, seen.clone()).await.unwrap(), Answer::Seen(true));
     assert!(!is_seen().await);
     let deed = || Deed { interrupt_id: Some(interrupt_id(1)), ..Deed::new(Action::Seen).by(Some("ada"), None) };

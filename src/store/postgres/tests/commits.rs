@@ -126,7 +126,7 @@ async fn a_store_finds_the_database_again_after_its_connections_were_cut() {
     database.execute(cut).await;
     // The one that was cut may still be taken for whole once.
     let mut tries = 0;
-    while store.answer(vec![crate::store::shared::question::Question::CountSessions]).await.is_err() {
+    while store.answer(vec![crate::store::shared::question::StoreQuestion::CountSessions]).await.is_err() {
         tries += 1;
         assert!(tries < 9, "it does not come back");
     }

@@ -14,7 +14,7 @@ use crate::store::postgres::{PgAddress, PostgresBackend};
 use crate::store::record::Turn;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
-use crate::store::shared::question::{Answer, Question, SessionSlice, Version};
+use crate::store::shared::question::{Answer, SessionSlice, StoreQuestion, Version};
 
 /// The address of the server that all tests share.
 fn server() -> String {
@@ -158,11 +158,11 @@ pub(super) fn entry(index: u64, name: &str) -> crate::store::shared::changes::Ne
     }
 }
 
-pub(super) async fn ask(store: &PostgresBackend, question: Question) -> Result<Answer, Error> {
+pub(super) async fn ask(store: &PostgresBackend, question: StoreQuestion) -> Result<Answer, Error> {
     store.answer(vec![question]).await.unwrap().remove(0)
 }
 
-pub(super) async fn number(store: &PostgresBackend, question: Question) -> u64 {
+pub(super) async fn number(store: &PostgresBackend, question: StoreQuestion) -> u64 {
     match ask(store, question).await.unwrap() {
         Answer::Number(number) => number,
         other => panic!("{other:?}"),
@@ -170,7 +170,7 @@ pub(super) async fn number(store: &PostgresBackend, question: Question) -> u64 {
 }
 
 pub(super) async fn slice(store: &PostgresBackend, id: u128) -> Option<SessionSlice> {
-    match ask(store, Question::Session(session_id(id))).await.unwrap() {
+    match ask(store, StoreQuestion::Session(session_id(id))).await.unwrap() {
         Answer::Session(slice) => slice.map(|slice| *slice),
         other => panic!("{other:?}"),
     }

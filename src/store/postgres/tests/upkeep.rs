@@ -7,7 +7,7 @@ use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
 use crate::store::record::Turn;
 use crate::store::shared::changes::{Changes, RowChange};
-use crate::store::shared::question::Question;
+use crate::store::shared::question::StoreQuestion;
 use crate::store::upkeep::{Sweep, Upkeep};
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn old_sessions_go_with_all_they_have_and_the_audit_tells_of_each() {
     let swept = store.sweep_sessions(at(50), 9, Deed::new(Action::SessionDeleted), at(60)).await.unwrap();
     assert_eq!(swept, [session_id(1), session_id(2)]);
     assert_eq!(store.totals().await.unwrap().audit.seq, 2);
-    assert_eq!(number(&store, Question::CountSessions).await, 1);
+    assert_eq!(number(&store, StoreQuestion::CountSessions).await, 1);
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn the_newest_event_stays_so_that_numbers_never_go_back() {
     let numbers = commit(&store, Changes { events, ..Changes::default() }).await;
     assert_eq!(store.sweep(Sweep::Events, at(2), 9).await, Ok(2));
     assert_eq!(store.sweep(Sweep::Events, at(99), 9).await, Ok(2));
-    assert_eq!(number(&store, Question::LastEvent).await, numbers[4]);
+    assert_eq!(number(&store, StoreQuestion::LastEvent).await, numbers[4]);
 }
 
 #[tokio::test]
@@ -67,9 +67,9 @@ async fn numbers_go_on_above_those_of_a_database_that_was_restored_elsewhere() {
     commit(&store, Changes { events: vec![(event(1, "x"), at(0))], ..Changes::default() }).await;
     // As though transactions had been counted much further where it came from.
     database.execute("UPDATE hitl.events SET number = number + (1::bigint << 50)").await;
-    let old = number(&store, Question::LastEventOf(session_id(1))).await;
+    let old = number(&store, StoreQuestion::LastEventOf(session_id(1))).await;
     let store = database.store().await;
     let new = commit(&store, Changes { events: vec![(event(1, "y"), at(0))], ..Changes::default() }).await;
     assert!(new[0] > old);
-    assert_eq!(number(&store, Question::LastEvent).await, new[0]);
+    assert_eq!(number(&store, StoreQuestion::LastEvent).await, new[0]);
 }

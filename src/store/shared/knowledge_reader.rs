@@ -1,7 +1,7 @@
 //! Reading what is known.
 
-use super::image::{Image, Known};
-use super::question::{Answer, Question};
+use super::image::{Image, Knowledge};
+use super::question::{Answer, StoreQuestion};
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{AuditRow, Head};
 use crate::domain::event::NumberedEvent;
@@ -22,15 +22,15 @@ use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, Session
 use crate::store::record::{StoredReply, Turn};
 
 /// A look at what is known. What is not, is noted as missing, and an error.
-pub struct Looking<'a> {
+pub struct KnowledgeReader<'a> {
     pub(super) state: &'a MemoryState,
-    pub(super) known: &'a Known,
+    pub(super) known: &'a Knowledge,
 }
 
 impl Image {
     /// A look at all of it.
-    pub fn look(&self) -> Looking<'_> {
-        Looking { state: &self.state, known: &self.known }
+    pub fn look(&self) -> KnowledgeReader<'_> {
+        KnowledgeReader { state: &self.state, known: &self.known }
     }
 }
 
@@ -44,12 +44,12 @@ macro_rules! told {
     };
 }
 
-impl Looking<'_> {
+impl KnowledgeReader<'_> {
     /// A turn's row, if there is such a turn.
     pub(super) fn turn_row(&self, id: TurnId) -> Result<Option<&TurnRow>, Error> {
         match self.state.turns.get(id) {
             Some(row) => Ok(Some(row)),
-            None => self.known.need(Question::Turn(id)).map(|()| None),
+            None => self.known.need(StoreQuestion::Turn(id)).map(|()| None),
         }
     }
 
@@ -57,7 +57,7 @@ impl Looking<'_> {
     fn turn_from(&self, id: TurnId, first: u64) -> Result<Option<&TurnRow>, Error> {
         let row = self.turn_row(id)?;
         match row {
-            Some(row) if row.first > first => self.known.need(Question::Journal(id)).map(|()| Some(row)),
+            Some(row) if row.first > first => self.known.need(StoreQuestion::Journal(id)).map(|()| Some(row)),
             row => Ok(row),
         }
     }
@@ -68,7 +68,7 @@ impl Looking<'_> {
         Ok((row.journal.iter().rev().find_map(|recorded| find(&recorded.entry)), row.first == 0))
     }
 
-    fn number(&self, question: Question) -> Result<u64, Error> {
+    fn number(&self, question: StoreQuestion) -> Result<u64, Error> {
         told!(self.known.answer(question)?, Number).copied()
     }
 
@@ -78,9 +78,9 @@ impl Looking<'_> {
     }
 }
 
-impl Reader for Looking<'_> {
+impl Reader for KnowledgeReader<'_> {
     fn store_id(&self) -> Result<StoreId, Error> {
-        told!(self.known.answer(Question::StoreId)?, StoreId).copied()
+        told!(self.known.answer(StoreQuestion::StoreId)?, StoreId).copied()
     }
 
     fn now(&self) -> Timestamp {
@@ -88,28 +88,28 @@ impl Reader for Looking<'_> {
     }
 
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
-        self.known.need(Question::Session(id))?;
+        self.known.need(StoreQuestion::Session(id))?;
         self.state.session(id)
     }
 
     fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
         if self.known.version(id)?.is_some() || self.state.sessions.contains(id) {
-            self.known.need(Question::Messages(id))?;
+            self.known.need(StoreQuestion::Messages(id))?;
         }
         self.state.messages(id)
     }
 
     fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
-        told!(self.known.answer(Question::Sessions(query.clone()))?, Sessions).cloned()
+        told!(self.known.answer(StoreQuestion::Sessions(query.clone()))?, Sessions).cloned()
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
-        self.number(Question::CountSessions).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+        self.number(StoreQuestion::CountSessions).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     fn interrupt(&self, id: InterruptId) -> Result<Option<Interrupt>, Error> {
         if !self.state.interrupts.contains(id) {
-            self.known.need(Question::Interrupt(id))?;
+            self.known.need(StoreQuestion::Interrupt(id))?;
         }
         self.state.interrupt(id)
     }
@@ -120,7 +120,7 @@ impl Reader for Looking<'_> {
     }
 
     fn interrupts(&self, query: &InterruptQuery) -> Result<Page<Interrupt>, Error> {
-        told!(self.known.answer(Question::Interrupts(query.clone()))?, Interrupts).cloned()
+        told!(self.known.answer(StoreQuestion::Interrupts(query.clone()))?, Interrupts).cloned()
     }
 
     fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
@@ -139,7 +139,7 @@ impl Reader for Looking<'_> {
     fn session_of_turn(&self, id: TurnId) -> Result<Option<SessionId>, Error> {
         let row = self.turn_row(id);
         if Self::is_unreadable(&row) {
-            return told!(self.known.answer(Question::SessionOfTurn(id))?, Whose).copied();
+            return told!(self.known.answer(StoreQuestion::SessionOfTurn(id))?, Whose).copied();
         }
         Ok(row?.map(|row| row.turn.session_id))
     }
@@ -147,7 +147,7 @@ impl Reader for Looking<'_> {
     fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error> {
         let row = self.turn_row(id);
         if Self::is_unreadable(&row) {
-            return told!(self.known.answer(Question::SenderOfTurn(id))?, Sender).cloned();
+            return told!(self.known.answer(StoreQuestion::SenderOfTurn(id))?, Sender).cloned();
         }
         Ok(row?.and_then(|row| row.turn.sent_by.clone()))
     }
@@ -155,7 +155,7 @@ impl Reader for Looking<'_> {
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {
         let interrupt = self.interrupt(id);
         if Self::is_unreadable(&interrupt) {
-            return told!(self.known.answer(Question::SessionOfInterrupt(id))?, Whose).copied();
+            return told!(self.known.answer(StoreQuestion::SessionOfInterrupt(id))?, Whose).copied();
         }
         Ok(interrupt?.map(|interrupt| interrupt.session_id))
     }
@@ -172,7 +172,7 @@ impl Reader for Looking<'_> {
     fn last_entry(&self, turn: TurnId) -> Result<Option<RecordedEntry>, Error> {
         let Some(row) = self.turn_row(turn)? else { return Ok(None) };
         if row.journal.is_empty() && row.first > 0 {
-            self.known.need(Question::LastEntry(turn))?;
+            self.known.need(StoreQuestion::LastEntry(turn))?;
         }
         Ok(row.journal.last().cloned())
     }
@@ -182,66 +182,66 @@ impl Reader for Looking<'_> {
         if row.first <= first {
             return self.state.journal_page(turn, first, limit);
         }
-        told!(self.known.answer(Question::JournalPage { turn, first, limit })?, Entries).cloned()
+        told!(self.known.answer(StoreQuestion::JournalPage { turn, first, limit })?, Entries).cloned()
     }
 
     fn reply(&self, scope: &str, key: &str) -> Result<Option<StoredReply>, Error> {
         let known = self.state.reply(scope, key)?;
         if known.is_none() {
-            self.known.need(Question::Reply { scope: scope.to_owned(), key: key.to_owned() })?;
+            self.known.need(StoreQuestion::Reply { scope: scope.to_owned(), key: key.to_owned() })?;
         }
         Ok(known)
     }
 
     fn keys(&self) -> Result<Vec<Key>, Error> {
-        self.known.need(Question::Keys)?;
+        self.known.need(StoreQuestion::Keys)?;
         self.state.keys()
     }
 
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
-        self.known.need(Question::SignIns)?;
+        self.known.need(StoreQuestion::SignIns)?;
         self.state.sign_ins()
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
-        told!(self.known.answer(Question::EventsAfter { after, session, limit })?, Events).cloned()
+        told!(self.known.answer(StoreQuestion::EventsAfter { after, session, limit })?, Events).cloned()
     }
 
     fn last_event(&self) -> Result<u64, Error> {
-        self.number(Question::LastEvent)
+        self.number(StoreQuestion::LastEvent)
     }
 
     fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {
-        self.number(Question::LastEventOf(session))
+        self.number(StoreQuestion::LastEventOf(session))
     }
 
     fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRow>, Error> {
-        told!(self.known.answer(Question::Audit(query.clone()))?, Audit).cloned()
+        told!(self.known.answer(StoreQuestion::Audit(query.clone()))?, Audit).cloned()
     }
 
     fn audit_head(&self) -> Result<Head, Error> {
-        told!(self.known.answer(Question::AuditHead)?, Head).cloned()
+        told!(self.known.answer(StoreQuestion::AuditHead)?, Head).cloned()
     }
 
     fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error> {
-        told!(self.known.answer(Question::Seen(interrupt, actor.to_owned()))?, Seen).copied()
+        told!(self.known.answer(StoreQuestion::Seen(interrupt, actor.to_owned()))?, Seen).copied()
     }
 }
 
-impl OutboxReader for Looking<'_> {
+impl OutboxReader for KnowledgeReader<'_> {
     fn webhook_of_turn(&self, id: TurnId) -> Result<Option<Webhook>, Error> {
         Ok(self.turn_row(id)?.and_then(|row| row.turn.webhook.clone()))
     }
 
     fn notice(&self, id: NoticeId) -> Result<Option<Notice>, Error> {
         if !self.state.notices.contains(id) {
-            self.known.need(Question::Notice(id))?;
+            self.known.need(StoreQuestion::Notice(id))?;
         }
         self.state.notice(id)
     }
 
     fn notices(&self, query: &NoticeQuery) -> Result<Page<Notice>, Error> {
-        told!(self.known.answer(Question::Notices(query.clone()))?, NoticePage).cloned()
+        told!(self.known.answer(StoreQuestion::Notices(query.clone()))?, NoticePage).cloned()
     }
 
     fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
@@ -249,12 +249,12 @@ impl OutboxReader for Looking<'_> {
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
-        self.known.need(Question::Lane(session, url.to_owned()))?;
+        self.known.need(StoreQuestion::Lane(session, url.to_owned()))?;
         self.state.first_pending_notice(session, url)
     }
 }
 
-impl AskedReader for Looking<'_> {
+impl AskedReader for KnowledgeReader<'_> {
     fn asking_step(&self, turn: TurnId, interrupt: InterruptId) -> Result<Option<StepIdentity>, Error> {
         let (here, is_all) = self.newest(turn, |entry| {
             entry.asked().filter(|(asked, _)| *asked == interrupt).map(|(_, step)| step.clone())
@@ -262,7 +262,7 @@ impl AskedReader for Looking<'_> {
         if here.is_some() || is_all {
             return Ok(here);
         }
-        let step = told!(self.known.answer(Question::AskingStep(turn, interrupt))?, Step)?;
+        let step = told!(self.known.answer(StoreQuestion::AskingStep(turn, interrupt))?, Step)?;
         Ok(step.as_deref().cloned())
     }
 
@@ -271,7 +271,7 @@ impl AskedReader for Looking<'_> {
         if here.is_some() || is_all {
             return Ok(here);
         }
-        let step = told!(self.known.answer(Question::BegunStep(turn, path.to_owned()))?, Step)?;
+        let step = told!(self.known.answer(StoreQuestion::BegunStep(turn, path.to_owned()))?, Step)?;
         Ok(step.as_deref().cloned())
     }
 
@@ -286,16 +286,16 @@ impl AskedReader for Looking<'_> {
         if row.first == 0 {
             return Ok(None);
         }
-        let before = told!(self.known.answer(Question::WithApprovers(turn))?, Asked)?;
+        let before = told!(self.known.answer(StoreQuestion::WithApprovers(turn))?, Asked)?;
         Ok(before.iter().find(|asked| is_it(asked)).cloned())
     }
 }
 
-impl CarriedReader for Looking<'_> {
+impl CarriedReader for KnowledgeReader<'_> {
     fn carried(&self, turn: TurnId) -> Result<Option<Carried>, Error> {
         let known = self.state.carried(turn)?;
         if known.is_none() {
-            self.known.need(Question::Carried(turn))?;
+            self.known.need(StoreQuestion::Carried(turn))?;
         }
         Ok(known)
     }
