@@ -76,8 +76,10 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
 
 /// Whether a file holds tests only; those may use a clock.
 fn is_test(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == "tests.rs" || name == "fuzz.rs")
-        || file.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "contract")))
+    file.file_name().is_some_and(|name| name == "tests.rs" || name == "fuzz.rs" || name == "seeds.rs")
+        || file
+            .components()
+            .any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "contract" | "simulation" | "simulated")))
 }
 
 /// The code of a file: comments and a `mod tests { ... }` at its end left out.

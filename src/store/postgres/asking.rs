@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::cells::{PostgresCells, without_nulls};
+use super::cells::PostgresCells;
 use super::connection::{Param, SqlCall};
 use super::lists::{self, whole_page};
 use super::sql;
@@ -14,6 +14,7 @@ use crate::domain::run_state::JournalPosition;
 use crate::domain::{Error, SessionId, StoreId};
 use crate::store::carried::Carried;
 use crate::store::kept::KeptForms;
+use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells, entries, notices::notice};
 use crate::store::shared::question::{
     Answer, LANE, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version,

@@ -1,78 +1,11 @@
-//! The cells of a row, as Postgres gives them, and what is written into them.
+//! The cells of a row, as PostgreSQL gives them.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSqlOwned;
-use uuid::Uuid;
 
 use crate::domain::Error;
 use crate::store::rows::{Cells, Plain};
-
-/// What a cell can hold as it is, and how it is there.
-pub(in crate::store) trait Readable: Sized {
-    /// What the driver gives.
-    type Stored: FromSqlOwned;
-
-    /// What it stands for; `Err` says why it is not what it should be.
-    fn read(stored: Self::Stored) -> Result<Self, String>;
-}
-
-macro_rules! readable {
-    ($type:ty, $stored:ty, $read:expr) => {
-        impl Readable for $type {
-            type Stored = $stored;
-
-            fn read(stored: $stored) -> Result<Self, String> {
-                $read(stored)
-            }
-        }
-    };
-}
-
-readable!(i64, i64, Ok);
-readable!(bool, bool, Ok);
-readable!(u32, i64, |number: i64| u32::try_from(number).map_err(|error| format!("{error}")));
-readable!(String, String, |text| Ok(with_nulls(text)));
-readable!(Vec<u8>, Vec<u8>, Ok);
-readable!([u8; 16], Uuid, |id: Uuid| Ok(id.into_bytes()));
-readable!([u8; 32], Vec<u8>, |bytes: Vec<u8>| bytes.try_into().map_err(|_| "not 32 bytes".to_owned()));
-
-impl<T: Readable> Readable for Option<T> {
-    type Stored = Option<T::Stored>;
-
-    fn read(stored: Self::Stored) -> Result<Self, String> {
-        stored.map(T::read).transpose()
-    }
-}
-
-/// Stands before the characters that it stands for. No text that people or programs write has it.
-const ESCAPE: char = '\u{1a}';
-
-/// Text as Postgres takes it, which has no null character; what is written as JSON has none anyway.
-pub(super) fn without_nulls(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\0', ESCAPE]) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.replace(ESCAPE, "\u{1a}\u{1a}").replace('\0', "\u{1a}0"))
-}
-
-/// What [`without_nulls`] was made of.
-fn with_nulls(text: String) -> String {
-    if !text.contains(ESCAPE) {
-        return text;
-    }
-    let mut whole = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(character) = rest.next() {
-        whole.push(match character {
-            ESCAPE if rest.next() == Some('0') => '\0',
-            character => character,
-        });
-    }
-    whole
-}
 
 /// See [`Cells`].
 pub(super) struct PostgresCells<'a> {
@@ -102,19 +35,5 @@ impl Cells for PostgresCells<'_> {
     fn malformed(&self, why: impl Display) -> Error {
         let column = self.row.columns().get(self.next.saturating_sub(1)).map_or("?", |column| column.name());
         Error::Unreadable(format!("{}.{column}: {why}", self.table))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_comes_back_as_it_was_whatever_is_in_it() {
-        for text in ["", "plain", "\0", "\u{1a}", "a\0b\u{1a}0c\u{1a}\u{1a}\0", "\u{1a}\0"] {
-            let stored = without_nulls(text);
-            assert!(!stored.contains('\0'), "{text:?}");
-            assert_eq!(with_nulls(stored.into_owned()), text, "{text:?}");
-        }
     }
 }

@@ -7,7 +7,7 @@
 mod address;
 mod asking;
 mod backend;
-pub(super) mod cells;
+mod cells;
 mod clock;
 mod connection;
 mod linking;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::PostgresBackend;
 use super::asking::params;
-use super::cells::{PostgresCells, without_nulls};
+use super::cells::PostgresCells;
 use super::connection::{Frame, Param, SqlCall};
 use super::sql;
 use super::writing::MOST_NUMBERED;
@@ -15,6 +15,7 @@ use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
+use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _, notices::notice};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::{Sweep, Totals, Upkeep};

@@ -3,7 +3,6 @@
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::cells::without_nulls;
 use super::connection::{Param, SqlCall};
 use super::sql;
 use crate::domain::audit::Deed;
@@ -15,6 +14,7 @@ use crate::domain::{Error, Timestamp, answer};
 use crate::store::kept::KeptForms;
 use crate::store::record::DueKind;
 use crate::store::rows::entries::EntryColumns;
+use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, PhaseColumns, StateColumns, approved_tool};
 use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
 

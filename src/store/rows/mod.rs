@@ -3,6 +3,7 @@
 
 pub(super) mod entries;
 pub(super) mod notices;
+pub(super) mod readable;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use self::readable::Readable;
 use super::kept::KeptForms;
-use super::postgres::cells::Readable;
 use super::record::{StoredReply, Turn};
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
