@@ -1,10 +1,14 @@
 //! Any sequence of jobs, failing ones included, shows the same on every store.
 
+use std::sync::{Arc, Mutex};
+
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
 
 use super::fixture::*;
 use super::outbox::notice;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
@@ -12,10 +16,10 @@ use crate::domain::notice::Notice;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::{Error, SessionId};
-use crate::store::Reader;
 use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
-use crate::store::upkeep::{Upkeep, UpkeepWriter};
+use crate::store::upkeep::{Sweep, Upkeep, UpkeepWriter};
+use crate::store::{Reader, Transaction};
 
 /// Few enough that operations meet each other's rows.
 const IDS: std::ops::Range<u128> = 0..4;
@@ -135,10 +139,47 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What an operation gave, as text.
-fn apply(operation: &Operation, transaction: &mut dyn UpkeepWriter) -> Result<String, Error> {
+/// What an operation over everything gave, as text; `None` for one about rows.
+fn apply_over_all(operation: &Operation, transaction: &mut dyn UpkeepWriter) -> Option<Result<String, Error>> {
+    let said = |what: &dyn std::fmt::Debug| format!("{what:?}");
+    Some(match *operation {
+        Operation::SweepSessions(before, limit) => transaction.sweep_sessions(at(before), limit).map(|it| said(&it)),
+        Operation::CompactJournals(time, limit) => transaction.compact_journals(at(time), limit).map(|it| said(&it)),
+        Operation::SweepReplies(before, limit) => transaction.sweep_replies(at(before), limit).map(|it| said(&it)),
+        Operation::SweepEvents(before, limit) => transaction.sweep_events(at(before), limit).map(|it| said(&it)),
+        Operation::ReleaseNotices(time) => transaction.release_notices(at(time)).map(|it| said(&it)),
+        Operation::SweepNotices(before, limit) => transaction.sweep_notices(at(before), limit).map(|it| said(&it)),
+        _ => return None,
+    })
+}
+
+/// The same, for any store.
+async fn keep_up(operation: &Operation, upkeep: &dyn Upkeep) -> Option<String> {
+    let swept = async |kind, before, limit| format!("{:?}", upkeep.sweep(kind, at(before), limit).await);
+    Some(match *operation {
+        Operation::SweepSessions(before, limit) => {
+            let deed = Deed::new(Action::SessionDeleted);
+            format!("{:?}", upkeep.sweep_sessions(at(before), limit, deed, at(0)).await)
+        }
+        Operation::CompactJournals(time, limit) => format!("{:?}", upkeep.compact_journals(at(time), limit).await),
+        Operation::SweepReplies(before, limit) => swept(Sweep::Replies, before, limit).await,
+        Operation::SweepEvents(before, limit) => swept(Sweep::Events, before, limit).await,
+        Operation::ReleaseNotices(time) => format!("{:?}", upkeep.release_notices(at(time)).await),
+        Operation::SweepNotices(before, limit) => swept(Sweep::Notices, before, limit).await,
+        _ => return None,
+    })
+}
+
+/// What an operation about rows gave, as text.
+fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<String, Error> {
     let say = |what: &dyn std::fmt::Debug| Ok(format!("{what:?}"));
     match operation.clone() {
+        Operation::SweepSessions(..)
+        | Operation::CompactJournals(..)
+        | Operation::SweepReplies(..)
+        | Operation::SweepEvents(..)
+        | Operation::ReleaseNotices(..)
+        | Operation::SweepNotices(..) => Ok(String::new()),
         Operation::InsertSession(id, status, texts) => {
             let messages: Vec<_> = texts.iter().map(|text| message(text)).collect();
             say(&transaction.insert_session(&session_in(id, status), &messages)?)
@@ -152,7 +193,6 @@ fn apply(operation: &Operation, transaction: &mut dyn UpkeepWriter) -> Result<St
             say(&transaction.set_messages(session_id(id), &messages)?)
         }
         Operation::DeleteSession(id) => say(&transaction.delete_session(session_id(id))?),
-        Operation::SweepSessions(before, limit) => say(&transaction.sweep_sessions(at(before), limit)?),
         Operation::InsertInterrupt(session, id, value, expires_at) => {
             let payload = object(json!({"type": "x", "value": value}));
             let expires_at = expires_at.map(at);
@@ -193,19 +233,16 @@ fn apply(operation: &Operation, transaction: &mut dyn UpkeepWriter) -> Result<St
         Operation::NoteTurn(id, impure_at, warnings) => {
             say(&transaction.note_turn(turn_id(id), impure_at, warnings)?)
         }
-        Operation::CompactJournals(before, limit) => say(&transaction.compact_journals(at(before), limit)?),
         Operation::EndTurn(id, time) => say(&transaction.end_turn(turn_id(id), at(time))?),
         Operation::InsertReply(key, body, time) => {
             let reply = StoredReply { request_digest: "d".to_owned(), body, created_at: at(time) };
             say(&transaction.insert_reply("scope", &key.to_string(), &reply)?)
         }
-        Operation::SweepReplies(before, limit) => say(&transaction.sweep_replies(at(before), limit)?),
         Operation::AppendEvent(id, time) => say(&transaction.append_event(&event(id, "x"), at(time))?),
         Operation::AppendInterruptEvent(session, id, status) => {
             let interrupt = Interrupt { status, ..custom(session, id) };
             say(&transaction.append_event(&StoredEvent::interrupt(&interrupt), at(0))?)
         }
-        Operation::SweepEvents(before, limit) => say(&transaction.sweep_events(at(before), limit)?),
         Operation::InsertNotice(id, status, time) => {
             // Of few sessions, so that several are in one lane.
             let notice = Notice { status, due_at: time.map(at), ..notice(id, id % 2) };
@@ -217,18 +254,37 @@ fn apply(operation: &Operation, transaction: &mut dyn UpkeepWriter) -> Result<St
             say(&transaction.update_notice(&notice)?)
         }
         Operation::DeleteNotice(id) => say(&transaction.delete_notice(notice(id, 0).id)?),
-        Operation::ReleaseNotices(time) => say(&transaction.release_notices(at(time))?),
-        Operation::SweepNotices(before, limit) => say(&transaction.sweep_notices(at(before), limit)?),
     }
 }
 
 /// Everything that can be read, as lines.
 fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
-    let mut seen = vec![
-        format!("{:?}", reader.count_sessions()?),
-        format!("{:?}", reader.last_event()?),
-        format!("{:?}", reader.events_after(0, None, 1000)?),
-    ];
+    let mut seen = look_at_rows(reader)?;
+    seen.extend(look_at_lists(reader)?);
+    seen.push(format!("{:?}", reader.last_event()?));
+    seen.push(format!("{:?}", reader.events_after(0, None, 1000)?));
+    for id in IDS {
+        seen.push(format!("{:?}", reader.events_after(1, Some(session_id(id)), 3)?));
+        seen.push(format!("{:?}", reader.last_event_of(session_id(id))?));
+    }
+    Ok(seen)
+}
+
+/// Events without their numbers, which are each store's own.
+fn look_at_events(reader: &dyn Reader) -> Result<Vec<String>, Error> {
+    let mut seen = Vec::new();
+    for session in [None].into_iter().chain(IDS.map(|id| Some(session_id(id)))) {
+        let events = reader.events_after(0, session, 1000)?;
+        let newest = events.last().map_or(0, |event| event.number);
+        let last = session.map_or_else(|| reader.last_event(), |id| reader.last_event_of(id))?;
+        seen.push(format!("{} {:?}", newest == last, events.into_iter().map(|it| it.event).collect::<Vec<_>>()));
+    }
+    Ok(seen)
+}
+
+/// What a job about these rows can read.
+fn look_at_rows(reader: &dyn Reader) -> Result<Vec<String>, Error> {
+    let mut seen = Vec::new();
     for id in IDS {
         seen.push(format!("{:?}", reader.session(session_id(id))?));
         seen.push(format!("{:?}", reader.messages(session_id(id))?));
@@ -247,7 +303,14 @@ fn look(reader: &dyn Reader) -> Result<Vec<String>, Error> {
         seen.push(format!("{:?}", reader.has_pending_notice(session_id(id), &notice(id, 0).url)?));
         seen.push(format!("{:?}", reader.webhook_of_turn(turn_id(id))?));
         seen.push(format!("{:?}", reader.reply("scope", &id.to_string())?));
-        seen.push(format!("{:?}", reader.events_after(1, Some(session_id(id)), 3)?));
+    }
+    Ok(seen)
+}
+
+/// What is read over everything.
+fn look_at_lists(reader: &dyn Reader) -> Result<Vec<String>, Error> {
+    let mut seen = vec![format!("{:?}", reader.count_sessions()?)];
+    for id in IDS {
         seen.extend(all_interrupts(reader, Some(session_id(id)), None)?);
     }
     seen.extend(all_interrupts(reader, None, Some(InterruptStatus::Pending))?);
@@ -314,7 +377,8 @@ async fn run(
     let (sender, receiver) = std::sync::mpsc::channel();
     let job = move |transaction: &mut dyn UpkeepWriter| {
         for operation in &operations {
-            sender.send(format!("{:?}", apply(operation, transaction))).unwrap();
+            let came_to = apply_over_all(operation, transaction).unwrap_or_else(|| apply(operation, transaction));
+            sender.send(format!("{came_to:?}")).unwrap();
         }
         sender.send(format!("{:?}", look(transaction))).unwrap();
         if succeeds { Ok(()) } else { Err(Error::QueueFull) }
@@ -325,15 +389,73 @@ async fn run(
     (receiver.try_iter().collect(), outcome, after)
 }
 
+/// The same where jobs are about rows alone, and what is done over everything comes after them: on any store.
+async fn run_apart(it: &Fixture, operations: Vec<Operation>, succeeds: bool) -> (Vec<String>, Result<(), Error>) {
+    let came_to = Arc::new(Mutex::new(Vec::new()));
+    let (lines, about_rows) = (Arc::clone(&came_to), operations.clone());
+    let job = move |transaction: &mut dyn Transaction| {
+        // The last run counts.
+        let mut seen = Vec::new();
+        for operation in &about_rows {
+            let what = apply(operation, transaction);
+            let is_event = matches!(operation, Operation::AppendEvent(..) | Operation::AppendInterruptEvent(..));
+            seen.push(if is_event { format!("{}", what.is_ok()) } else { format!("{what:?}") });
+        }
+        seen.push(format!("{:?}", look_at_rows(transaction)?));
+        *lines.lock().unwrap() = seen;
+        if succeeds { Ok(()) } else { Err(Error::QueueFull) }
+    };
+    let outcome = change(it.store.as_ref(), job).await;
+    // A job that fails is not told what it would have met: a shared store looks whether what is new is there already when
+    // it commits.
+    let mut seen = if succeeds { came_to.lock().unwrap().clone() } else { Vec::new() };
+    for operation in &operations {
+        seen.extend(keep_up(operation, it.upkeep()).await);
+    }
+    let read =
+        |reader: &dyn Reader| Ok([look_at_rows(reader)?, look_at_lists(reader)?, look_at_events(reader)?].concat());
+    seen.extend(it.read(read).await);
+    seen.extend(find(it.upkeep()).await);
+    (seen, outcome)
+}
+
+async fn shows_what_memory_shows(it: Fixture, jobs: Vec<(Vec<Operation>, bool)>) -> Result<(), TestCaseError> {
+    let memory = Fixture::memory();
+    for (operations, succeeds) in jobs {
+        let expected = run_apart(&memory, operations.clone(), succeeds).await;
+        prop_assert_eq!(run_apart(&it, operations, succeeds).await, expected);
+    }
+    Ok(())
+}
+
+fn jobs() -> impl Strategy<Value = Vec<(Vec<Operation>, bool)>> {
+    prop::collection::vec((prop::collection::vec(operation(), 0..8), prop::bool::weighted(0.8)), 1..10)
+}
+
+fn blocking<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_postgres_database_shows_the_same(jobs in jobs()) {
+        blocking(async { shows_what_memory_shows(Fixture::postgres(), jobs).await })?;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_store_shows_the_same(
-        jobs in prop::collection::vec((prop::collection::vec(operation(), 0..8), prop::bool::weighted(0.8)), 1..10)
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
+    fn a_shared_store_shows_the_same(jobs in jobs()) {
+        blocking(async { shows_what_memory_shows(Fixture::shared(), jobs).await })?;
+    }
+
+    #[test]
+    fn every_local_store_shows_the_same(jobs in jobs()) {
+        blocking(async {
             let (memory, sqlite) = (Fixture::memory(), Fixture::sqlite());
             for (operations, succeeds) in jobs {
                 let expected = run(&memory, operations.clone(), succeeds).await;

@@ -17,7 +17,7 @@ use crate::store::kept::KeptForms;
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells, entries, notices::notice};
 use crate::store::shared::question::{
-    Answer, LANE, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version,
+    Answer, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version,
 };
 
 pub(super) const INTERRUPTS: &str = sql!("interrupts/select");
@@ -101,9 +101,9 @@ pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
             let sql = format!("{NOTICES} WHERE id = $1 AND reminder = $2");
             vec![SqlCall::new(sql, params![id.event, i64::from(id.reminder)])]
         }
-        StoreQuestion::Lane(session, url) => {
+        StoreQuestion::Lane { session, url, limit } => {
             let sql = format!("{NOTICES} {}", sql!("outbox/lane"));
-            vec![SqlCall::new(sql, vec![Box::new(session.0), text(url), Box::new(rows::count(LANE))])]
+            vec![SqlCall::new(sql, vec![Box::new(session.0), text(url), Box::new(rows::count(*limit))])]
         }
         StoreQuestion::Seen(interrupt, actor) => {
             vec![SqlCall::new(sql!("deeds/has_seen"), vec![Box::new(interrupt.0), text(actor)])]
@@ -182,7 +182,7 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
         StoreQuestion::SenderOfTurn(_) => Answer::Sender(replies.one("turns", |cells| cells.plain())?.flatten()),
         StoreQuestion::Reply { .. } => Answer::Reply(replies.one("replies", |cells| rows::reply(cells))?),
         StoreQuestion::Carried(_) => Answer::Carried(replies.one("carried_turns", carried)?),
-        StoreQuestion::Notice(_) | StoreQuestion::Lane(..) => Answer::Notices(replies.all("outbox", |cells| {
+        StoreQuestion::Notice(_) | StoreQuestion::Lane { .. } => Answer::Notices(replies.all("outbox", |cells| {
             let (place, notice) = notice(cells)?;
             Ok(StoredNotice { place, notice })
         })?),

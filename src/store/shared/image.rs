@@ -105,7 +105,7 @@ impl Image {
                     self.state.carried.insert(*turn, carried);
                 }
             }
-            (StoreQuestion::Notice(_) | StoreQuestion::Lane(..), Answer::Notices(notices)) => {
+            (StoreQuestion::Notice(_) | StoreQuestion::Lane { .. }, Answer::Notices(notices)) => {
                 for StoredNotice { place, notice } in notices {
                     self.state.notices.put_from_elsewhere(place, notice.id, notice);
                 }

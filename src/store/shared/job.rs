@@ -88,7 +88,7 @@ impl<'i> JobTransaction<'i> {
     }
 
     fn looking(&self) -> KnowledgeReader<'_> {
-        KnowledgeReader { state: self.inner.state, known: self.known }
+        KnowledgeReader { state: self.inner.state, known: self.known, written_notices: self.notes.written_notices() }
     }
 
     /// Something of a session changes.

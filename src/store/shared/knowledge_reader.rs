@@ -25,12 +25,14 @@ use crate::store::record::{StoredReply, Turn};
 pub struct KnowledgeReader<'a> {
     pub(super) state: &'a MemoryState,
     pub(super) known: &'a Knowledge,
+    /// How many notices the job has written or removed so far.
+    pub(super) written_notices: usize,
 }
 
 impl Image {
     /// A look at all of it.
     pub fn look(&self) -> KnowledgeReader<'_> {
-        KnowledgeReader { state: &self.state, known: &self.known }
+        KnowledgeReader { state: &self.state, known: &self.known, written_notices: 0 }
     }
 }
 
@@ -249,7 +251,9 @@ impl OutboxReader for KnowledgeReader<'_> {
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
-        self.known.need(StoreQuestion::Lane(session, url.to_owned()))?;
+        // As many as this job may have settled, and one more: if there are so many, one of them is left.
+        let limit = self.written_notices.saturating_add(1);
+        self.known.need(StoreQuestion::Lane { session, url: url.to_owned(), limit })?;
         self.state.first_pending_notice(session, url)
     }
 }

@@ -132,6 +132,11 @@ impl Notes {
         }
     }
 
+    /// How many notices were written or removed.
+    pub fn written_notices(&self) -> usize {
+        self.notices.len() + self.deleted_notices.len()
+    }
+
     /// A key is revoked.
     pub fn revoke_key(&mut self, id: KeyId, now: Timestamp) {
         match self.keys.iter_mut().find(|key| key.key_id == id) {

@@ -16,9 +16,6 @@ use crate::store::carried::Carried;
 use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery};
 use crate::store::record::{StoredReply, Turn};
 
-/// How many pending notices of a lane are brought along: the one at work, and the next.
-pub const LANE: usize = 2;
-
 /// One thing to know. See the methods of [`Reader`](crate::store::Reader) of the same names.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoreQuestion {
@@ -68,8 +65,15 @@ pub enum StoreQuestion {
     Carried(TurnId),
     /// One notice.
     Notice(NoticeId),
-    /// The first pending notices of a session to an address: up to [`LANE`] of them.
-    Lane(SessionId, String),
+    /// The first pending notices of a session to an address.
+    Lane {
+        /// The session.
+        session: SessionId,
+        /// The address.
+        url: String,
+        /// At most so many.
+        limit: usize,
+    },
     /// Whether the audit tells that somebody has seen an interrupt.
     Seen(InterruptId, String),
     /// Every key.

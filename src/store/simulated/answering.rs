@@ -7,9 +7,7 @@ use crate::store::Reader;
 use crate::store::asked::AskedReader;
 use crate::store::carried::CarriedReader;
 use crate::store::outbox::OutboxReader;
-use crate::store::shared::question::{
-    Answer, LANE, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn,
-};
+use crate::store::shared::question::{Answer, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn};
 
 impl Rows {
     /// The answer to one question.
@@ -42,9 +40,9 @@ impl Rows {
             StoreQuestion::Reply { scope, key } => Answer::Reply(state.reply(scope, key)?),
             StoreQuestion::Carried(turn) => Answer::Carried(state.carried(*turn)?),
             StoreQuestion::Notice(id) => Answer::Notices(self.notices(state.notice(*id)?.as_ref())),
-            StoreQuestion::Lane(session, url) => {
+            StoreQuestion::Lane { session, url, limit } => {
                 let lane = state.pending_notices().filter(|it| it.session_id == *session && it.url == *url);
-                Answer::Notices(self.notices(lane.take(LANE)))
+                Answer::Notices(self.notices(lane.take(*limit)))
             }
             StoreQuestion::Seen(interrupt, actor) => Answer::Seen(state.has_seen(*interrupt, actor)?),
             StoreQuestion::Keys => Answer::Keys(state.keys()?),
