@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{RngSeed, TestCaseError};
 use serde_json::{Value, json};
 
 use super::fixture::*;
@@ -432,12 +432,20 @@ fn jobs() -> impl Strategy<Value = Vec<(Vec<Operation>, bool)>> {
     prop::collection::vec((prop::collection::vec(operation(), 0..8), prop::bool::weighted(0.8)), 1..10)
 }
 
+/// The same cases each time; `PROPTEST_CASES` takes others, as many as one has time for.
+fn config(cases: u32) -> ProptestConfig {
+    let own = ProptestConfig::default();
+    let is_asked_for = std::env::var_os("PROPTEST_CASES").is_some();
+    let (cases, rng_seed) = if is_asked_for { (own.cases, own.rng_seed) } else { (cases, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..own }
+}
+
 fn blocking<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(16))]
 
     #[test]
     fn a_postgres_database_shows_the_same(jobs in jobs()) {
@@ -446,7 +454,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(64))]
 
     #[test]
     fn a_shared_store_shows_the_same(jobs in jobs()) {

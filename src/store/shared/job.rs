@@ -131,8 +131,7 @@ impl Transaction for JobTransaction<'_> {
         }
         self.inner.insert_session(session, messages)?;
         self.known.add(StoreQuestion::Messages(session.id));
-        self.notes.touch(session.id);
-        self.notes.write_session(session.id);
+        self.notes.insert_session(session.id);
         self.notes.set_messages(session.id, 0);
         Ok(())
     }

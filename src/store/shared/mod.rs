@@ -273,9 +273,9 @@ impl<B: Backend> JobRunner<B> {
                 (false, None) => self.add(known, missing, asked).await?,
                 // It went on without what it asked for, and has written to the image.
                 (false, Some(_)) => *known = self.load(asked).await?,
+                (true, _) if std::mem::take(is_refused_once) => return Ok(Attempt::Moved),
                 (true, None) if known.as_of() < at => return Ok(Attempt::Stale),
                 (true, None) => return outcome.map(|()| Attempt::Done),
-                (true, Some(_)) if std::mem::take(is_refused_once) => return Ok(Attempt::Moved),
                 (true, Some((changes, numbers))) if changes.is_empty() => {
                     drop(numbers);
                     return Ok(if known.as_of() < at { Attempt::Stale } else { Attempt::Done });

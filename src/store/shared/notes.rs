@@ -54,7 +54,14 @@ impl Notes {
         once(&mut self.touched, session);
     }
 
-    /// A session's row is another now, or new.
+    /// A session is new: it comes after those that were made before it, whoever was looked for first.
+    pub fn insert_session(&mut self, session: SessionId) {
+        self.touched.retain(|id| *id != session);
+        self.touched.push(session);
+        once(&mut self.written, session);
+    }
+
+    /// A session's row is another now.
     pub fn write_session(&mut self, session: SessionId) {
         once(&mut self.written, session);
     }
