@@ -102,6 +102,9 @@ pub(in crate::store) struct Ordered<K, V> {
     last: u64,
 }
 
+/// Where the places begin that are given here: nobody else counts so far.
+const OWN_PLACES: u64 = 1 << 62;
+
 impl<K, V> Default for Ordered<K, V> {
     fn default() -> Self {
         Self { seqs: HashMap::new(), rows: BTreeMap::new(), last: 0 }
@@ -145,11 +148,9 @@ impl<K: Copy + Eq + std::hash::Hash, V> Ordered<K, V> {
         self.rows.insert(seq, (id, row));
     }
 
-    /// Adds a row at a place that somebody else gave it; what is added at the end comes after it.
-    pub(in crate::store) fn put_from_elsewhere(&mut self, seq: u64, id: K, row: V) {
-        drop(self.remove(id));
-        self.last = self.last.max(seq);
-        self.put(seq, id, row);
+    /// A table whose own rows come after all that are put where somebody else has them ([`Ordered::put`]).
+    pub(in crate::store) fn after_others() -> Self {
+        Self { last: OWN_PLACES, ..Self::default() }
     }
 
     pub(in crate::store) fn remove(&mut self, id: K) -> Option<(u64, V)> {

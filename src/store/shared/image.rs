@@ -44,7 +44,14 @@ pub struct Knowledge {
 impl Image {
     /// Of a database of which nothing is known, at the time of `clock`; see [`Image::as_of`].
     pub fn new(clock: Arc<dyn Clock>, as_of: u64) -> Self {
-        Self { state: MemoryState::new(StoreId(Uuid::nil()), clock), known: Knowledge::default(), as_of }
+        let mut state = MemoryState::new(StoreId(Uuid::nil()), clock);
+        // A row that a job makes gets its place here, one that is read has the database's: the same number is not the same
+        // row, and what is made is newer than all that was read.
+        state.sessions = Ordered::after_others();
+        state.turns = Ordered::after_others();
+        state.interrupts = Ordered::after_others();
+        state.notices = Ordered::after_others();
+        Self { state, known: Knowledge::default(), as_of }
     }
 
     /// Takes in what was answered: rows before what hangs on them. What is known already stays.
@@ -107,7 +114,9 @@ impl Image {
             }
             (StoreQuestion::Notice(_) | StoreQuestion::Lane { .. }, Answer::Notices(notices)) => {
                 for StoredNotice { place, notice } in notices {
-                    self.state.notices.put_from_elsewhere(place, notice.id, notice);
+                    if !self.state.notices.contains(notice.id) {
+                        self.state.notices.put(place, notice.id, notice);
+                    }
                 }
             }
             (StoreQuestion::Keys, Answer::Keys(keys)) => self.state.keys = keys,
@@ -147,13 +156,15 @@ impl Image {
         let row = TurnRow { turn, journal: Vec::new(), first: entries, is_compacted };
         // Where it is here already, so are some of its entries.
         if !self.state.turns.contains(row.turn.id) {
-            self.state.turns.put_from_elsewhere(place, row.turn.id, row);
+            self.state.turns.put(place, row.turn.id, row);
         }
     }
 
     fn install_interrupts(&mut self, stored: impl IntoIterator<Item = StoredInterrupt>) {
         for StoredInterrupt { place, interrupt } in stored {
-            self.state.interrupts.put_from_elsewhere(place, interrupt.interrupt_id, interrupt);
+            if !self.state.interrupts.contains(interrupt.interrupt_id) {
+                self.state.interrupts.put(place, interrupt.interrupt_id, interrupt);
+            }
         }
     }
 
@@ -216,7 +227,7 @@ impl Image {
         self.known.answers.clear();
         self.state.replies.clear();
         self.state.carried.clear();
-        self.state.notices = Ordered::default();
+        self.state.notices = Ordered::after_others();
         self.forget_the_past(session);
         Some(self)
     }

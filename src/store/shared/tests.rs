@@ -153,3 +153,31 @@ async fn sessions_that_nobody_worked_on_for_long_are_forgotten() {
         world.one.transact(About::Session(last), move |tx| tx.insert_reply(&format!("messages:{last}"), "k", &reply));
     assert_eq!(world.calls(kept).await, COMMITTED);
 }
+
+#[tokio::test]
+async fn a_row_that_is_read_again_takes_no_other_rows_place() {
+    let world = World::new().await;
+    let ask = |store: &SharedStore<_>, session: u128, numbers: &'static [u128]| {
+        store.transact(about(session), move |tx| {
+            numbers.iter().try_for_each(|number| tx.insert_interrupt(&approval(session, *number, "rm")))
+        })
+    };
+    ask(&world.one, 1, &[1]).await.unwrap();
+    // Between the first and the others of that session the database has one of another.
+    world.other.transact(about(2), |tx| tx.insert_session(&session(2), &[])).await.unwrap();
+    ask(&world.other, 2, &[2]).await.unwrap();
+    ask(&world.one, 1, &[3, 4]).await.unwrap();
+    let settled = |tx: &mut dyn Transaction| {
+        let asked = tx.interrupt(interrupt_id(3))?.expect("it was asked");
+        tx.update_interrupt(&asked.cancel(at(9)).unwrap_or(asked))
+    };
+    world.one.transact(about(1), settled).await.unwrap();
+    // It is over by now, and read again; with something written, or all would be read anew.
+    let again = world.one.transact(about(1), |tx| {
+        tx.interrupt(interrupt_id(3))?;
+        tx.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))?;
+        Ok((tx.pending(session_id(1))?, tx.interrupt(interrupt_id(4))?))
+    });
+    let asked = [approval(1, 1, "rm"), approval(1, 4, "rm")];
+    assert_eq!(again.await, Ok((asked.to_vec(), Some(approval(1, 4, "rm")))));
+}
