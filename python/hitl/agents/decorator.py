@@ -67,12 +67,13 @@ class _WithOptions:
 
     def __init__(self, wrapped: Any, options: AgentOptions) -> None:
         loaded = as_agent(wrapped)  # a wrong shape is an error here, where the mistake is
-        self._wrapped = wrapped
+        self._wrapped = loaded.target  # what an adapter made of it, where one did
+        self._run = loaded.run
         setattr(self, OPTIONS_ATTRIBUTE, replace(options, name=options.name or loaded.name))
 
     @property
     def run_turn(self) -> Any:
-        return getattr(self._wrapped, "run_turn", self._wrapped)
+        return getattr(self._wrapped, "run_turn", self._run)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)

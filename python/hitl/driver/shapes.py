@@ -1,18 +1,20 @@
 """What may be served as an agent, and the one shape that everything else sees.
 
 Accepted: an async function ``(message, state)``; a plain one, which runs in a thread; an object with
-``run_turn(message, state)``, or one that is callable like that, async or plain.
+``run_turn(message, state)``, or one that is callable like that, async or plain; an agent of a framework that
+``hitl.driver.adapters`` knows; and a factory of any of them, a callable without parameters.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
+from hitl.driver.adapters import accepted, adapt
 from hitl.errors import AgentLoadError
 from hitl.messages import ChatMessage
 
@@ -30,9 +32,26 @@ class TurnRunner(Protocol):
         """Answer one message."""
 
 
-Agent: TypeAlias = Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult] | TurnRunner
-"""What may be given where an agent is taken: a function ``(message, state)``, async or plain, or an object with
-``run_turn(message, state)``."""
+class PydanticAIAgent(Protocol):
+    """What a type checker, which may have no pydantic-ai, knows of its agents."""
+
+    @property
+    def output_type(self) -> Any:
+        """What its runs return."""
+
+    @property
+    def toolsets(self) -> Sequence[Any]:
+        """What its model may call."""
+
+
+RunnableAgent: TypeAlias = (
+    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult] | TurnRunner | PydanticAIAgent
+)
+"""What runs turns, or is made to."""
+
+Agent: TypeAlias = RunnableAgent | Callable[[], RunnableAgent]
+"""What may be given where an agent is taken: a function ``(message, state)``, async or plain, an object with
+``run_turn(message, state)``, an agent of a framework, or a function without parameters that makes one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +71,8 @@ class LoadedAgent:
     options: AgentOptions
     _call: Callable[[ChatMessage, list[ChatMessage]], Any]
     _is_async: bool
+    target: Any = None
+    """The object that was given, or what an adapter made of it."""
 
     async def run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         """One turn: the response, and the session's messages after it. TypeError when it returns no such pair."""
@@ -76,12 +97,33 @@ def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
             f"{what} is the class {candidate.__name__}, not an agent",
             f"make an instance of it: {candidate.__name__}(...)",
         )
-    call, label = _entry_point(candidate, what)
-    is_async = _kind_of(call, label)
+    adapted = adapt(candidate, what)
+    if adapted is not None:
+        candidate = adapted
     options = getattr(candidate, OPTIONS_ATTRIBUTE, None)
     if not isinstance(options, AgentOptions):
         options = _DEFAULT_OPTIONS
-    return LoadedAgent(options.name or _name_of(candidate), options, call, is_async)
+    name = options.name or _name_of(candidate)
+    call, label = _entry_point(candidate, what)
+    kind = _kind_of(call, label)
+    if kind == "factory":
+        call = _Factory(call, label).run_turn
+    return LoadedAgent(name, options, call, kind != "plain", candidate)
+
+
+class _Factory:
+    """Makes the agent of each turn; of one that goes on from its journal, once more."""
+
+    def __init__(self, make: Callable[[], Any], label: str) -> None:
+        self._make = make
+        self._label = label
+
+    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
+        made = self._make()
+        if inspect.isawaitable(made):
+            made = await made
+        loaded = as_agent(made, f"what {self._label}() returned")
+        return await loaded.run(message, state)
 
 
 def check_result(result: Any) -> AgentResult:
@@ -113,20 +155,22 @@ def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
         return candidate, what
     raise AgentLoadError(
         f"{what} is of type {type(candidate).__name__}, not an agent",
-        "an agent is a function (message, state), or an object with run_turn(message, state)",
+        accepted(),
     )
 
 
 _DEFAULT_OPTIONS = AgentOptions()
-_functions: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-"""Functions that were found to be agents, and whether they are async: to look takes longer than the rest of a run's
+_Kind: TypeAlias = Literal["async", "plain", "factory"]
+
+_functions: WeakKeyDictionary[Any, _Kind] = WeakKeyDictionary()
+"""Functions that were found to be agents, and how they are called: to look takes longer than the rest of a run's
 start."""
-_methods: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_methods: WeakKeyDictionary[Any, _Kind] = WeakKeyDictionary()
 """The same of functions of methods, which take one argument more."""
 
 
-def _kind_of(call: Callable[..., Any], label: str) -> bool:
-    """Whether it is async. AgentLoadError for what cannot be called as an agent."""
+def _kind_of(call: Callable[..., Any], label: str) -> _Kind:
+    """How it is called. AgentLoadError for what cannot be called as an agent."""
     function: Any = call
     if inspect.isfunction(call):
         known = _functions
@@ -134,34 +178,50 @@ def _kind_of(call: Callable[..., Any], label: str) -> bool:
         known, function = _methods, call.__func__
     else:
         return _check(call, label)
-    is_async = known.get(function)
-    if is_async is None:
-        is_async = known[function] = _check(call, label)
-    return is_async
+    kind = known.get(function)
+    if kind is None:
+        kind = known[function] = _check(call, label)
+    return kind
 
 
-def _check(call: Callable[..., Any], label: str) -> bool:
-    _check_parameters(call, label)
+def _check(call: Callable[..., Any], label: str) -> _Kind:
+    if _takes_nothing(call, label):
+        return "factory"
     if inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
         raise AgentLoadError(
             f"{label} is a generator, not an agent",
             "return (response, state) instead of yielding; models stream by themselves",
         )
-    return _is_async(call)
+    return "async" if _is_async(call) else "plain"
 
 
-def _check_parameters(call: Callable[..., Any], label: str) -> None:
+def _takes_nothing(call: Callable[..., Any], label: str) -> bool:
+    """Whether it makes an agent instead of being one; AgentLoadError where it cannot be called as either."""
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):  # a builtin or an extension's callable: nothing to check before it is called
-        return
+        return False
     try:
         signature.bind(None, None)
     except TypeError as error:
+        if not label.endswith(".run_turn") and _makes(signature):
+            return True
         raise AgentLoadError(
             f"{label} takes {signature}, and cannot be called with (message, state)",
             "write it as: async def agent(message: ChatMessage, state: list[ChatMessage])",
         ) from error
+    return False
+
+
+def _makes(signature: inspect.Signature) -> bool:
+    """Whether it can be called without arguments, and may return something."""
+    if signature.return_annotation in (None, "None"):
+        return False
+    try:
+        signature.bind()
+    except TypeError:
+        return False
+    return True
 
 
 def _is_async(call: Callable[..., Any]) -> bool:

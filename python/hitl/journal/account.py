@@ -114,11 +114,12 @@ class RuleChanges:
                         self._entered.add(outer)
                         outer = outer.rpartition("/")[0]
 
-    def hold_for(self, path: str, tool_name: str, arguments: dict[str, Any]) -> bool:
-        """Whether a call is put before the rules, whose next step is the one at ``path``."""
-        made = self._made.get(path)
+    def hold_for(self, tool_name: str, arguments: dict[str, Any], *paths: str) -> bool:
+        """Whether a call is put before the rules, whose next step is the one at the first of ``paths`` that the journal
+        knows."""
+        made = next((known for path in paths if (known := self._made.get(path)) is not None), None)
         if made is None:
-            return self.has_rules and path not in self._entered
+            return self.has_rules and self._entered.isdisjoint(paths)
         if made["kind"] == "policy":
             return bool(made["name"] == f"{tool_name}.approval_description")
         if made["kind"] != "interrupt":

@@ -56,6 +56,11 @@ class Question:
     key: str | None = None
     expires_in: float | None = None
     location: str | None = None
+    agent: str | None = None
+    """Whose call it is, where it is not the agent's that works here."""
+
+    metadata: dict[str, Any] | None = None
+    """JSON, kept with the interrupt."""
 
 
 async def ask(turn: Turn, question: Question) -> dict[str, Any]:
@@ -128,6 +133,8 @@ async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
         expires_in=question.expires_in,
         key=question.key,
         location=question.location,
+        agent=question.agent,
+        metadata=question.metadata,
         approval=members,
     )
     if question.proposed is not None and question.proposed["type"] not in allowed:

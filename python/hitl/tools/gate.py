@@ -51,6 +51,9 @@ class _Approval:
         tool_call_id: str | None = None,
         key: str | None = None,
         expires_in: float | timedelta | None = None,
+        agent: str | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Coroutine[Any, Any, Approval]:
         """Ask whether a call may run, as for a tool with ``requires_approval=True``: the same interrupt, the same
         rules and grants. The caller runs it, with ``approval.args``.
@@ -64,6 +67,10 @@ class _Approval:
           ``ApprovalMismatch``.
         - ``key``: names the question independently of its position in the code.
         - ``expires_in``: seconds (or a timedelta) until it lapses, which raises ``InterruptExpired``.
+        - ``agent``: whose call it is; the turn's agent without it. Rules, grants and people know a call by it.
+        - ``source``: where the tool is from, where it is not this program's own, for example ``mcp:files``: what is
+          allowed for always holds for that tool alone, and not for one of the same name from elsewhere.
+        - ``metadata``: a dict of JSON values, kept with the interrupt and not shown as part of the question.
 
         Returns an ``Approval``. Raises ``ToolRejected``, whose text is for the model; ``InvalidAnswer`` for an answer
         that is none; RuntimeError outside a hitl run; TypeError or ValueError for what cannot be asked.
@@ -81,6 +88,9 @@ class _Approval:
             tool_call_id,
             key,
             expires_in,
+            agent,
+            source,
+            metadata,
             frame,
         )
 
@@ -96,6 +106,9 @@ class _Approval:
         tool_call_id: str | None = None,
         key: str | None = None,
         expires_in: float | timedelta | None = None,
+        agent: str | None = None,
+        source: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Approval:
         """The same from a sync agent or a sync tool; blocks the calling thread, RuntimeError on an event loop's."""
         turn = current_turn("approval()")
@@ -113,6 +126,9 @@ class _Approval:
                 tool_call_id,
                 key,
                 expires_in,
+                agent,
+                source,
+                metadata,
                 frame,
             ),
         )
@@ -132,16 +148,27 @@ async def _ask(
     tool_call_id: str | None,
     key: str | None,
     expires_in: float | timedelta | None,
+    agent: str | None,
+    source: str | None,
+    metadata: Mapping[str, Any] | None,
     frame: FrameType,
 ) -> Approval:
     if not (tool_name and isinstance(tool_name, str)):
         raise TypeError(f"approval() takes the name of the tool first, got {tool_name!r}")
-    texts: dict[str, Any] = {"description": description, "tool_call_id": tool_call_id, "key": key}
+    texts: dict[str, Any] = {
+        "description": description,
+        "tool_call_id": tool_call_id,
+        "key": key,
+        "agent": agent,
+        "source": source,
+    }
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
             raise TypeError(f"approval() {name} must be a str or None, got {type(text).__name__}")
     if not isinstance(args, Mapping):
         raise TypeError(f"approval() args must be a dict, got {type(args).__name__}")
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"approval() metadata must be a dict or None, got {type(metadata).__name__}")
     question = Question(
         tool_name=tool_name,
         arguments=_plain(args),
@@ -153,6 +180,9 @@ async def _ask(
         key=key,
         expires_in=seconds("approval()", expires_in),
         location=location_of(frame),
+        agent=agent,
+        source=source,
+        metadata=None if metadata is None else _plain(metadata),
     )
     bound = bind_call_id(turn, tool_call_id, tool_name, question.arguments)
     is_approved = False

@@ -240,9 +240,12 @@ class Turn:
         if step is not None and self.order.is_live and not self.has_ended:
             self.order.records.send_step(step, {"value": None})
 
-    def has_rules_for(self, tool_name: str, arguments: dict[str, Any]) -> bool:
-        """Whether rules may have a say in this call, which needs no approval by itself and is made here and now."""
-        return self._rule_changes.hold_for(self._here().following_step(), tool_name, arguments)
+    def has_rules_for(self, tool_name: str, arguments: dict[str, Any], *keys: str) -> bool:
+        """Whether rules may have a say in this call, which needs no approval by itself and is made here and now.
+        ``keys``: of its question and of its step, where they are named."""
+        place = self._here()
+        paths = [self._numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
+        return self._rule_changes.hold_for(tool_name, arguments, *paths)
 
     @property
     def current_step(self) -> StepScope | None:
@@ -289,10 +292,9 @@ class Turn:
             path = place.next_step()
         else:
             # A decorated step that is called in a loop has one key: later uses are told apart by their number.
-            path = place.keyed_step(key)
-            uses = self._keys[path] = self._keys.get(path, 0) + 1
-            if uses > 1:
-                path = f"{path}#{uses}"
+            named = place.keyed_step(key)
+            path = self._numbered(named)
+            self._keys[named] = self._keys.get(named, 0) + 1
         return {
             "path": path,
             "key": key,
@@ -301,6 +303,11 @@ class Turn:
             "location": location,
             "arguments": {} if arguments is None else {n: fingerprint(v) for n, v in arguments.items()},
         }
+
+    def _numbered(self, path: str) -> str:
+        """The path of the next use of a key."""
+        uses = self._keys.get(path, 0) + 1
+        return path if uses <= 1 else f"{path}#{uses}"
 
     # -- steps ----------------------------------------------------------------------------------------------------
 

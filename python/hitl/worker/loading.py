@@ -35,7 +35,7 @@ def load_agent(spec: str) -> LoadedAgent:
             raise AgentLoadError(f"{where} has no attribute {part!r}", _near(part, found)) from None
         where = f"{where}.{part}"
     loaded = as_agent(found, spec)
-    _prepare(found, spec)
+    _prepare(loaded.target, spec)
     return loaded
 
 
@@ -46,6 +46,8 @@ def _prepare(agent: Any, spec: str) -> None:
         return
     try:
         prepare()
+    except AgentLoadError:
+        raise  # it says by itself what is wrong, and what to do
     except Exception as error:  # user code, which may do anything; without it no turn could run
         raise AgentLoadError(f"{spec} cannot be prepared: {type(error).__name__}: {error}") from error
 

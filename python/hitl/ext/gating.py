@@ -1,0 +1,104 @@
+"""Asking before a call of another framework's tool: the rules and grants, the interrupt and the answers of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from hitl import _core
+from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
+from hitl.tools.asking import Question, ask, bind_call_id, release_call_id
+from hitl.turn.interrupts import seconds
+from hitl.turn.runtime import Turn
+
+
+class GateOptions(TypedDict, total=False):
+    """What a tool may say about its approval where its framework has no words for it: ``metadata={"hitl": {...}}``."""
+
+    description: str
+    allowed_decisions: Iterable[DecisionKind]
+    approvers: Iterable[str]
+    expires_in: float | timedelta
+
+
+@dataclass(frozen=True)
+class ForeignCall:
+    """A call that a model wants made."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    """As JSON: what a person is shown."""
+    call_id: str
+    args_schema: Mapping[str, Any] | None = None
+    """What edited arguments have to fit; without it nobody is offered an edit."""
+    source: str | None = None
+    options: GateOptions | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def step_key(self) -> str:
+        """By which the step is named that makes the call."""
+        return f"tool:{self.call_id}"
+
+    @property
+    def question_key(self) -> str:
+        """By which the question is named whether it may be made."""
+        return f"approval:{self.call_id}"
+
+
+async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval | None:
+    """What people, rules and grants say about a call; None for one that needs no approval and that no rule is about.
+
+    Raises ``ToolRejected``, ``InterruptExpired``, ``InvalidAnswer``, and ``InvalidPayload`` for arguments that are too
+    large to be shown.
+    """
+    if not required and not turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key):
+        return None
+    options = call.options or {}
+    schema = _usable(call.args_schema)
+    allowed = read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
+    question = Question(
+        tool_name=call.tool_name,
+        arguments=call.arguments,
+        allowed=tuple(kind for kind in allowed if kind != "edit" or schema is not None) or ("reject",),
+        approvers=read_approvers(options.get("approvers")),
+        description=options.get("description"),
+        args_schema=schema,
+        tool_call_id=call.call_id,
+        source=call.source,
+        required=required,
+        key=call.question_key,
+        expires_in=seconds(f"the approval of {call.tool_name}:", options.get("expires_in")),
+        metadata=call.metadata,
+    )
+    bound = bind_call_id(turn, call.call_id, call.tool_name, call.arguments) if required else None
+    runs = False
+    try:
+        decision = await ask(turn, question)
+        runs = decision["type"] in ("approve", "edit")
+    finally:
+        if not runs:
+            release_call_id(turn, bound)
+    if decision["type"] == "respond":
+        return Approval(call.arguments, responded=True, response=decision["message"])
+    if decision["type"] == "edit":
+        return Approval(decision["args"], edited=True)
+    return Approval(call.arguments) if required or decision.get("by") == "person" else None
+
+
+def edit_note(arguments: Mapping[str, Any]) -> str:
+    """What the model is told beside the result of a call whose arguments a person changed."""
+    return _core.edited_text(arguments)
+
+
+def _usable(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A framework's schema where arguments can be checked against it: one that refers to elsewhere is no such."""
+    if schema is None:
+        return None
+    try:
+        _core.check_response_schema(dict(schema))
+    except (TypeError, ValueError):
+        return None
+    return dict(schema)

@@ -1,0 +1,40 @@
+"""A conversation in a framework's own form, kept beside the messages that everybody reads.
+
+What frameworks know of a conversation is more than a ``ChatMessage`` holds: signatures of a model's thoughts, metadata
+of tool results. So the last message of a turn carries all messages of the turn in the framework's wire form, and says
+how many of ours they stand for. Messages that carry none, for example those that a session was created with, are
+converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from hitl.messages import ChatMessage
+
+_MEMBER: Final = "native"
+"""The member of ``user_params`` that a turn's last message has them in."""
+
+
+def keep(messages: list[ChatMessage], form: str, native: list[Any]) -> list[ChatMessage]:
+    """The messages of a turn, of which the last now carries ``native``, JSON in the form that ``form`` names."""
+    last = messages[-1]
+    kept = {"form": form, "stands_for": len(messages), "messages": native}
+    return [*messages[:-1], replace(last, user_params={**(last.user_params or {}), _MEMBER: kept})]
+
+
+def recall(messages: Iterable[ChatMessage], form: str) -> Iterator[ChatMessage | list[Any]]:
+    """A session's messages in order: of each turn what ``keep`` was given in this form, and what is left as it is."""
+    recalled: list[ChatMessage | list[Any]] = []
+    for message in messages:
+        recalled.append(message)
+        kept = (message.user_params or {}).get(_MEMBER)
+        if isinstance(kept, dict) and kept.get("form") == form:
+            # Never across an earlier turn: whoever edits a session's messages may have taken some of them away.
+            begin = len(recalled)
+            while begin and len(recalled) - begin < kept["stands_for"] and isinstance(recalled[begin - 1], ChatMessage):
+                begin -= 1
+            recalled[begin:] = [kept["messages"]]
+    yield from recalled

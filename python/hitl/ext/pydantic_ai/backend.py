@@ -1,0 +1,188 @@
+"""What pydantic-ai does in a run that is not to be done twice, as steps of the turn. The innermost layer of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic_ai.durable_exec import (
+    JSON_CODEC,
+    CapabilityOperationId,
+    DurableOperationId,
+    EventStreamHandlerId,
+    JournalCallableOperationBackend,
+    ModelRequestId,
+    RoleBasedOperationConfig,
+    ToolsetCallToolId,
+    ToolsetGetInstructionsId,
+    ToolsetGetToolsId,
+    ToolsetValidateToolArgumentsId,
+    record_durable_unit,
+)
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+)
+from pydantic_ai.tools import RunContext
+from pydantic_core import to_jsonable_python
+
+from hitl.ext.pydantic_ai.messages import recorded, to_chat
+from hitl.turn.places import place_var
+from hitl.turn.retrying import Retries, is_transient, run
+from hitl.turn.runtime import Turn, current_turn
+
+_NO_CONFIG: RoleBasedOperationConfig[None] = RoleBasedOperationConfig(
+    model=None, event=None, capability=None, tool=None
+)
+
+
+def is_in_turn() -> bool:
+    """Whether this code is a turn's and can make steps. A run in a loop of its own, as ``run_sync`` in a tool, cannot:
+    it is part of the step that the tool is."""
+    place = place_var.get()
+    if place is None:
+        return False
+    try:
+        return asyncio.get_running_loop() is place.turn.loop
+    except RuntimeError:  # a thread, for example of a plain tool
+        return False
+
+
+class StepBackend(JournalCallableOperationBackend[None]):
+    """Runs each operation as one step with a key of its own: what the framework does between them may change."""
+
+    def __init__(self, agent_name: str, default_model_id: str | None, retries: Retries) -> None:
+        super().__init__(agent_name=agent_name, default_model_id=default_model_id, config=_NO_CONFIG)
+        self._agent = agent_name
+        self._retries = retries
+
+    async def execute(
+        self,
+        *,
+        operation_id: DurableOperationId,
+        name: str,
+        body: Callable[[], Awaitable[object]],
+        cache_key: tuple[object, ...],
+        config: None,
+    ) -> object:
+        """The wire form of what ``body`` makes, or has made in an earlier run of this turn."""
+        if isinstance(operation_id, EventStreamHandlerId):
+            return await body()  # it shows what streams, and shows nothing in a replay
+        turn, executed = current_turn(name), False
+
+        async def unit() -> object:
+            nonlocal executed
+            executed = True
+            return await body()
+
+        try:
+            if isinstance(operation_id, ModelRequestId):
+                return await self._ask_model(turn, unit, cache_key)
+            if isinstance(operation_id, ToolsetCallToolId):
+                return await self._call_tool(turn, unit, cache_key)
+            key, shown = self._identity(operation_id, name, cache_key)
+            return await turn.run_step("step", shown, unit, key=key)
+        finally:
+            record_durable_unit(executed=executed)
+
+    async def _ask_model(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
+        model_id, messages, _, parameters, context = cache_key
+
+        async def body() -> dict[str, Any]:
+            native = await unit()
+            return recorded(JSON_CODEC.load(ModelResponse, native), native).to_json()
+
+        # Messages and tools as everybody reads them: times and ids of runs differ from run to run, and what else a
+        # framework puts into its own form from release to release.
+        tools = {each.name: each.parameters_json_schema for each in parameters.function_tools}
+        model = model_id or getattr(context.model, "model_name", None) or "model"
+        reply: dict[str, Any] = await run(
+            turn,
+            self._retries,
+            "model",
+            model,
+            body,
+            key=f"model:{self._agent}",
+            arguments={"messages": [each.to_dict() for each in to_chat(messages)], "tools": tools},
+        )
+        return reply["native"]
+
+    async def _call_tool(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
+        name, arguments, context, _ = cache_key
+        return await turn.run_step(
+            "tool",
+            name,
+            unit,
+            key=f"tool:{context.tool_call_id or name}",
+            arguments=to_jsonable_python(arguments, by_alias=True, fallback=repr),
+            once=context.tool_call_approved,
+            tool_call_id=context.tool_call_id,
+        )
+
+    def _identity(self, operation: DurableOperationId, name: str, cache_key: tuple[Any, ...]) -> tuple[str, str]:
+        """Key and name of the step that an operation of any other kind is."""
+        if isinstance(operation, ToolsetValidateToolArgumentsId):
+            return f"validate:{cache_key[2].tool_call_id or cache_key[0]}", f"{cache_key[0]}.validate"
+        if isinstance(operation, ToolsetGetToolsId):
+            return f"tools:{operation.toolset_id}", f"{operation.toolset_id}.tools"
+        if isinstance(operation, ToolsetGetInstructionsId):
+            return f"instructions:{operation.toolset_id}", f"{operation.toolset_id}.instructions"
+        if isinstance(operation, CapabilityOperationId):
+            shown = f"{operation.capability_id}.{operation.operation}"
+            return f"capability:{shown}", shown
+        return name, name  # of a kind that a later release of pydantic-ai has
+
+
+def may_pass(error: Exception) -> bool | float:
+    """Whether a model's error may pass by itself; a number: not before that many seconds."""
+    if isinstance(error, ModelHTTPError):
+        return is_transient(error) and (_asked_to_wait(error.headers) or True)
+    if isinstance(error, ModelAPIError):
+        cause = error.__cause__
+        return is_transient(cause) if isinstance(cause, Exception) else False
+    return is_transient(error)
+
+
+def _asked_to_wait(headers: Mapping[str, str] | None) -> float | None:
+    try:
+        return float((headers or {}).get("retry-after", ""))
+    except ValueError:  # none, or a date
+        return None
+
+
+async def show(_: RunContext[Any], events: AsyncIterable[AgentStreamEvent]) -> None:
+    """Show what a model says, as it says it. Only the outermost agent speaks to the reader."""
+    place = place_var.get()
+    step = None if place is None else place.step
+    if step is None or step.kind != "model" or step.outer is not None:
+        return
+    turn = current_turn()
+    async for event in events:
+        content, reasoning = _said(event)
+        if content:
+            turn.delta({"content": content})
+        elif reasoning:
+            turn.delta({"reasoning": reasoning})
+
+
+def _said(event: AgentStreamEvent) -> tuple[str | None, str | None]:
+    part: object = None
+    if isinstance(event, PartStartEvent):
+        part = event.part
+    elif isinstance(event, PartDeltaEvent):
+        part = event.delta
+    if isinstance(part, TextPart):
+        return part.content, None
+    if isinstance(part, TextPartDelta):
+        return part.content_delta, None
+    if isinstance(part, ThinkingPart):
+        return None, part.content
+    return None, part.content_delta if isinstance(part, ThinkingPartDelta) else None

@@ -1,0 +1,261 @@
+"""The capability that runs an agent of pydantic-ai inside a turn: what it did is in the journal, what it asks is ours.
+
+It is pydantic-ai's own interface to durable execution. Every agent that runs in a turn has it, nested ones too, which
+a tool calls: they get it when they run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+from pydantic import JsonValue
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, RequestInput
+from pydantic_ai.durable_exec import (
+    JSON_CODEC,
+    BaseDurabilityCapability,
+    DurabilityEngineSpec,
+    DurableOperationBackend,
+    ExternalEventError,
+    ExternalEventWaiter,
+    conversation_id_from_run_id,
+    external_event_scope,
+)
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.models import CompletedStreamedResponse, Model
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.tools import (
+    DeferredToolRequests,
+    DeferredToolResults,
+    RunContext,
+    ToolApproved,
+    ToolDefinition,
+    ToolDenied,
+)
+from pydantic_ai.toolsets import AbstractToolset
+
+from hitl.errors import InterruptExpired
+from hitl.ext.pydantic_ai.backend import StepBackend, is_in_turn, may_pass, show
+from hitl.ext.pydantic_ai.gate import GatedToolset, ask_about, current_call, denial, put_question
+from hitl.turn.retrying import Retries, Transient, check_retries
+from hitl.turn.runtime import Turn, agent_name, current_turn
+
+UNNAMED = "agent"
+"""What an agent without a name is called."""
+
+_runs: WeakKeyDictionary[Turn, Counter[str]] = WeakKeyDictionary()
+"""How many runs each step of a turn has begun."""
+
+
+class HitlDurability(BaseDurabilityCapability[Any]):
+    """Makes what an agent does in a turn steps of the turn, and what it asks interrupts. Outside of turns it does
+    nothing. ``as_agent`` explains the options."""
+
+    engine_spec: ClassVar[DurabilityEngineSpec] = DurabilityEngineSpec(
+        engine_name="hitl",
+        durable_unit_noun="step",
+        durable_container_noun="turn",
+        codec=JSON_CODEC,
+        # A connection that is kept over a question would keep the turn from pausing: each step that needs a server of
+        # MCP connects to it.
+        toolset_lifecycles={"function": "enter-always", "mcp": "enter-never", "dynamic": "enter-never"},
+    )
+
+    def __init__(
+        self,
+        *,
+        models: Mapping[str, Model] | None = None,
+        name: str | None = None,
+        stream: bool = True,
+        retries: int = 2,
+        transient: Transient = "suspend",
+    ) -> None:
+        check_retries("as_agent()", retries, transient)
+        super().__init__(models=models, event_stream_handler=show if stream else None, name=name)
+        self._retries = Retries(retries, transient, may_pass)
+
+    @property
+    def in_durable_context(self) -> bool:
+        """Whether a run here is part of a turn."""
+        return is_in_turn()
+
+    def get_durable_operation_backend(self) -> DurableOperationBackend[Any]:
+        """What makes steps."""
+        return StepBackend(self.name, self.default_model_id, self._retries)
+
+    def get_default_run_id(self) -> str | None:
+        """The same in every replay: the turn's, the step's that the run is in, and its number there."""
+        if not is_in_turn():
+            return None
+        turn = current_turn()
+        step = turn.current_step
+        inside = "" if step is None else step.path
+        numbers = _runs.setdefault(turn, Counter())
+        numbers[inside] += 1
+        return f"{turn.turn_id}:{inside}:{numbers[inside]}"
+
+    def get_default_conversation_id(self, run_id: str) -> str | None:
+        """The session's id; of a nested run one of its own."""
+        if not is_in_turn():
+            return None
+        turn = current_turn()
+        return turn.session_id if turn.current_step is None and turn.session_id else conversation_id_from_run_id(run_id)
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Innermost, but for who else would be asked about a call that we have asked about."""
+        ordering = super().get_ordering()
+        return replace(ordering, wraps=(*ordering.wraps, RequestInput))
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """The tools as steps, and before each of them the gate."""
+        return GatedToolset(super().get_wrapper_toolset(toolset) or toolset)
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """A model that cannot stream is asked without."""
+        return _Whole(model) if is_in_turn() and not _streams(model) else None
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[Any]]) -> Any:
+        """What is asked in a run is asked by its agent; what it waits for is waited for by the turn."""
+        if not is_in_turn():
+            return await super().wrap_run(ctx, handler=handler)
+        token = agent_name.set(self.name)
+        try:
+            with external_event_scope(_Waiter()):
+                return await super().wrap_run(ctx, handler=handler)
+        finally:
+            agent_name.reset(token)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Let the gate see the call as the model wrote it."""
+        token = current_call.set(call)
+        try:
+            return await handler(args)
+        finally:
+            current_call.reset(token)
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """Calls that were collected all the same: those that a person has refused, and those that a validator of
+        arguments puts off, before there is anything to run."""
+        if not is_in_turn():
+            return None
+        waits_for = [self._approval(ctx, call, requests.metadata.get(call.tool_call_id)) for call in requests.approvals]
+        asks = [
+            put_question(
+                ctx.tools[call.tool_name],
+                call.args_as_dict(),
+                call.tool_call_id,
+                requests.metadata.get(call.tool_call_id),
+                requests.kind(call.tool_call_id),
+            )
+            for call in requests.calls
+        ]
+        approvals, answers = await asyncio.gather(asyncio.gather(*waits_for), asyncio.gather(*asks))
+        results = DeferredToolResults()
+        for call, approval in zip(requests.approvals, approvals, strict=True):
+            if isinstance(approval, ToolApproved | ToolDenied):
+                results.approvals[call.tool_call_id] = approval
+            else:
+                results.approvals[call.tool_call_id] = ToolDenied(str(approval))
+        results.calls.update(zip((call.tool_call_id for call in requests.calls), answers, strict=True))
+        return results
+
+    async def _approval(
+        self, ctx: RunContext[Any], call: ToolCallPart, metadata: dict[str, Any] | None
+    ) -> ToolApproved | ToolDenied | Any:
+        if (refused := denial(metadata)) is not None:
+            return ToolDenied(refused)
+        try:
+            given = await ask_about(ctx.tools[call.tool_name], call.args_as_dict(), call.tool_call_id, True, metadata)
+        except ApprovalRequired as no:
+            return ToolDenied(denial(no.metadata) or "")
+        if given is not None and given.responded:
+            return given.response
+        return ToolApproved(override_args=given.args if given is not None and given.edited else None)
+
+
+class _Whole(WrapperModel):
+    """A model that says all it has to say at once."""
+
+    @asynccontextmanager
+    async def request_stream(
+        self, messages: Any, model_settings: Any, model_request_parameters: Any, run_context: Any = None
+    ) -> AsyncGenerator[CompletedStreamedResponse]:
+        response = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
+
+
+def _streams(model: Model) -> bool:
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    # The second is a FunctionModel without a function for it.
+    return (
+        type(model).request_stream is not Model.request_stream and getattr(model, "stream_function", model) is not None
+    )
+
+
+class _Waiter(ExternalEventWaiter):
+    """Waits for an event from outside as for any answer: by an interrupt, which its token names."""
+
+    async def wait(
+        self, name: str, *, ask: Callable[[str], Awaitable[JsonValue]], timeout: timedelta | None
+    ) -> JsonValue:
+        turn = current_turn("waiting for an external event")
+
+        async def hand_over() -> JsonValue:
+            return await ask(turn.idempotency_key())
+
+        answer: JsonValue = await turn.run_step("step", name, hand_over, key=f"event:{name}")
+        if answer is not None:
+            return answer
+        try:
+            given: JsonValue = await turn.ask(
+                name,
+                {"type": name},
+                key=f"ask:{name}",
+                expires_in=None if timeout is None else timeout.total_seconds(),
+            )
+        except InterruptExpired as expired:
+            raise ExternalEventError(str(expired)) from expired
+        return given
+
+
+def _give_to_nested_runs() -> None:
+    """Let every run in a turn be journaled: agents that a tool calls are in nobody's list, and have no hook for it."""
+    begin = Agent.iter
+
+    @functools.wraps(begin)
+    def iter_(
+        self: Agent[Any, Any], *args: Any, capabilities: Sequence[Any] | None = None, **kwargs: Any
+    ) -> AbstractAsyncContextManager[Any]:
+        given = list(capabilities or ())
+        if is_in_turn() and HitlDurability.from_agent(self) is None and not any(map(_is_ours, given)):
+            given.append(HitlDurability(name=self.name or UNNAMED))
+        return begin(self, *args, capabilities=given or None, **kwargs)
+
+    Agent.iter = iter_  # type: ignore[method-assign]
+
+
+def _is_ours(capability: AbstractCapability[Any] | Any) -> bool:
+    return isinstance(capability, HitlDurability)
+
+
+_give_to_nested_runs()

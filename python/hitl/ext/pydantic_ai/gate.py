@@ -1,0 +1,193 @@
+"""Tools that ask before they run, each for itself: no call waits until a person has decided about another.
+
+pydantic-ai collects the calls of a reply that need an answer, and goes on with all of them at once. Here every one of
+them is a call like any other, which waits where it would run. A no alone goes the framework's way, so that the model is
+told in its words: it is collected, and denied at once.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
+from pydantic_ai.messages import ToolCallPart, ToolReturn
+from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
+from pydantic_core import to_jsonable_python
+
+from hitl import _core
+from hitl.decisions import Approval
+from hitl.errors import InterruptExpired, ToolRejected
+from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
+from hitl.ext.pydantic_ai.backend import is_in_turn
+from hitl.turn.runtime import current_turn
+
+OPTIONS: Final = "hitl"
+"""The member of a tool's ``metadata``, and of that of ``ApprovalRequired`` and ``CallDeferred``, with our options."""
+
+_KIND: Final = "hitl.kind"
+_DENIED: Final = "hitl.denied"
+
+current_call: contextvars.ContextVar[ToolCallPart | None] = contextvars.ContextVar(
+    "hitl_pydantic_ai_call", default=None
+)
+"""The call that is made here, as the model wrote it."""
+
+
+@dataclass
+class GatedToolset(WrapperToolset[Any]):
+    """All tools of a run. Those that the framework would put off are tools like any other, and ask."""
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        tools = await super().get_tools(ctx)
+        if not is_in_turn():
+            return tools
+        return {name: _called_at_once(tool) if tool.tool_def.defer else tool for name, tool in tools.items()}
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        if not is_in_turn():
+            return await super().call_tool(name, tool_args, ctx, tool)
+        kind = (tool.tool_def.metadata or {}).get(_KIND)
+        if kind == "external":
+            return await put_question(tool.tool_def, _shown(tool, tool_args, ctx), ctx.tool_call_id or name, None)
+        required = kind == "unapproved" and not ctx.tool_call_approved
+        asked: dict[str, Any] | None = None
+        note: str | None = None
+        while True:
+            if not ctx.tool_call_approved:
+                given = await _approved(tool, tool_args, ctx, required, asked)
+                if given is not None and given.responded:
+                    return given.response
+                if given is not None and given.edited:
+                    tool_args, note = await _read(tool, given.args, ctx), edit_note(given.args)
+                if given is not None:
+                    ctx = replace(ctx, tool_call_approved=True, tool_call_metadata=asked)
+            try:
+                return _noted(await super().call_tool(name, tool_args, ctx, tool), note)
+            except ApprovalRequired as wanted:
+                if ctx.tool_call_approved:
+                    raise  # it was told of the yes, and asks all the same
+                required, asked = True, wanted.metadata
+            except CallDeferred as wanted:
+                shown = _shown(tool, tool_args, ctx)
+                return await put_question(tool.tool_def, shown, ctx.tool_call_id or name, wanted.metadata, wanted.kind)
+
+
+def denial(metadata: dict[str, Any] | None) -> str | None:
+    """What the model is to be told of a call that was collected because a person said no."""
+    return (metadata or {}).get(_DENIED)
+
+
+async def ask_about(
+    tool: ToolDefinition, shown: dict[str, Any], call_id: str, required: bool, metadata: dict[str, Any] | None
+) -> Approval | None:
+    """Whether a call may be made. A no is an ``ApprovalRequired`` that is denied once it is collected."""
+    own = {name: value for name, value in (tool.metadata or {}).items() if name not in (OPTIONS, _KIND)}
+    said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
+    call = ForeignCall(
+        tool_name=tool.name,
+        arguments=shown,
+        call_id=call_id,
+        args_schema=tool.parameters_json_schema,
+        source=tool.toolset_id if (tool.toolset_id or "").startswith("mcp") else None,
+        options=cast(GateOptions, {**_options(tool.metadata), **_options(metadata)}),
+        metadata=_plain({**own, **said}) or None,
+    )
+    try:
+        return await approve(current_turn(), call, required=required)
+    except (ToolRejected, InterruptExpired) as no:
+        raise ApprovalRequired(metadata={_DENIED: str(no)}) from no
+
+
+async def put_question(
+    tool: ToolDefinition,
+    shown: dict[str, Any],
+    call_id: str,
+    metadata: dict[str, Any] | None,
+    kind: str = "external",
+) -> Any:
+    """What a person, or whoever is told of the interrupt, gives for the result of a call that does not run here."""
+    options = {**_options(tool.metadata), **_options(metadata)}
+    type_ = options.get("type", "question" if kind == "question" else "external_call")
+    said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
+    payload = {**_plain(said), "type": type_, "tool_name": tool.name, "tool_args": shown}
+    schema = options.get("response_schema", tool.return_schema)
+    turn = current_turn()
+    if schema is not None:
+        _core.check_response_schema(schema)
+    return await turn.ask(
+        type_,
+        json.loads(_core.check_payload(payload, turn.max_payload)),
+        message=options.get("description"),
+        response_schema=schema,
+        tool_call_id=call_id,
+        key=f"ask:{call_id}",
+        expires_in=options.get("expires_in"),
+    )
+
+
+async def _approved(
+    tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any], required: bool, said: dict[str, Any] | None
+) -> Approval | None:
+    shown = _shown(tool, arguments, ctx)
+    return await ask_about(tool.tool_def, shown, ctx.tool_call_id or tool.tool_def.name, required, said)
+
+
+def _called_at_once(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
+    """The tool, no longer put off; why it was is in its metadata, which no model sees."""
+    definition = tool.tool_def
+    metadata = {**(definition.metadata or {}), _KIND: definition.kind}
+    return replace(tool, tool_def=replace(definition, kind="function", metadata=metadata))
+
+
+def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
+    """The arguments as JSON that the tool's schema describes: as the model wrote them, where that is what would run."""
+    call = current_call.get()
+    if call is not None and call.tool_call_id == ctx.tool_call_id:
+        written = call.args_as_dict()
+        try:
+            if tool.args_validator.validate_python(written, context=ctx.validation_context) == arguments:
+                return written
+        except ValidationError:
+            pass  # a hook has mended them
+    return cast(dict[str, Any], to_jsonable_python(arguments, by_alias=True))
+
+
+async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
+    """A person's arguments, checked as the model's are."""
+    try:
+        arguments: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
+        if tool.args_validator_func is not None:
+            checked = tool.args_validator_func(replace(ctx, tool_call_approved=True), **arguments)
+            if checked is not None:
+                await checked
+    except (ValidationError, ModelRetry) as error:
+        name = tool.tool_def.name
+        raise ModelRetry(f"the arguments that a person gave do not fit {name}, so it did not run: {error}") from error
+    return arguments
+
+
+def _noted(result: Any, note: str | None) -> Any:
+    """A result, with what the model is told beside it."""
+    if note is None:
+        return result
+    if not isinstance(result, ToolReturn):
+        return ToolReturn(result, content=note)
+    before = [] if result.content is None else [result.content] if isinstance(result.content, str) else result.content
+    return replace(result, content=[*before, note])
+
+
+def _options(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    found = (metadata or {}).get(OPTIONS)
+    return found if isinstance(found, dict) else {}
+
+
+def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as JSON; what has none is shown as text."""
+    return cast(dict[str, Any], to_jsonable_python(metadata, fallback=repr))

@@ -1,0 +1,110 @@
+"""An agent of pydantic-ai as one of ours: a message in, a run of it, a reply out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic_ai.agent import AbstractAgent, WrapperAgent
+from pydantic_ai.durable_exec import replay_scope
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model
+from pydantic_core import to_json
+
+from hitl.errors import AgentLoadError
+from hitl.ext.pydantic_ai.durability import UNNAMED, HitlDurability
+from hitl.ext.pydantic_ai.messages import history_of, prompt_of, turn_of
+from hitl.messages import ChatMessage
+from hitl.turn.retrying import Transient
+from hitl.turn.runtime import current_turn
+
+Deps = Callable[[Any], Any | Awaitable[Any]]
+"""Makes ``deps`` of what a turn began with: the ``context`` of ``hitl.run``, or else the message's ``user_params``."""
+
+
+def is_agent(candidate: Any) -> bool:
+    """Whether it is an agent of pydantic-ai."""
+    return isinstance(candidate, AbstractAgent)
+
+
+def as_agent(
+    agent: AbstractAgent[Any, Any],
+    *,
+    name: str | None = None,
+    deps: Deps | None = None,
+    models: Mapping[str, Model] | None = None,
+    stream: bool = True,
+    retries: int = 2,
+    transient: Transient = "suspend",
+) -> PydanticAI:
+    """An agent of pydantic-ai to be served or run, with options.
+
+    - ``name``: what clients, rules and the journal call it; the agent's own name otherwise.
+    - ``deps``: called at the begin of each run of a turn, also when it goes on after a restart, with the JSON that the
+      turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message. Returns the agent's
+      ``deps``, or an awaitable of them. What they open is not journaled.
+    - ``models``: models that a run may switch to, by id.
+    - ``stream``: whether models are asked for their words one by one, for whoever watches.
+    - ``retries``: how often a model is asked again after errors that may pass; ``transient``: whether the last of them
+      suspends the turn, to be retried, or is raised.
+    """
+    if not is_agent(agent):
+        raise TypeError(f"as_agent() takes an agent of pydantic-ai, got {type(agent).__name__}")
+    durability = HitlDurability(
+        models=models,
+        name=name or agent.name or UNNAMED,
+        stream=stream,
+        retries=retries,
+        transient=transient,
+    )
+    return PydanticAI(agent, durability, deps)
+
+
+class PydanticAI:
+    """An agent of pydantic-ai that runs turns. Made by ``as_agent``."""
+
+    def __init__(self, agent: AbstractAgent[Any, Any], durability: HitlDurability, deps: Deps | None) -> None:
+        self.agent = agent
+        self.name = durability.name
+        self._durability = durability
+        self._deps = deps
+
+    def prepare(self) -> None:
+        """Find out before the first turn what would keep each of them from running: AgentLoadError."""
+        if self._deps is None and self.agent.deps_type not in (object, type(None)):
+            raise AgentLoadError(
+                f"the agent {self.name!r} needs deps of type {self.agent.deps_type.__name__}",
+                "serve as_agent(agent, deps=...) of hitl.ext.pydantic_ai: deps= is a function that makes them",
+            )
+        agent = self.agent
+        while isinstance(agent, WrapperAgent):
+            agent = agent.wrapped
+        if HitlDurability.from_agent(agent) is None:
+            try:
+                self._durability.for_agent(agent)
+            except UserError as error:
+                raise AgentLoadError(f"the agent {self.name!r} cannot be served: {error}") from error
+
+    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        """One run of the agent, which goes on from the session's messages."""
+        own = [] if HitlDurability.from_agent(self.agent) is not None else [self._durability]
+        with replay_scope():
+            result = await self.agent.run(
+                prompt_of(message),
+                message_history=history_of(state) or None,
+                deps=await self._deps_for(message),
+                capabilities=own,
+                infer_name=False,
+            )
+        output = result.output
+        reply = output if isinstance(output, str) else to_json(output, fallback=repr).decode()
+        messages = turn_of(message, result.new_messages(), reply)
+        return messages[-1], [*state, *messages]
+
+    async def _deps_for(self, message: ChatMessage) -> Any:
+        if self._deps is None:
+            return None
+        context = current_turn().context
+        made = self._deps(message.user_params if context is None else context)
+        return await made if inspect.isawaitable(made) else made
