@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
@@ -42,6 +42,9 @@ from hitl.turn.runtime import Turn, current_turn
 _NO_CONFIG: RoleBasedOperationConfig[None] = RoleBasedOperationConfig(
     model=None, event=None, capability=None, tool=None
 )
+
+_RETURNED: Final = "tool_return"
+_WIRE: Final = "pydantic_ai"
 
 
 def is_in_turn() -> bool:
@@ -117,15 +120,20 @@ class StepBackend(JournalCallableOperationBackend[None]):
 
     async def _call_tool(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
         name, arguments, context, _ = cache_key
-        return await turn.run_step(
+
+        async def body() -> object:
+            return _plain_result(await unit())
+
+        result = await turn.run_step(
             "tool",
             name,
-            unit,
+            body,
             key=f"tool:{context.tool_call_id or name}",
             arguments=to_jsonable_python(arguments, by_alias=True, fallback=repr),
             once=context.tool_call_approved,
             tool_call_id=context.tool_call_id,
         )
+        return _wire_result(result)
 
     def _identity(self, operation: DurableOperationId, name: str, cache_key: tuple[Any, ...]) -> tuple[str, str]:
         """Key and name of the step that an operation of any other kind is."""
@@ -139,6 +147,22 @@ class StepBackend(JournalCallableOperationBackend[None]):
             shown = f"{operation.capability_id}.{operation.operation}"
             return f"capability:{shown}", shown
         return name, name  # of a kind that a later release of pydantic-ai has
+
+
+def _plain_result(wire: Any) -> Any:
+    """What a tool returned, for the journal: as it is, so that people can read it, and say it in a tool's place where
+    a crash has left that open. Whatever else came of the call is kept in the framework's form."""
+    if wire.keys() == {"kind", "result"} and wire["kind"] == _RETURNED:
+        result = wire["result"]
+        if not (isinstance(result, dict) and _WIRE in result):
+            return result
+    return {_WIRE: wire}
+
+
+def _wire_result(result: Any) -> Any:
+    if isinstance(result, dict) and _WIRE in result:
+        return result[_WIRE]
+    return {"kind": _RETURNED, "result": result}
 
 
 def may_pass(error: Exception) -> bool | float:

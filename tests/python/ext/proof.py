@@ -1,0 +1,113 @@
+"""What every framework's agent has to keep, told to it in messages: the common proof of the adapters.
+
+A message is a script: what the model wants called, round by round; then it repeats what the tools returned. A module
+for a framework makes an `agent` of it, with these tools:
+
+- `list_files(folder)` runs at once, `delete_file(path)` needs approval,
+- `hold(port)` and `hold_gated(port)`, which needs approval, stay at work until they are released,
+- `pick_color()` is a question whose answer is `{"hex": "#..."}`,
+- `consult(rounds)` lets a nested agent, `inner`, work through rounds of its own.
+
+Each call of a model and of a tool is a line of the ledger, which lives as long as the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.python.support.api import Api, Json, ok
+from tests.python.support.waiting import eventually
+
+CAMPS = {"pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent"}
+"""The agents that are proved, by framework."""
+
+Round = list[tuple[str, Json]]
+
+
+def script(*rounds: Round, **more: Any) -> str:
+    """A message. `hold_model`: the port at which the first call of the model stays at work."""
+    return json.dumps({"rounds": [[{"name": name, "args": args} for name, args in each] for each in rounds], **more})
+
+
+def inner(*rounds: Round) -> tuple[str, Json]:
+    """A call of the nested agent."""
+    return "consult", {"script": script(*rounds)}
+
+
+# -- for the agent -----------------------------------------------------------------------------------------------------
+
+
+def note(what: str) -> None:
+    """A line of the ledger."""
+    with Path(os.environ["LEDGER"]).open("a") as ledger:
+        ledger.write(f"{what}\n")
+
+
+async def stay(port: int) -> None:
+    """At work, until the test lets it go on."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        assert await reader.readline()
+    finally:
+        writer.close()
+
+
+# -- for the test ------------------------------------------------------------------------------------------------------
+
+
+class Ledger:
+    """What was done, counted over all processes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(self.path.read_text().splitlines() if self.path.exists() else [])
+
+    def since(self, before: Counter[str]) -> dict[str, int]:
+        """What was done since then."""
+        return dict(self.counts - before)
+
+
+def approval_of(session: Json, **args: Any) -> str:
+    """The id of the open approval with these arguments."""
+    found = [
+        each["interrupt_id"]
+        for each in session["interrupts"] or []
+        if each["type"] == "tool_approval" and each["payload"]["tool_args"] == args
+    ]
+    assert len(found) == 1, session["interrupts"]
+    interrupt_id: str = found[0]
+    return interrupt_id
+
+
+def results(session: Json) -> list[str]:
+    """What the tools returned, as the model saw it, in the order of the calls."""
+    assert session["status"] == "idle", session
+    said: list[str] = json.loads(session["response"]["content"])
+    return said
+
+
+def answer(api: Api, session_id: str, interrupt_id: str, value: Any, questions: int = 0) -> Json:
+    """Answer; the session once this many questions are left and nothing of it is at work."""
+    ok(api.resume(session_id, interrupt_id, value))
+    eventually(lambda: is_at_rest(api, session_id, questions), True)
+    return api.session(session_id)
+
+
+def is_at_rest(api: Api, session_id: str, questions: int) -> bool:
+    session = api.session(session_id)
+    if session["status"] == "error":
+        raise AssertionError(session)
+    return session["status"] != "running" and len(session["interrupts"] or []) == questions
+
+
+def until_places_are_free(api: Api) -> None:
+    """Return once no turn has a place: each that waits has left memory."""
+    eventually(lambda: ok(api.get("/health"))["running_workers"], 0)

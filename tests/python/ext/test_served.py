@@ -1,0 +1,164 @@
+"""The common proof on a real server, where every answer goes through a replay of its turn."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.python.ext.conftest import serve
+from tests.python.ext.proof import (
+    Ledger,
+    answer,
+    approval_of,
+    inner,
+    is_at_rest,
+    results,
+    script,
+    until_places_are_free,
+)
+from tests.python.support.api import Api, Json, ok, problem
+from tests.python.support.gate import Gate
+from tests.python.support.served import Served
+from tests.python.support.waiting import eventually
+
+A, B = ("delete_file", {"path": "a"}), ("delete_file", {"path": "b"})
+LIST = ("list_files", {"folder": "."})
+YES = {"type": "approve"}
+
+
+@pytest.fixture
+def api(served: Served) -> Api:
+    return served.api
+
+
+def asked(api: Api, message: str, questions: int) -> tuple[str, Json]:
+    session_id = api.create()
+    session = api.settled(session_id, message, questions)
+    assert len(session["interrupts"] or []) == questions, session
+    return session_id, session
+
+
+def test_two_gated_calls_are_answered_one_by_one_and_each_runs_when_it_is_answered(api: Api, ledger: Ledger) -> None:
+    before = ledger.counts
+    session_id, session = asked(api, script([LIST, A, B]), 2)
+    until_places_are_free(api)
+    assert ledger.since(before) == {"model": 1, "list .": 1}
+    assert {each["agent"] for each in session["interrupts"]} == {"outer"}
+
+    session = answer(api, session_id, approval_of(session, path="b"), YES, questions=1)
+    eventually(lambda: ledger.since(before), {"model": 1, "list .": 1, "delete b": 1})
+    session = answer(api, session_id, approval_of(session, path="a"), YES)
+
+    assert results(session) == ["files of .", "deleted a", "deleted b"]
+    assert ledger.since(before) == {"model": 2, "list .": 1, "delete a": 1, "delete b": 1}
+
+
+def test_an_edit_runs_with_the_arguments_of_the_person_and_the_model_is_told(api: Api, ledger: Ledger) -> None:
+    before = ledger.counts
+    session_id, session = asked(api, script([A]), 1)
+    wrong = api.resume(session_id, approval_of(session, path="a"), {"type": "edit", "args": {"path": 1}})
+    problem(wrong, 422)
+    session = answer(api, session_id, approval_of(session, path="a"), {"type": "edit", "args": {"path": "other"}})
+    assert results(session) == ["deleted other"]
+    assert ledger.since(before) == {"model": 2, "delete other": 1}
+    told = [message.get("content") for message in ok(api.get(f"/sessions/{session_id}/messages"))]
+    assert '[A person changed the arguments of this call to {"path":"other"}]' in told
+
+
+def test_a_rejected_call_does_not_run_and_the_model_is_told_why(api: Api, ledger: Ledger) -> None:
+    before = ledger.counts
+    session_id, session = asked(api, script([A, B]), 2)
+    session = answer(api, session_id, approval_of(session, path="a"), {"type": "reject", "reason": "keep it"}, 1)
+    session = answer(api, session_id, approval_of(session, path="b"), YES)
+    assert results(session) == ["User rejected delete_file: keep it", "deleted b"]
+    assert ledger.since(before) == {"model": 2, "delete b": 1}
+
+
+def test_an_answer_in_the_place_of_a_tool_is_its_result(api: Api, ledger: Ledger) -> None:
+    before = ledger.counts
+    session_id, session = asked(api, script([A]), 1)
+    session = answer(api, session_id, approval_of(session, path="a"), {"type": "respond", "message": "gone before"})
+    assert results(session) == ["gone before"]
+    assert ledger.since(before) == {"model": 2}
+
+
+def test_what_is_approved_for_always_is_not_asked_again_nor_of_another_agent(api: Api) -> None:
+    session_id, session = asked(api, script([A], [B], [inner([A])]), 1)
+    session = answer(api, session_id, approval_of(session, path="a"), {**YES, "always": True}, questions=1)
+    (of_inner,) = session["interrupts"]
+    assert of_inner["agent"] == "inner"
+    session = answer(api, session_id, of_inner["interrupt_id"], YES)
+    assert results(session) == ["deleted a", "deleted b", '["deleted a"]']
+
+
+def test_a_wrong_answer_to_a_question_is_refused_and_changes_nothing(api: Api) -> None:
+    session_id, session = asked(api, script([("pick_color", {})]), 1)
+    (question,) = session["interrupts"]
+    assert question["type"] == "color"
+    problem(api.resume(session_id, question["interrupt_id"], {"hex": 7}), 422)
+    assert api.session(session_id)["interrupts"] == [question]
+    session = answer(api, session_id, question["interrupt_id"], {"hex": "#fff"})
+    assert results(session) == ["{'hex': '#fff'}"]
+
+
+def test_a_nested_agent_asks_beside_the_outer_one_and_does_nothing_twice(api: Api, ledger: Ledger) -> None:
+    before = ledger.counts
+    session_id, session = asked(api, script([B, inner([LIST, A])]), 2)
+    assert {each["agent"] for each in session["interrupts"]} == {"outer", "inner"}
+    session = answer(api, session_id, approval_of(session, path="a"), YES, questions=1)
+    session = answer(api, session_id, approval_of(session, path="b"), YES)
+    assert results(session) == ["deleted b", '["files of .", "deleted a"]']
+    done = {"model": 4, "list .": 1, "delete a": 1, "delete b": 1, "consulted": 1}
+    assert ledger.since(before) == done
+
+
+def test_a_conversation_goes_on_over_several_turns(api: Api) -> None:
+    session_id, session = asked(api, script([A]), 1)
+    session = answer(api, session_id, approval_of(session, path="a"), YES)
+    session = api.settled(session_id, script([LIST]), 0)
+    assert results(session) == ["files of ."]
+    messages = ok(api.get(f"/sessions/{session_id}/messages"))
+    roles = ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in messages] == roles * 2
+    (call,) = messages[1]["tool_calls"]
+    assert (call["function"]["name"], messages[2]["tool_call_id"]) == ("delete_file", call["id"])
+
+
+def test_each_finished_call_is_made_once_whatever_is_killed(camp: str, isolation: str, tmp_path: Path) -> None:
+    """SIGKILL while one turn waits, one is in a call of its model, one in a tool and one in an approved tool."""
+    ledger, store = Ledger(tmp_path / "ledger"), f"sqlite:{tmp_path / 'hitl.db'}"
+    with ExitStack() as stack:
+        gates = [stack.enter_context(Gate()) for _ in range(3)]
+        model, tool, gated = (gate.port for gate in gates)
+        server = stack.enter_context(serve(camp, isolation, ledger.path, store))
+        api = server.api
+        waiting, _ = asked(api, script([LIST, A]), 1)
+        in_approved, session = asked(api, script([("hold_gated", {"port": gated})]), 1)
+        ok(api.resume(in_approved, approval_of(session, port=gated), YES))
+        in_model, in_tool = api.create(), api.create()
+        api.send(in_model, script(hold_model=model))
+        api.send(in_tool, script([("list_files", {"folder": "x"})], [("hold", {"port": tool})]))
+        for gate in gates:
+            gate.wait_for_arrival()
+        server.kill()
+
+        server = stack.enter_context(serve(camp, isolation, ledger.path, store))
+        api = server.api
+        for gate in gates[:2]:  # what was not finished, and nobody had to approve, is done again
+            gate.wait_until_gone()
+            gate.wait_for_arrival()
+            gate.release()
+        eventually(lambda: is_at_rest(api, in_approved, 1), True)
+        (unknown,) = api.session(in_approved)["interrupts"]
+        assert unknown["type"] == "unknown_outcome"
+        outcome = {"outcome": "done", "result": "held"}
+        assert results(answer(api, in_approved, unknown["interrupt_id"], outcome)) == ["held"]
+        session = answer(api, waiting, approval_of(api.session(waiting), path="a"), YES)
+        assert results(session) == ["files of .", "deleted a"]
+        assert results(api.wait(in_model)) == []
+        assert results(api.wait(in_tool)) == ["files of x", "held"]
+        calls_of_the_model = 2 + 2 + 3 + 2  # that of the last is made twice: it had not come back
+        done = {"list .": 1, "list x": 1, "delete a": 1, "hold gated": 1, "hold": 2}
+        assert ledger.counts == {"model": calls_of_the_model, **done}
