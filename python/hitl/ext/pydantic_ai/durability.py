@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
 from pydantic_ai import Agent
+from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, RequestInput
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
@@ -41,7 +43,7 @@ from pydantic_ai.tools import (
     ToolDefinition,
     ToolDenied,
 )
-from pydantic_ai.toolsets import AbstractToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from hitl.errors import InterruptExpired
 from hitl.ext.pydantic_ai.backend import StepBackend, is_in_turn, may_pass, show
@@ -82,6 +84,11 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         check_retries("as_agent()", retries, transient)
         super().__init__(models=models, event_stream_handler=show if stream else None, name=name)
         self._retries = Retries(retries, transient, may_pass)
+
+    def for_agent(self, agent: AbstractAgent[Any, Any]) -> AbstractCapability[Any]:
+        """This, for one agent."""
+        _give_ids(agent)
+        return super().for_agent(agent)
 
     @property
     def in_durable_context(self) -> bool:
@@ -190,6 +197,24 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         if given is not None and given.responded:
             return given.response
         return ToolApproved(override_args=given.args if given is not None and given.edited else None)
+
+
+def _give_ids(agent: AbstractAgent[Any, Any]) -> None:
+    """An id for each toolset without one. The framework names steps by them; ours have the ids of calls, so that any
+    will do that is the same in every process."""
+    leaves: list[AbstractToolset[Any]] = []
+    for toolset in agent.toolsets:
+        toolset.apply(leaves.append)
+    for number, leaf in enumerate(leaves):
+        if isinstance(leaf, FunctionToolset | DynamicToolset) and leaf.id is None:
+            leaf._id = f"toolset-{number}"  # there is no other way once it is made
+        elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
+            leaf.id = leaf.id or f"toolset-{number}"  # a server's own name, where it tells one
+
+
+def _toolset_of_mcp() -> Any:
+    """The class of toolsets of MCP servers; none where nobody has imported it, so that there is no such toolset."""
+    return getattr(sys.modules.get("pydantic_ai.mcp"), "MCPToolset", ())
 
 
 class _Whole(WrapperModel):
