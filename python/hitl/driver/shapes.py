@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Literal, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -49,7 +50,19 @@ RunnableAgent: TypeAlias = (
 )
 """What runs turns, or is made to."""
 
-Agent: TypeAlias = RunnableAgent | Callable[[], RunnableAgent]
+
+class AgentFactory(Protocol):
+    """A function without parameters that makes the agent of each turn. A class is none: its instances are agents."""
+
+    @property
+    def __code__(self) -> CodeType:
+        """What tells functions from classes."""
+
+    def __call__(self) -> RunnableAgent | Awaitable[RunnableAgent]:
+        """An agent, or an awaitable of one."""
+
+
+Agent: TypeAlias = RunnableAgent | AgentFactory
 """What may be given where an agent is taken: a function ``(message, state)``, async or plain, an object with
 ``run_turn(message, state)``, an agent of a framework, or a function without parameters that makes one of them."""
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, assert_type
 
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.models.test import TestModel
+
 import hitl
 from hitl import (
     Agent,
@@ -20,6 +23,7 @@ from hitl import (
     Tool,
     TransientError,
 )
+from hitl.ext.pydantic_ai import as_agent
 from hitl.models import (
     ChatClient,
     Delta,
@@ -73,6 +77,13 @@ class Bare:
 
 react = ReActAgent(client=ScriptedChatClient([{"content": "hello"}]), name="clerk")
 
+
+async def makes_one_later() -> Echo:
+    return Echo()
+
+
+parrot: PydanticAgent[None, str] = PydanticAgent(TestModel(), name="parrot", deps_type=type(None))
+
 AGENTS: list[Agent] = [
     plain,
     blocking,
@@ -82,6 +93,9 @@ AGENTS: list[Agent] = [
     versioned,
     Bare(),
     react,
+    makes_one_later,
+    parrot,
+    as_agent(parrot, deps=lambda params: None, retries=0),
 ]
 """Whatever runs turns is an `Agent`."""
 
