@@ -11,7 +11,6 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any, Literal, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -51,18 +50,7 @@ RunnableAgent: TypeAlias = (
 """What runs turns, or is made to."""
 
 
-class AgentFactory(Protocol):
-    """A function without parameters that makes the agent of each turn. A class is none: its instances are agents."""
-
-    @property
-    def __code__(self) -> CodeType:
-        """What tells functions from classes."""
-
-    def __call__(self) -> RunnableAgent | Awaitable[RunnableAgent]:
-        """An agent, or an awaitable of one."""
-
-
-Agent: TypeAlias = RunnableAgent | AgentFactory
+Agent: TypeAlias = RunnableAgent | Callable[[], RunnableAgent | Awaitable[RunnableAgent]]
 """What may be given where an agent is taken: a function ``(message, state)``, async or plain, an object with
 ``run_turn(message, state)``, an agent of a framework, or a function without parameters that makes one of them."""
 

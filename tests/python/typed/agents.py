@@ -117,9 +117,8 @@ def no_agents() -> None:
     one: Agent = takes_one  # pyright: ignore[reportAssignmentType]
     text: Agent = returns_text  # pyright: ignore[reportAssignmentType]
     walks: Agent = Walks()  # pyright: ignore[reportAssignmentType]
-    a_class: Agent = Echo  # pyright: ignore[reportAssignmentType]
     hitl.run_sync("module:agent", "hello")  # pyright: ignore[reportArgumentType]
-    print(one, text, walks, a_class)
+    print(one, text, walks)
 
 
 class Recorded:
