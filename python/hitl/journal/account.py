@@ -115,9 +115,9 @@ class RuleChanges:
                         outer = outer.rpartition("/")[0]
 
     def hold_for(self, tool_name: str, arguments: dict[str, Any], *paths: str) -> bool:
-        """Whether a call is put before the rules, whose next step is the one at the first of ``paths`` that the journal
-        knows."""
-        made = next((known for path in paths if (known := self._made.get(path)) is not None), None)
+        """Whether a call is put before the rules, whose next step is at one of ``paths``: the first in the journal."""
+        known = paths[0] if len(paths) == 1 else next((path for path in self._made if path in paths), "")
+        made = self._made.get(known)
         if made is None:
             return self.has_rules and self._entered.isdisjoint(paths)
         if made["kind"] == "policy":

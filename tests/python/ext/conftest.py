@@ -11,6 +11,28 @@ import pytest
 from tests.python.ext.proof import CAMPS, Ledger
 from tests.python.support.served import Served
 
+RULES = """
+[[rule]]
+name = "no-secrets"
+effect = "deny"
+tool = "list_files"
+when = "args.folder == 'secret'"
+reason = "nobody looks there"
+
+[[rule]]
+name = "audited"
+effect = "ask"
+tool = "list_files"
+agent = "inner"
+when = "args.folder == 'audited'"
+
+[[rule]]
+name = "scratch"
+effect = "allow"
+tool = "delete_file"
+when = "args.path == 'scratch'"
+"""
+
 
 @pytest.fixture(scope="module", params=CAMPS)
 def camp(request: pytest.FixtureRequest) -> str:
@@ -38,5 +60,14 @@ def served(camp: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.T
 
 
 def serve(camp: str, isolation: str, ledger: Path, store: str) -> Served:
-    environment = {"LEDGER": str(ledger)}
-    return Served(CAMPS[camp], store=store, isolation=isolation, environment=environment, park_after=0, workers=4)
+    rules = ledger.with_suffix(".toml")
+    rules.write_text(RULES)
+    return Served(
+        CAMPS[camp],
+        store=store,
+        isolation=isolation,
+        policy=rules,
+        environment={"LEDGER": str(ledger)},
+        park_after=0,
+        workers=4,
+    )

@@ -64,7 +64,8 @@ def says(*rounds: Calls) -> FunctionModel:
 
 
 class Timeless:
-    """An agent whose messages do not say when they were made: that is when they were made last."""
+    """An agent whose messages do not say when they were made, which is when they were made last, nor what the model is
+    told beside them."""
 
     def __init__(self, agent: Any) -> None:
         self._served = as_agent(agent)
@@ -73,6 +74,8 @@ class Timeless:
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> Any:
         reply, after = await self._served.run_turn(message, state)
         for kept in (reply.user_params or {})["native"]["messages"]:
+            kept.pop("instructions", None)
+            kept["parts"] = [part for part in kept["parts"] if part["part_kind"] != "system-prompt"]
             for each in (kept, *kept["parts"]):
                 each.pop("timestamp", None)
         return reply, after
@@ -446,6 +449,19 @@ async def test_an_error_of_a_model_that_does_not_pass_keeps_its_class() -> None:
     result = await hitl.run(Agent(FunctionModel(reply), name="keyless"), "go")
     assert isinstance(result.exception, ModelHTTPError)
     assert result.exception.status_code == 401
+
+
+async def test_a_prompt_that_says_what_time_it_is_is_not_compared() -> None:
+    times = iter(range(1000))
+
+    def make(effects: Effects) -> Any:
+        agent = payer(effects)
+        agent.system_prompt(lambda: f"It is {next(times)} o'clock.")
+        agent.instructions(lambda: f"It is {next(times)} o'clock.")
+        return agent
+
+    run = await run_all_prefixes(lambda effects: Timeless(make(effects)), lambda asked: APPROVE)
+    assert run.effects == [5]
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------

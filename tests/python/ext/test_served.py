@@ -126,6 +126,20 @@ def test_a_conversation_goes_on_over_several_turns(api: Api) -> None:
     assert (call["function"]["name"], messages[2]["tool_call_id"]) == ("delete_file", call["id"])
 
 
+def test_rules_hold_for_every_tool_of_every_agent(api: Api, ledger: Ledger) -> None:
+    before = ledger.counts
+    looks = [("list_files", {"folder": "secret"}), ("delete_file", {"path": "scratch"})]
+    session_id, session = asked(api, script([*looks, inner([("list_files", {"folder": "audited"})])]), 1)
+    (question,) = session["interrupts"]
+    assert (question["agent"], question["rule"]) == ("inner", "policy:audited")
+    session = answer(api, session_id, question["interrupt_id"], YES)
+    refused, deleted, nested = results(session)
+    assert (deleted, nested) == ("deleted scratch", '["files of audited"]')
+    assert "nobody looks there" in refused
+    done = {"model": 4, "delete scratch": 1, "list audited": 1, "consulted": 1}
+    assert ledger.since(before) == done
+
+
 def test_each_finished_call_is_made_once_whatever_is_killed(camp: str, isolation: str, tmp_path: Path) -> None:
     """SIGKILL while one turn waits, one is in a call of its model, one in a tool and one in an approved tool."""
     ledger, store = Ledger(tmp_path / "ledger"), f"sqlite:{tmp_path / 'hitl.db'}"

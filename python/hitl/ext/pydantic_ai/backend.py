@@ -103,8 +103,9 @@ class StepBackend(JournalCallableOperationBackend[None]):
             native = await unit()
             return recorded(JSON_CODEC.load(ModelResponse, native), native).to_json()
 
-        # Messages and tools as everybody reads them: times and ids of runs differ from run to run, and what else a
-        # framework puts into its own form from release to release.
+        # Messages and tools as everybody reads them: times and ids of runs differ from run to run, system prompts may
+        # say what day it is, and what else is in the framework's own form differs from release to release.
+        said = [each.to_dict() for each in to_chat(messages) if each.role != "system"]
         tools = {each.name: each.parameters_json_schema for each in parameters.function_tools}
         model = model_id or getattr(context.model, "model_name", None) or "model"
         reply: dict[str, Any] = await run(
@@ -114,7 +115,7 @@ class StepBackend(JournalCallableOperationBackend[None]):
             model,
             body,
             key=f"model:{self._agent}",
-            arguments={"messages": [each.to_dict() for each in to_chat(messages)], "tools": tools},
+            arguments={"messages": said, "tools": tools},
         )
         return reply["native"]
 
@@ -129,7 +130,7 @@ class StepBackend(JournalCallableOperationBackend[None]):
             name,
             body,
             key=f"tool:{context.tool_call_id or name}",
-            arguments=to_jsonable_python(arguments, by_alias=True, fallback=repr),
+            arguments=to_jsonable_python(arguments, by_alias=True, fallback=lambda value: type(value).__qualname__),
             once=context.tool_call_approved,
             tool_call_id=context.tool_call_id,
         )
