@@ -1,0 +1,106 @@
+"""A run of another framework's agent that is carried from process to process, and the check before a deploy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitl import Server
+from hitl.client import Client
+from tests.python.support.served import clean_environment
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+
+import hitl
+from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+
+def note(what):
+    with Path("ledger").open("a") as ledger:
+        ledger.write(what + chr(10))
+
+def model(messages, info):
+    note("model")
+    if len(messages) > 1:
+        return ModelResponse(parts=[TextPart("done")])
+    calls = [ToolCallPart("pay", {"cents": cents}, tool_call_id=str(cents)) for cents in (1, 2)]
+    return ModelResponse(parts=[*calls, ToolCallPart("look", {}, tool_call_id="look")])
+
+agent = Agent(FunctionModel(model), name="payer")
+
+@agent.tool_plain(requires_approval=True)
+def pay(cents: int) -> str:
+    note(f"pay {cents}")
+    return "paid"
+
+@agent.tool_plain
+def look() -> str:
+    note("look")
+    return "seen"
+
+async def main(path):
+    if not path.exists():
+        result = await hitl.run(agent, "go")
+    else:
+        state = hitl.RunState.from_string(agent, path.read_text())
+        result = await hitl.run(agent, state.approve(state.interrupts[-1]))
+    if result.status == "interrupted":
+        path.write_text(result.state.to_string())
+    print(result.status, len(result.interrupts), result.output)
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "payer.py").write_text(PROGRAM)
+    return tmp_path / "payer.py"
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], env=clean_environment(), capture_output=True, text=True, check=False
+    )
+
+
+def test_a_state_goes_from_process_to_process(program: Path) -> None:
+    said = [python("payer.py", "state.json").stdout for _ in range(3)]
+    assert said == ["interrupted 2 None\n", "interrupted 1 None\n", "idle 0 done\n"]
+    done = sorted(Path("ledger").read_text().splitlines())
+    assert done == ["look", "model", "model", "pay 1", "pay 2"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "verdict"),
+    [
+        (('"paid"', '"paid in full"'), "goes on"),
+        (("requires_approval=True", "requires_approval=False"), "breaks"),
+    ],
+    ids=["what a tool says", "that nobody is asked"],
+)
+def test_the_check_before_a_deploy_knows_what_waits(program: Path, edit: tuple[str, str], verdict: str) -> None:
+    store = "sqlite:payer.db"
+    with Server("payer:agent", port=0, store=store, workers=1, park_after=0) as server, Client(server.url) as client:
+        session = client.ask(client.create_session().session_id, "go")
+        assert session.status == "interrupted"
+    assert edit[0] in PROGRAM
+    program.write_text(PROGRAM.replace(*edit))
+    report = checked(store)
+    assert [turn["verdict"] for turn in report["turns"]] == [verdict], report
+
+
+def checked(store: str) -> dict[str, Any]:
+    done = python("-m", "hitl", "replay-check", "payer:agent", "--store", store)
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
