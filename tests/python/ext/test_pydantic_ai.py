@@ -234,7 +234,14 @@ async def test_calls_that_run_elsewhere_are_questions_with_the_schema_of_their_r
     }  # fmt: skip
 
 
-async def test_who_asks_by_other_means_asks_here_and_an_event_from_outside_is_an_answer() -> None:
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [(APPROVE, ["success", "paid 5"]), ({"type": "reject"}, ["denied", "User rejected pay"])],
+    ids=["approve", "reject"],
+)
+async def test_who_asks_by_other_means_asks_here_and_an_event_from_outside_is_an_answer(
+    decision: Any, told: Any
+) -> None:
     async def never(*_: Any) -> Any:
         raise AssertionError("a person was asked by hitl already")
 
@@ -247,8 +254,8 @@ async def test_who_asks_by_other_means_asks_here_and_an_event_from_outside_is_an
     def make(effects: Effects) -> Any:
         return payer(effects, capabilities=[Reviewed(ask=never)])
 
-    run, said = await proved(make, lambda asked: {"by": "ada"} if asked["type"] == "review" else APPROVE)
-    assert said == [["success", "paid 5"]]
+    run, said = await proved(make, lambda asked: {"by": "ada"} if asked["type"] == "review" else decision)
+    assert said == [told]
     assert [asked["type"] for asked in run.requests] == ["review", "tool_approval"]
     assert len(set(handed)) == 1
 
@@ -460,8 +467,10 @@ async def test_a_prompt_that_says_what_time_it_is_is_not_compared() -> None:
         agent.instructions(lambda: f"It is {next(times)} o'clock.")
         return agent
 
-    run = await run_all_prefixes(lambda effects: Timeless(make(effects)), lambda asked: APPROVE)
+    turns: list[Any] = []
+    run, _ = await proved(make, lambda asked: APPROVE, setup=turns.append)
     assert run.effects == [5]
+    assert {warning for turn in turns for warnings in turn.port.replays for warning in warnings} == set()
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------
