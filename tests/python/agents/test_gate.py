@@ -70,6 +70,20 @@ async def test_a_yes_is_for_exactly_what_was_shown() -> None:
         assert run.effects == [{"cents": 500}]
 
 
+async def test_it_says_whose_call_it_is_and_where_the_tool_is_from() -> None:
+    given = {"agent": "clerk", "source": "mcp:bank", "metadata": {"ticket": 7}}
+    for run in await answered(APPROVE, **given):
+        (asked,) = run.requests
+        assert (asked["agent"], asked["tool_source"], asked["metadata"]) == tuple(given.values())
+
+
+@pytest.mark.parametrize("wrong", [{"agent": 1}, {"source": ["x"]}, {"metadata": "x"}])
+async def test_what_cannot_be_said_of_a_call_is_refused_before_anybody_is_asked(wrong: dict[str, Any]) -> None:
+    for make in asks(**wrong):
+        with pytest.raises(TypeError, match=f"approval\\(\\) {next(iter(wrong))} must be"):
+            await run_locally(make([]), "go")
+
+
 async def test_a_no_is_an_error_whose_text_is_for_the_model() -> None:
     for run in await answered(REJECT):
         assert run.response.content == "User rejected transfer: not mine"
