@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -340,6 +342,27 @@ async def test_toolsets_of_every_kind_are_steps_and_gated() -> None:
     run, said = await proved(make, lambda asked: APPROVE)
     assert said == [["success", 3], ["success", "dropped"], ["success", "dropped"], ["success", "later"]]
     assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"table": "users"}]
+
+
+async def test_tools_of_a_server_of_mcp_are_not_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shelf(FunctionToolset[Any]):
+        """Stands for a connection, which would need a library more."""
+
+    module: Any = types.ModuleType("pydantic_ai.mcp")
+    module.MCPToolset = Shelf
+    monkeypatch.setitem(sys.modules, "pydantic_ai.mcp", module)
+
+    def write(line: str) -> str:
+        return f"wrote {line}"
+
+    def make(effects: Effects) -> Any:
+        shelf = ApprovalRequiredToolset(Shelf([write], id="shelf"), lambda *_: True)
+        return Agent(says([("write", {"line": "a"})]), name="librarian", toolsets=[shelf])
+
+    run, _ = await proved(make, lambda asked: APPROVE)
+    assert [asked["tool_source"] for asked in run.requests] == ["mcp:shelf"]
+    run, _ = await proved(payer, lambda asked: APPROVE)
+    assert [asked["tool_source"] for asked in run.requests] == [None]
 
 
 async def test_an_output_type_is_the_reply_as_json() -> None:

@@ -124,7 +124,10 @@ class HitlDurability(BaseDurabilityCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The tools as steps, and before each of them the gate."""
-        return GatedToolset(super().get_wrapper_toolset(toolset) or toolset)
+        leaves: list[AbstractToolset[Any]] = []
+        toolset.apply(leaves.append)
+        servers = frozenset(leaf.id for leaf in leaves if leaf.id and isinstance(leaf, _toolset_of_mcp()))
+        return GatedToolset(super().get_wrapper_toolset(toolset) or toolset, servers)
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """A model that cannot stream is asked without."""

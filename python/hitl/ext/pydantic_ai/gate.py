@@ -42,6 +42,9 @@ current_call: contextvars.ContextVar[ToolCallPart | None] = contextvars.ContextV
 class GatedToolset(WrapperToolset[Any]):
     """All tools of a run. Those that the framework would put off are tools like any other, and ask."""
 
+    servers: frozenset[str] = frozenset()
+    """Ids of the toolsets that are MCP servers: their tools are not the program's own."""
+
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         tools = await super().get_tools(ctx)
         if not is_in_turn():
@@ -61,7 +64,7 @@ class GatedToolset(WrapperToolset[Any]):
         note: str | None = None
         while True:
             if not ctx.tool_call_approved:
-                given = await _approved(tool, tool_args, ctx, required, asked)
+                given = await self._approved(tool, tool_args, ctx, required, asked)
                 if given is not None and given.responded:
                     return given.response
                 if given is not None and given.edited:
@@ -78,6 +81,19 @@ class GatedToolset(WrapperToolset[Any]):
                 shown = _shown(tool, tool_args, ctx)
                 return await put_question(tool.tool_def, shown, ctx.tool_call_id or name, wanted.metadata, wanted.kind)
 
+    async def _approved(
+        self,
+        tool: ToolsetTool[Any],
+        arguments: dict[str, Any],
+        ctx: RunContext[Any],
+        required: bool,
+        said: dict[str, Any] | None,
+    ) -> Approval | None:
+        definition = tool.tool_def
+        source = f"mcp:{definition.toolset_id}" if definition.toolset_id in self.servers else None
+        shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or definition.name
+        return await ask_about(definition, shown, call_id, required, said, source)
+
 
 def denial(metadata: dict[str, Any] | None) -> str | None:
     """What the model is to be told of a call that was collected because a person said no."""
@@ -85,7 +101,12 @@ def denial(metadata: dict[str, Any] | None) -> str | None:
 
 
 async def ask_about(
-    tool: ToolDefinition, shown: dict[str, Any], call_id: str, required: bool, metadata: dict[str, Any] | None
+    tool: ToolDefinition,
+    shown: dict[str, Any],
+    call_id: str,
+    required: bool,
+    metadata: dict[str, Any] | None,
+    source: str | None = None,
 ) -> Approval | None:
     """Whether a call may be made. A no is an ``ApprovalRequired`` that is denied once it is collected."""
     own = {name: value for name, value in (tool.metadata or {}).items() if name not in (OPTIONS, _KIND)}
@@ -95,7 +116,7 @@ async def ask_about(
         arguments=shown,
         call_id=call_id,
         args_schema=tool.parameters_json_schema,
-        source=tool.toolset_id if (tool.toolset_id or "").startswith("mcp") else None,
+        source=source,
         options=cast(GateOptions, {**_options(tool.metadata), **_options(metadata)}),
         metadata=_plain({**own, **said}) or None,
     )
@@ -130,13 +151,6 @@ async def put_question(
         key=f"ask:{call_id}",
         expires_in=options.get("expires_in"),
     )
-
-
-async def _approved(
-    tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any], required: bool, said: dict[str, Any] | None
-) -> Approval | None:
-    shown = _shown(tool, arguments, ctx)
-    return await ask_about(tool.tool_def, shown, ctx.tool_call_id or tool.tool_def.name, required, said)
 
 
 def _called_at_once(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
