@@ -1,0 +1,33 @@
+"""Tools of an MCP server in an agent of pydantic-ai: gated, and connected to anew by whoever goes on."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from fastmcp.client.transports import StdioTransport
+from pydantic_ai import Agent
+from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.toolsets import ApprovalRequiredToolset
+
+import hitl
+from tests.python.support.served import ROOT
+
+
+def librarian() -> Agent[Any, Any]:
+    """Each has a connection of its own."""
+    transport = StdioTransport(sys.executable, [str(ROOT / "tests/python/support/mcp_server.py")])
+    gated = ApprovalRequiredToolset(MCPToolset(transport), lambda ctx, tool, args: tool.name == "write")
+    return Agent(TestModel(call_tools=["write"]), name="librarian", toolsets=[gated])
+
+
+async def test_a_gated_tool_of_a_server_runs_in_another_run_than_the_one_that_asked() -> None:
+    asked = await hitl.run(librarian(), "go")
+    assert asked.status == "interrupted", asked.error
+    (question,) = asked.interrupts
+    assert (question.tool_name, question.tool_args) == ("write", {"line": "a"})
+    agent = librarian()
+    state = hitl.RunState.from_string(agent, asked.state.to_string())
+    result = await hitl.run(agent, state.edit(state.interrupts[0], {"line": "b", "times": 2}))
+    assert result.output == '{"write":"wrote 2"}'
