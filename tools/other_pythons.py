@@ -35,6 +35,7 @@ PACKAGES = (
     "openai",
     "prompt-toolkit",
     "pydantic",
+    "pydantic-ai-slim",
     "pytest",
     "pytest-asyncio",
     "pytest-timeout",
