@@ -125,7 +125,6 @@ impl<K: Copy + Eq + std::hash::Hash, V> Ordered<K, V> {
     }
 
     /// The place of a row in the order of arrival.
-    #[cfg(test)]
     pub(in crate::store) fn place(&self, id: K) -> Option<u64> {
         self.seqs.get(&id).copied()
     }

@@ -378,35 +378,53 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
 
 fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
     if !changes.deleted_notices.is_empty() {
-        let columns = Columns::of(&changes.deleted_notices).plain(|id| id.event).plain(|id| i64::from(id.reminder));
-        calls.push(columns.call(sql!("outbox/delete")));
+        let gone: Vec<&Notice> = changes.deleted_notices.iter().collect();
+        calls.push(standing(notice_ids(&gone)).call(sql!("outbox/delete")));
     }
-    let of = |is_new: bool| -> Vec<&Notice> {
-        changes.notices.iter().filter(|change| change.1 == is_new).map(|change| &change.0).collect()
-    };
-    for (notices, sql) in [(of(true), sql!("outbox/insert")), (of(false), sql!("outbox/update"))] {
-        if notices.is_empty() {
-            continue;
-        }
-        let columns = Columns::of(&notices)
-            .plain(|row| row.id.event)
-            .plain(|row| i64::from(row.id.reminder))
-            .plain(|row| row.session_id.0)
-            .plain(|row| row.interrupt_id.map(|id| id.0))
-            .text(|row| row.event.as_str())
-            .text(|row| &row.url)
-            .text_or_none(|row| row.token.as_deref())
-            .text_or_none(|row| row.body.as_deref())
-            .text(|row| row.status.as_str())
-            .time(|row| row.created_at)
-            .time_or_none(|row| row.due_at)
-            .plain(|row| row.leased)
-            .plain(|row| i64::from(row.attempts))
-            .text_or_none(|row| row.last_error.as_deref())
-            .time_or_none(|row| row.settled_at)
-            .plain(|row| row.origin().to_owned());
-        calls.push(columns.call(sql));
+    let new: Vec<&Notice> =
+        changes.notices.iter().filter(|change| change.seen.is_none()).map(|change| &change.notice).collect();
+    if !new.is_empty() {
+        let body = Columns::of(&new).text_or_none(|row| row.body.as_deref());
+        let params = [standing(notice_ids(&new)).1, body.1, told(&new).1];
+        calls.push(SqlCall::new(sql!("outbox/insert"), params.into_iter().flatten().collect()));
     }
+    let others: Vec<(&Notice, &Notice)> =
+        changes.notices.iter().filter_map(|change| Some((change.seen.as_ref()?, &change.notice))).collect();
+    if !others.is_empty() {
+        let (seen, notices): (Vec<&Notice>, Vec<&Notice>) = others.iter().copied().unzip();
+        let kept = Columns::of(&others).plain(|(seen, notice)| seen.body == notice.body);
+        // What is large is not written again with each try.
+        let body = kept.text_or_none(|(seen, notice)| notice.body.as_deref().filter(|_| seen.body != notice.body));
+        let params = [standing(notice_ids(&seen)).1, standing(Columns::of(&notices)).1, body.1, told(&notices).1];
+        calls.push(SqlCall::new(sql!("outbox/update"), params.into_iter().flatten().collect()));
+    }
+}
+
+fn notice_ids<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
+    Columns::of(notices).plain(|row| row.id.event).plain(|row| i64::from(row.id.reminder))
+}
+
+/// Where notices stand: what of them is compared.
+fn standing<'r, 'n>(columns: Columns<'r, &'n Notice>) -> Columns<'r, &'n Notice> {
+    columns
+        .text(|row| row.status.as_str())
+        .plain(|row| row.leased)
+        .plain(|row| i64::from(row.attempts))
+        .time_or_none(|row| row.due_at)
+}
+
+/// What notices tell, and what came of that.
+fn told<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
+    Columns::of(notices)
+        .plain(|row| row.session_id.0)
+        .plain(|row| row.interrupt_id.map(|id| id.0))
+        .text(|row| row.event.as_str())
+        .text(|row| &row.url)
+        .text_or_none(|row| row.token.as_deref())
+        .time(|row| row.created_at)
+        .text_or_none(|row| row.last_error.as_deref())
+        .time_or_none(|row| row.settled_at)
+        .plain(|row| row.origin().to_owned())
 }
 
 fn event_rows(events: &[(StoredEvent, Timestamp)]) -> SqlCall {

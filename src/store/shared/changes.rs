@@ -6,7 +6,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
-use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::notice::Notice;
 use crate::domain::session::Session;
 use crate::domain::{KeyId, SessionId, Timestamp, TurnId};
 use crate::store::carried::Carried;
@@ -34,10 +34,10 @@ pub struct Changes {
     pub replies: Vec<(String, String, StoredReply)>,
     /// What is known of turns that are carried about.
     pub carried: Vec<(TurnId, Carried)>,
-    /// Notices that go, before others take their ids.
-    pub deleted_notices: Vec<NoticeId>,
-    /// Notices: each with whether it is new.
-    pub notices: Vec<(Notice, bool)>,
+    /// Notices that go, as they were seen, before others take their ids.
+    pub deleted_notices: Vec<Notice>,
+    /// Notices.
+    pub notices: Vec<NoticeChange>,
     /// Events, in order.
     pub events: Vec<(StoredEvent, Timestamp)>,
     /// Rows of the audit, in order; they are linked afterwards.
@@ -91,6 +91,16 @@ pub struct TurnChange {
     pub claimed_by: Option<TurnOwner>,
 }
 
+/// A notice that is new, or is another one now. It outlives its session, and with it what the session is compared by: it is
+/// compared itself.
+#[derive(Debug, Clone)]
+pub struct NoticeChange {
+    /// As it is to be.
+    pub notice: Notice,
+    /// As it was read; `None` where it is new. What of it can change is compared.
+    pub seen: Option<Notice>,
+}
+
 /// An entry that is appended.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
@@ -119,11 +129,11 @@ impl Changes {
             self.sessions.iter().filter(|change| change.seen.is_none()).map(|it| StoreQuestion::Session(it.id));
         let turns = self.turns.iter().filter(|change| change.is_new).map(|change| StoreQuestion::Turn(change.turn.id));
         let interrupts = self.interrupts.iter().filter(|(_, is_new)| *is_new);
-        let notices = self.notices.iter().filter(|(_, is_new)| *is_new);
+        let notices = self.notices.iter().filter(|change| change.seen.is_none());
         sessions
             .chain(turns)
             .chain(interrupts.map(|(interrupt, _)| StoreQuestion::Interrupt(interrupt.interrupt_id)))
-            .chain(notices.map(|(notice, _)| StoreQuestion::Notice(notice.id)))
+            .chain(notices.map(|change| StoreQuestion::Notice(change.notice.id)))
             .collect()
     }
 

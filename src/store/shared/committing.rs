@@ -63,7 +63,7 @@ async fn version_of(backend: &impl Backend, session: SessionId) -> Result<Option
     match backend.answer(vec![StoreQuestion::Session(session)]).await?.pop() {
         Some(Ok(Answer::Session(slice))) => Ok(slice.map(|slice| slice.version)),
         Some(Err(error)) => Err(error),
-        other => Err(Error::Internal(format!("a session was answered with {other:?}"))),
+        _ => Err(Error::Internal("a session's version was not answered".to_owned())),
     }
 }
 
@@ -75,6 +75,6 @@ async fn found(backend: &impl Backend, session: SessionId, events: usize) -> Res
     match backend.answer(vec![StoreQuestion::LastEventOf(session)]).await?.pop() {
         Some(Ok(Answer::Number(newest))) => Ok(Committed::Yes { events: vec![newest; events] }),
         Some(Err(error)) => Err(error),
-        other => Err(Error::Internal(format!("the newest event was answered with {other:?}"))),
+        _ => Err(Error::Internal("the number of the newest event was not answered".to_owned())),
     }
 }

@@ -35,10 +35,22 @@ pub struct Knowledge {
     unreadable_turns: Vec<(SessionId, Error)>,
     /// Sessions of whose pending interrupts one cannot be read.
     unreadable_pending: Vec<(SessionId, Error)>,
+    /// How far lanes of notices are known.
+    lanes: Vec<KnownLane>,
     /// Sessions as they were read, also those that are not there.
     versions: Vec<(SessionId, Option<Version>)>,
     /// What somebody wanted to know and nobody has asked for.
     missing: RefCell<Vec<StoreQuestion>>,
+}
+
+/// How far the pending notices of a session to an address are known.
+struct KnownLane {
+    session: SessionId,
+    url: String,
+    /// How many were asked for.
+    limit: usize,
+    /// The place of the last one; `None` where there are no more.
+    reach: Option<u64>,
 }
 
 impl Image {
@@ -96,6 +108,10 @@ impl Image {
             (StoreQuestion::Journal(turn) | StoreQuestion::LastEntry(turn), Answer::Entries(entries)) => {
                 // Without its turn it is asked for again, once that is known.
                 let Some(row) = self.state.turns.get_mut(*turn) else { return Ok(()) };
+                if row.journal.len() > entries.len() {
+                    // The whole journal has come before its last entry.
+                    return Ok(());
+                }
                 row.first = row.entries().saturating_sub(entries.len() as u64);
                 row.journal = entries;
             }
@@ -112,12 +128,12 @@ impl Image {
                     self.state.carried.insert(*turn, carried);
                 }
             }
-            (StoreQuestion::Notice(_) | StoreQuestion::Lane { .. }, Answer::Notices(notices)) => {
-                for StoredNotice { place, notice } in notices {
-                    if !self.state.notices.contains(notice.id) {
-                        self.state.notices.put(place, notice.id, notice);
-                    }
-                }
+            (StoreQuestion::Notice(_), Answer::Notices(notices)) => self.install_notices(notices),
+            (StoreQuestion::Lane { session, url, limit }, Answer::Notices(notices)) => {
+                let reach = notices.get(limit.saturating_sub(1)).map(|last| last.place);
+                let lane = KnownLane { session: *session, url: url.clone(), limit: *limit, reach };
+                self.known.lanes.push(lane);
+                self.install_notices(notices);
             }
             (StoreQuestion::Keys, Answer::Keys(keys)) => self.state.keys = keys,
             (StoreQuestion::SignIns, Answer::SignIns(sign_ins)) => self.state.sign_ins = sign_ins,
@@ -164,6 +180,14 @@ impl Image {
         for StoredInterrupt { place, interrupt } in stored {
             if !self.state.interrupts.contains(interrupt.interrupt_id) {
                 self.state.interrupts.put(place, interrupt.interrupt_id, interrupt);
+            }
+        }
+    }
+
+    fn install_notices(&mut self, stored: Vec<StoredNotice>) {
+        for StoredNotice { place, notice } in stored {
+            if !self.state.notices.contains(notice.id) {
+                self.state.notices.put(place, notice.id, notice);
             }
         }
     }
@@ -219,12 +243,17 @@ impl Image {
     /// `None` where there is no such session.
     pub fn keep_only(mut self, session: SessionId) -> Option<Self> {
         self.known.versions.retain(|(id, version)| *id == session && version.is_some());
-        if self.known.versions.is_empty() || !self.state.sessions.contains(session) {
+        // What cannot be read may be another row by now: then it is looked at again.
+        let is_readable = self.known.unreadable.is_empty()
+            && self.known.unreadable_turns.is_empty()
+            && self.known.unreadable_pending.is_empty();
+        if self.known.versions.is_empty() || !is_readable || !self.state.sessions.contains(session) {
             return None;
         }
         let is_of_session = |question: &StoreQuestion| matches!(question, StoreQuestion::Session(id) | StoreQuestion::Messages(id) if *id == session);
         self.known.questions.retain(is_of_session);
         self.known.answers.clear();
+        self.known.lanes.clear();
         self.state.replies.clear();
         self.state.carried.clear();
         self.state.notices = Ordered::after_others();
@@ -234,7 +263,8 @@ impl Image {
 
     /// Of the turns only the newest stays, without the entries before its last; of the interrupts those that are pending.
     fn forget_the_past(&mut self, session: SessionId) {
-        let newest = self.state.turns.values().next_back().map(|row| row.turn.id);
+        // A job may have looked at turns of others.
+        let newest = self.state.turns.values().rfind(|row| row.turn.session_id == session).map(|row| row.turn.id);
         let over: Vec<TurnId> =
             self.state.turns.values().map(|row| row.turn.id).filter(|id| Some(*id) != newest).collect();
         for turn in over {
@@ -299,6 +329,22 @@ impl Knowledge {
         Err(self.miss(question))
     }
 
+    /// Whether the first pending notice of a lane is the one that is at `first` here; `None` where none is.
+    ///
+    /// # Errors
+    /// As [`Knowledge::need`].
+    pub(super) fn need_first_of_lane(&self, session: SessionId, url: &str, first: Option<u64>) -> Result<(), Error> {
+        let known = self.lanes.iter().rev().find(|lane| lane.session == session && lane.url == url);
+        let is_first = |lane: &KnownLane| lane.reach.is_none_or(|reach| first.is_some_and(|first| first <= reach));
+        match known {
+            Some(lane) if is_first(lane) => Ok(()),
+            // All that were told are settled by now: twice as many, so that a few questions are enough for any lane.
+            Some(lane) => self.need(lane_question(session, url, lane.limit.saturating_mul(2))),
+            // The one that a job is about, and the one after it.
+            None => self.need(lane_question(session, url, 2)),
+        }
+    }
+
     /// The answer to `question`, which is no rows.
     ///
     /// # Errors
@@ -342,4 +388,8 @@ impl Knowledge {
 
 fn first_of(unreadable: &[(SessionId, Error)], session: SessionId) -> Result<(), Error> {
     unreadable.iter().find(|(id, _)| *id == session).map_or(Ok(()), |(_, why)| Err(why.clone()))
+}
+
+fn lane_question(session: SessionId, url: &str, limit: usize) -> StoreQuestion {
+    StoreQuestion::Lane { session, url: url.to_owned(), limit }
 }

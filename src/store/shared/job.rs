@@ -88,7 +88,7 @@ impl<'i> JobTransaction<'i> {
     }
 
     fn looking(&self) -> KnowledgeReader<'_> {
-        KnowledgeReader { state: self.inner.state, known: self.known, written_notices: self.notes.written_notices() }
+        KnowledgeReader { state: self.inner.state, known: self.known }
     }
 
     /// Something of a session changes.
@@ -320,22 +320,22 @@ impl OutboxWriter for JobTransaction<'_> {
     fn insert_notice(&mut self, notice: &Notice) -> Result<(), Error> {
         self.touch(notice.session_id)?;
         self.inner.insert_notice(notice)?;
-        self.notes.write_notice(notice.id, true);
+        self.notes.write_notice(notice.id, None);
         Ok(())
     }
 
     fn update_notice(&mut self, notice: &Notice) -> Result<(), Error> {
-        drop(self.notice(notice.id)?);
+        let seen = self.notice(notice.id)?;
         self.touch(notice.session_id)?;
         self.inner.update_notice(notice)?;
-        self.notes.write_notice(notice.id, false);
+        self.notes.write_notice(notice.id, seen);
         Ok(())
     }
 
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {
         let Some(notice) = self.notice(id)? else { return Ok(false) };
         self.touch(notice.session_id)?;
-        self.notes.delete_notice(id);
+        self.notes.delete_notice(notice);
         self.inner.delete_notice(id)
     }
 }

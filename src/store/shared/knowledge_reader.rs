@@ -25,14 +25,12 @@ use crate::store::record::{StoredReply, Turn};
 pub struct KnowledgeReader<'a> {
     pub(super) state: &'a MemoryState,
     pub(super) known: &'a Knowledge,
-    /// How many notices the job has written or removed so far.
-    pub(super) written_notices: usize,
 }
 
 impl Image {
     /// A look at all of it.
     pub fn look(&self) -> KnowledgeReader<'_> {
-        KnowledgeReader { state: &self.state, known: &self.known, written_notices: 0 }
+        KnowledgeReader { state: &self.state, known: &self.known }
     }
 }
 
@@ -41,7 +39,8 @@ macro_rules! told {
     ($answer:expr, $kind:ident) => {
         match $answer {
             Answer::$kind(told) => Ok(told),
-            other => Err(Error::Internal(format!("a question was answered with {other:?}"))),
+            // What it holds may be a secret, or somebody's message: it stays out of texts.
+            _ => Err(Error::Internal(concat!("a question was not answered with ", stringify!($kind)).to_owned())),
         }
     };
 }
@@ -247,14 +246,16 @@ impl OutboxReader for KnowledgeReader<'_> {
     }
 
     fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
-        Ok(self.first_pending_notice(session, url)?.is_some())
+        // Any that is known will do, also where it is not the first.
+        let is_known = self.state.has_pending_notice(session, url)?;
+        Ok(is_known || self.first_pending_notice(session, url)?.is_some())
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {
-        // As many as this job may have settled, and one more: if there are so many, one of them is left.
-        let limit = self.written_notices.saturating_add(1);
-        self.known.need(StoreQuestion::Lane { session, url: url.to_owned(), limit })?;
-        self.state.first_pending_notice(session, url)
+        let first = self.state.first_pending_notice(session, url)?;
+        let place = first.as_ref().and_then(|first| self.state.notices.place(first.id));
+        self.known.need_first_of_lane(session, url, place)?;
+        Ok(first)
     }
 }
 

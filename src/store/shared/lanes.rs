@@ -1,8 +1,8 @@
 //! Lines: the jobs about one session run one after the other, in the order in which they were called; those about others
 //! run beside them. What is known of a session is kept from one job to the next.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -52,8 +52,8 @@ pub struct Lanes {
 #[derive(Default)]
 struct LaneMap {
     lanes: HashMap<LaneKey, Lane>,
-    /// Those at which nobody works, longest idle first; some are named again further on, or are at work by now.
-    idle: VecDeque<(LaneKey, u64)>,
+    /// Those at which nobody works, by their rest: longest idle first.
+    idle: BTreeMap<u64, LaneKey>,
     /// Counts how often a lane became idle.
     rests: u64,
 }
@@ -68,40 +68,27 @@ struct Lane {
     rest: u64,
 }
 
+/// Whoever has this works on a line, and nobody else does. Where it ends in a panic, the line begins anew: those who stood
+/// in it are told that nothing came of it, and those who come later find nobody at work.
+pub struct LaneShift {
+    lanes: Arc<Lanes>,
+    line: LaneKey,
+    is_over: bool,
+}
+
 impl Lanes {
-    /// Puts a job into its line. Whether nobody is at work there: then whoever called is to be.
+    /// Puts a job into its line. Where nobody is at work there, whoever called is to be.
     #[must_use]
-    pub fn push(&self, line: LaneKey, job: QueuedJob) -> bool {
-        let mut inner = self.lock();
-        let lane = inner.lanes.entry(line).or_default();
-        lane.queue.push_back(job);
-        !std::mem::replace(&mut lane.is_at_work, true)
-    }
-
-    /// What was kept of the line when somebody worked on it last.
-    pub fn take_image(&self, line: LaneKey) -> Option<Image> {
-        self.lock().lanes.get_mut(&line)?.image.take()
-    }
-
-    /// The next job in line; where there is none, whoever works on it rests, and `image` is kept.
-    pub fn next(&self, line: LaneKey, image: &mut Option<Image>) -> Option<QueuedJob> {
+    pub fn push(self: &Arc<Self>, line: LaneKey, job: QueuedJob) -> Option<LaneShift> {
         let mut inner = self.lock();
         let inner = &mut *inner;
-        let lane = inner.lanes.get_mut(&line)?;
-        if let Some(job) = lane.queue.pop_front() {
-            return Some(job);
-        }
-        lane.is_at_work = false;
-        lane.image = image.take();
-        if lane.image.is_none() {
-            drop(inner.lanes.remove(&line));
+        let lane = inner.lanes.entry(line).or_default();
+        lane.queue.push_back(job);
+        if std::mem::replace(&mut lane.is_at_work, true) {
             return None;
         }
-        inner.rests += 1;
-        lane.rest = inner.rests;
-        inner.idle.push_back((line, inner.rests));
-        inner.forget_the_longest_idle();
-        None
+        inner.idle.remove(&lane.rest);
+        Some(LaneShift { lanes: Arc::clone(self), line, is_over: false })
     }
 
     fn lock(&self) -> MutexGuard<'_, LaneMap> {
@@ -110,14 +97,108 @@ impl Lanes {
     }
 }
 
+impl LaneShift {
+    /// The line.
+    pub fn line(&self) -> LaneKey {
+        self.line
+    }
+
+    /// What was kept of the line when somebody worked on it last.
+    pub fn take_image(&self) -> Option<Image> {
+        self.lanes.lock().lanes.get_mut(&self.line)?.image.take()
+    }
+
+    /// The next job in line; where there is none, this is over, and `image` is kept.
+    pub fn next(&mut self, image: &mut Option<Image>) -> Option<QueuedJob> {
+        let mut inner = self.lanes.lock();
+        let inner = &mut *inner;
+        let lane = inner.lanes.get_mut(&self.line)?;
+        if let Some(job) = lane.queue.pop_front() {
+            return Some(job);
+        }
+        self.is_over = true;
+        lane.is_at_work = false;
+        lane.image = image.take();
+        if lane.image.is_none() {
+            drop(inner.lanes.remove(&self.line));
+            return None;
+        }
+        inner.rests += 1;
+        lane.rest = inner.rests;
+        inner.idle.insert(inner.rests, self.line);
+        inner.forget_the_longest_idle();
+        None
+    }
+}
+
+impl Drop for LaneShift {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let left = self.lanes.lock().lanes.remove(&self.line);
+        for job in left.into_iter().flat_map(|lane| lane.queue) {
+            // Whoever wanted it may be gone.
+            drop(job.reply.send(Err(Error::Internal("a job before it in line has panicked".to_owned()))));
+        }
+    }
+}
+
 impl LaneMap {
     fn forget_the_longest_idle(&mut self) {
         while self.idle.len() > KEPT {
-            let Some((line, rest)) = self.idle.pop_front() else { return };
-            let is_that_rest = self.lanes.get(&line).is_some_and(|lane| !lane.is_at_work && lane.rest == rest);
-            if is_that_rest {
-                drop(self.lanes.remove(&line));
-            }
+            let Some((_, line)) = self.idle.pop_first() else { return };
+            drop(self.lanes.remove(&line));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn job() -> (QueuedJob, oneshot::Receiver<Result<(), Error>>) {
+        let (reply, outcome) = oneshot::channel();
+        (QueuedJob { job: Box::new(|_| Ok(())), at: 0, reply }, outcome)
+    }
+
+    #[test]
+    fn a_line_whose_worker_has_panicked_begins_anew() {
+        let lanes = Arc::new(Lanes::default());
+        let (first, _told) = job();
+        let mut shift = lanes.push(LaneKey::Access, first).expect("nobody is at work");
+        let (second, mut told) = job();
+        assert!(lanes.push(LaneKey::Access, second).is_none(), "somebody is at work");
+        let taken = shift.next(&mut None);
+        assert!(taken.is_some());
+        drop(shift);
+        assert!(matches!(told.try_recv(), Ok(Err(Error::Internal(_)))));
+        let (third, _told) = job();
+        assert!(lanes.push(LaneKey::Access, third).is_some());
+    }
+
+    #[test]
+    fn a_line_that_rests_often_takes_nobody_elses_place() {
+        let lanes = Arc::new(Lanes::default());
+        let session = |number: u128| LaneKey::Session(SessionId(uuid::Uuid::from_u128(number)));
+        let rest = |line: LaneKey| {
+            let mut shift = lanes.push(line, job().0).expect("nobody is at work");
+            let kept = shift.take_image();
+            let clock: Arc<dyn crate::store::clock::Clock> = Arc::new(crate::store::clock::WallClock);
+            let mut image = Some(Image::new(clock, 0));
+            while shift.next(&mut image).is_some() {}
+            kept.is_some()
+        };
+        assert!(!rest(session(1)), "nothing is known yet");
+        for _ in 0..2 * KEPT {
+            rest(session(2));
+        }
+        assert!(rest(session(1)), "it is kept");
+        for number in 3..KEPT as u128 + 3 {
+            rest(session(number));
+        }
+        assert!(!rest(session(1)), "so many others are kept by now");
     }
 }

@@ -17,33 +17,31 @@ mod knowledge_reader;
 mod lanes;
 mod notes;
 pub mod question;
+mod whose;
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use self::backend::{Backend, Committed};
-use self::changes::TurnChange;
 use self::image::Image;
 use self::job::JobOutcome;
-use self::lanes::{LaneKey, Lanes, QueuedJob};
+use self::lanes::{LaneKey, LaneShift, Lanes, QueuedJob};
 use self::question::{Answer, StoreQuestion};
+use self::whose::{Direction, OwnedRow, SessionIndex};
 use super::about::About;
 use super::clock::Clock;
 use super::record::EventNumber;
 use super::upkeep::Upkeep;
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
-use crate::domain::{Error, SessionId, TurnId};
+use crate::domain::{Error, SessionId};
 use crate::faults;
 
 /// How often a job runs again because others were first, before it is given up.
 const MOST_CONFLICTS: u32 = 100;
-/// How many turns are remembered with their sessions.
-const MOST_TURNS: usize = 4096;
 /// How often a job may ask for more than it was given.
 const MOST_ROUNDS: u32 = 1000;
 
@@ -55,9 +53,8 @@ pub struct SharedStore<B> {
 struct JobRunner<B> {
     backend: B,
     clock: Arc<dyn Clock>,
-    lanes: Lanes,
-    /// Whose turns are that were written lately.
-    turns: Mutex<HashMap<TurnId, SessionId>>,
+    lanes: Arc<Lanes>,
+    whose: SessionIndex,
     /// Counts what this server reads, commits and is called for: what began after what.
     order: AtomicU64,
     is_closed: AtomicBool,
@@ -72,8 +69,8 @@ impl<B: Backend> SharedStore<B> {
         let inner = JobRunner {
             backend,
             clock,
-            lanes: Lanes::default(),
-            turns: Mutex::default(),
+            lanes: Arc::default(),
+            whose: SessionIndex::default(),
             order: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             runtime,
@@ -85,6 +82,10 @@ impl<B: Backend> SharedStore<B> {
 
 impl<B: Backend> Store for SharedStore<B> {
     fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        // What was called before the store was closed is done.
+        if self.inner.is_closed.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(closed())));
+        }
         let (reply, outcome) = oneshot::channel();
         let queued = QueuedJob { job, at: self.inner.tick(), reply };
         self.inner.start(about, queued);
@@ -92,6 +93,9 @@ impl<B: Backend> Store for SharedStore<B> {
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        if self.inner.is_closed.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(closed())));
+        }
         let (reply, outcome) = oneshot::channel();
         let inner = Arc::clone(&self.inner);
         self.inner.spawn(async move {
@@ -144,10 +148,7 @@ impl<B: Backend> JobRunner<B> {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // What is dropped here drops whom to tell, who hears that the store is closed.
-        if !self.is_closed.load(Ordering::SeqCst) {
-            drop(self.tasks.spawn_on(task, &self.runtime));
-        }
+        drop(self.tasks.spawn_on(task, &self.runtime));
     }
 
     /// Puts a job into its line.
@@ -157,63 +158,59 @@ impl<B: Backend> JobRunner<B> {
             About::Session(session) => self.enqueue(LaneKey::Session(session), queued),
             About::Access => self.enqueue(LaneKey::Access, queued),
             About::Nothing => self.spawn(async move { inner.run_alone(queued).await }),
-            About::Turn(turn) => match self.lock_turns().get(&turn) {
-                Some(session) => self.enqueue(LaneKey::Session(*session), queued),
-                None => self.spawn(async move {
-                    let session = inner.session_of(StoreQuestion::SessionOfTurn(turn)).await;
-                    inner.enqueue_found(session, queued).await;
-                }),
-            },
-            About::Interrupt(interrupt) => self.spawn(async move {
-                let session = inner.session_of(StoreQuestion::SessionOfInterrupt(interrupt)).await;
-                inner.enqueue_found(session, queued).await;
-            }),
+            About::Turn(turn) => self.start_of(OwnedRow::Turn(turn), queued),
+            About::Interrupt(interrupt) => self.start_of(OwnedRow::Interrupt(interrupt), queued),
         }
     }
 
-    fn lock_turns(&self) -> MutexGuard<'_, HashMap<TurnId, SessionId>> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Puts a job into the line of the session whose `row` is.
+    fn start_of(self: &Arc<Self>, row: OwnedRow, queued: QueuedJob) {
+        match self.whose.direct(row, queued) {
+            Direction::To(session, queued) => self.enqueue(LaneKey::Session(session), queued),
+            Direction::Waits => {}
+            Direction::Ask => {
+                let inner = Arc::clone(self);
+                self.spawn(async move {
+                    let told = inner.session_of(row.question()).await;
+                    let session = told.as_ref().ok().copied().flatten();
+                    inner.whose.found(row, session, |queued| inner.start_found(told.clone(), queued));
+                });
+            }
+        }
     }
 
-    /// Remembers whose these turns are: that never changes.
-    fn remember(&self, turns: &[TurnChange]) {
-        let mut known = self.lock_turns();
-        if known.len() > MOST_TURNS {
-            known.clear();
+    fn start_found(self: &Arc<Self>, session: Result<Option<SessionId>, Error>, queued: QueuedJob) {
+        match session {
+            Ok(Some(session)) => self.enqueue(LaneKey::Session(session), queued),
+            // The job finds out for itself that there is nothing.
+            Ok(None) => {
+                let inner = Arc::clone(self);
+                self.spawn(async move { inner.run_alone(queued).await });
+            }
+            Err(error) => drop(queued.reply.send(Err(error))),
         }
-        known.extend(turns.iter().map(|change| (change.turn.id, change.turn.session_id)));
     }
 
     async fn session_of(&self, question: StoreQuestion) -> Result<Option<SessionId>, Error> {
         match self.backend.answer(vec![question]).await?.pop() {
             Some(Ok(Answer::Whose(session))) => Ok(session),
             Some(Err(error)) => Err(error),
-            other => Err(Error::Internal(format!("whose it is was answered with {other:?}"))),
-        }
-    }
-
-    async fn enqueue_found(self: &Arc<Self>, session: Result<Option<SessionId>, Error>, queued: QueuedJob) {
-        match session {
-            Ok(Some(session)) => self.enqueue(LaneKey::Session(session), queued),
-            // The job finds out for itself that there is nothing.
-            Ok(None) => self.run_alone(queued).await,
-            Err(error) => drop(queued.reply.send(Err(error))),
+            _ => Err(Error::Internal("whose a row is was not answered".to_owned())),
         }
     }
 
     fn enqueue(self: &Arc<Self>, line: LaneKey, queued: QueuedJob) {
-        if self.is_closed.load(Ordering::SeqCst) {
-            drop(queued.reply.send(Err(closed())));
-        } else if self.lanes.push(line, queued) {
+        if let Some(shift) = self.lanes.push(line, queued) {
             let inner = Arc::clone(self);
-            drop(self.tasks.spawn_on(async move { inner.work_on(line).await }, &self.runtime));
+            self.spawn(async move { inner.work_on(shift).await });
         }
     }
 
     /// Runs the jobs of a line until there is none.
-    async fn work_on(&self, line: LaneKey) {
-        let mut image = self.lanes.take_image(line);
-        while let Some(mut queued) = self.lanes.next(line, &mut image) {
+    async fn work_on(&self, mut shift: LaneShift) {
+        let line = shift.line();
+        let mut image = shift.take_image();
+        while let Some(mut queued) = shift.next(&mut image) {
             let outcome = self.write(&mut queued.job, queued.at, &mut image, line.first_question()).await;
             image = match line {
                 LaneKey::Session(session) => image.and_then(|image| image.keep_only(session)),
@@ -296,7 +293,7 @@ impl<B: Backend> JobRunner<B> {
         let began = self.tick();
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
         let new = changes.new_rows();
-        self.remember(&changes.turns);
+        self.whose.remember(&changes);
         match committing::commit(&self.backend, changes).await? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {

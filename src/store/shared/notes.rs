@@ -1,12 +1,12 @@
 //! Which rows a job has written: the rows themselves are read once it is over, so that each is written once.
 
-use super::changes::{Changes, NewEntry, RowChange, SessionChange, TurnChange};
+use super::changes::{Changes, NewEntry, NoticeChange, RowChange, SessionChange, TurnChange};
 use super::image::Knowledge;
 use super::question::Version;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::Deed;
 use crate::domain::event::StoredEvent;
-use crate::domain::notice::NoticeId;
+use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::memory::state::MemoryState;
 use crate::store::owner::TurnOwner;
@@ -23,8 +23,9 @@ pub struct Notes {
     interrupts: Vec<(InterruptId, bool)>,
     replies: Vec<(String, String)>,
     carried: Vec<TurnId>,
-    notices: Vec<(NoticeId, bool)>,
-    deleted_notices: Vec<NoticeId>,
+    /// Each as it was before; `None` where it is new.
+    notices: Vec<(NoticeId, Option<Notice>)>,
+    deleted_notices: Vec<Notice>,
     /// Entries, in order.
     pub entries: Vec<NewEntry>,
     /// What is not due any more.
@@ -123,25 +124,22 @@ impl Notes {
         once(&mut self.carried, turn);
     }
 
-    /// A notice is new, or another now.
-    pub fn write_notice(&mut self, id: NoticeId, is_new: bool) {
+    /// A notice is new, or another now than it was when this job has `seen` it.
+    pub fn write_notice(&mut self, id: NoticeId, seen: Option<Notice>) {
         if !self.notices.iter().any(|(noted, _)| *noted == id) {
-            self.notices.push((id, is_new));
+            self.notices.push((id, seen));
         }
     }
 
-    /// A notice is gone.
-    pub fn delete_notice(&mut self, id: NoticeId) {
-        let was_new = self.notices.iter().any(|(noted, is_new)| *noted == id && *is_new);
-        self.notices.retain(|(noted, _)| *noted != id);
-        if !was_new {
-            once(&mut self.deleted_notices, id);
+    /// A notice that was `seen` is gone.
+    pub fn delete_notice(&mut self, seen: Notice) {
+        let noted = self.notices.iter().position(|(noted, _)| *noted == seen.id);
+        match noted.map(|index| self.notices.remove(index)) {
+            // It was never there for anybody else.
+            Some((_, None)) => {}
+            Some((_, Some(before))) => self.deleted_notices.push(before),
+            None => self.deleted_notices.push(seen),
         }
-    }
-
-    /// How many notices were written or removed.
-    pub fn written_notices(&self) -> usize {
-        self.notices.len() + self.deleted_notices.len()
     }
 
     /// A key is revoked.
@@ -199,8 +197,8 @@ impl Notes {
         for turn in self.carried {
             changes.carried.push((turn, state.carried.get(&turn).ok_or_else(gone)?.clone()));
         }
-        for (id, is_new) in self.notices {
-            changes.notices.push((state.notices.get(id).ok_or_else(gone)?.clone(), is_new));
+        for (id, seen) in self.notices {
+            changes.notices.push(NoticeChange { notice: state.notices.get(id).ok_or_else(gone)?.clone(), seen });
         }
         changes.entries = self.entries;
         changes.set_aside = self.set_aside;

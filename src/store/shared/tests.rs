@@ -5,8 +5,15 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::runtime::Handle;
 
+use futures_util::FutureExt;
+
 use super::SharedStore;
+use super::backend::{Backend, Committed};
+use super::changes::{Changes, NoticeChange};
+use crate::domain::event::EventName;
 use crate::domain::journal::Entry;
+use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::{Error, SessionId};
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
@@ -180,4 +187,129 @@ async fn a_row_that_is_read_again_takes_no_other_rows_place() {
     });
     let asked = [approval(1, 1, "rm"), approval(1, 4, "rm")];
     assert_eq!(again.await, Ok((asked.to_vec(), Some(approval(1, 4, "rm")))));
+}
+
+/// A session with so many notices to one address, told in one job.
+fn tell(store: &impl Store, numbers: std::ops::Range<u128>) -> impl Future<Output = Result<(), Error>> {
+    store.transact(about(1), move |tx| {
+        numbers.clone().try_for_each(|number| {
+            let is_first = !tx.has_pending_notice(session_id(1), URL)?;
+            tx.insert_notice(&notice(number, is_first))
+        })
+    })
+}
+
+const URL: &str = "https://example.test/hook";
+
+fn notice(number: u128, is_first: bool) -> Notice {
+    Notice {
+        id: NoticeId { event: uuid::Uuid::from_u128(number), reminder: 0 },
+        session_id: session_id(1),
+        interrupt_id: None,
+        event: EventName::Session(Status::Idle),
+        url: URL.to_owned(),
+        token: None,
+        body: Some("{}".to_owned()),
+        status: NoticeStatus::Pending,
+        created_at: at(0),
+        due_at: is_first.then_some(at(0)),
+        leased: false,
+        attempts: 0,
+        last_error: None,
+        settled_at: None,
+    }
+}
+
+/// Takes a notice for a try, unless somebody has; whether it was taken.
+fn take(tx: &mut dyn Transaction, id: NoticeId) -> Result<bool, Error> {
+    let Some(mut taken) = tx.notice(id)?.filter(|notice| !notice.leased) else { return Ok(false) };
+    taken.leased = true;
+    taken.attempts += 1;
+    tx.update_notice(&taken)?;
+    Ok(true)
+}
+
+#[tokio::test]
+async fn a_job_that_tells_or_settles_much_asks_a_few_times() {
+    let world = World::new().await;
+    // Whether there is one before them; and all of it is committed.
+    assert_eq!(world.calls(tell(&world.one, 0..1000)).await, (1, 1));
+    let settle_all = world.one.transact(about(1), |tx| {
+        let mut settled = 0;
+        while let Some(mut first) = tx.first_pending_notice(session_id(1), URL)? {
+            assert_eq!(first.id, notice(settled, false).id, "in order");
+            first.status = NoticeStatus::Delivered;
+            tx.update_notice(&first)?;
+            settled += 1;
+        }
+        Ok(settled)
+    });
+    world.database.calls();
+    assert_eq!(settle_all.await, Ok(1000));
+    let (asked, committed) = world.database.calls();
+    assert!(asked <= 10, "it has asked {asked} times");
+    assert_eq!(committed, 1);
+}
+
+#[tokio::test]
+async fn a_notice_of_a_session_that_is_gone_is_one_servers() {
+    let world = World::new().await;
+    tell(&world.one, 0..2).await.unwrap();
+    world.one.transact(about(1), |tx| tx.delete_session(session_id(1))).await.unwrap();
+    let id = notice(0, true).id;
+    // Another server takes it once this one has read it.
+    let database = world.database.clone();
+    let is_first_run = std::sync::atomic::AtomicBool::new(true);
+    let taken = world.one.transact(about(1), move |tx| {
+        let seen = tx.notice(id)?;
+        let outcome = take(tx, id)?;
+        if let Some(seen) = seen.filter(|_| is_first_run.swap(false, std::sync::atomic::Ordering::SeqCst)) {
+            let by_another = Notice { leased: true, attempts: 1, ..seen.clone() };
+            let change = NoticeChange { notice: by_another, seen: Some(seen) };
+            let changes = Changes { notices: vec![change], ..Changes::default() };
+            let committed = database.commit(changes).now_or_never().expect("it does not wait");
+            assert_eq!(committed, Ok(Committed::Yes { events: Vec::new() }));
+        }
+        Ok(outcome)
+    });
+    assert_eq!(taken.await, Ok(false), "it is the other one's");
+    // One that was settled meanwhile is not removed either, nor settled again.
+    let removed = |changes: Changes| world.database.commit(changes);
+    let gone = Changes { deleted_notices: vec![notice(0, true)], ..Changes::default() };
+    assert_eq!(removed(gone).await, Ok(Committed::Moved));
+}
+
+#[tokio::test]
+async fn what_was_called_before_the_store_is_closed_is_done_also_where_whose_it_is_is_not_known_yet() {
+    let world = World::new().await;
+    let late = append(&world.other, About::Turn(turn_id(1)));
+    let closed = world.other.close();
+    assert_eq!(late.await, Ok(0));
+    closed.await.unwrap();
+    assert!(matches!(append(&world.other, about(1)).await, Err(Error::StoreUnavailable(_))));
+}
+
+#[tokio::test]
+async fn a_turn_of_another_session_that_a_job_looks_at_is_not_taken_for_its_own() {
+    let world = World::new().await;
+    world
+        .one
+        .transact(about(2), |tx| {
+            tx.insert_session(&session(2), &[])?;
+            tx.insert_turn(&turn(session_id(2), 2))
+        })
+        .await
+        .unwrap();
+    let look = world.other.transact(about(1), |tx| {
+        tx.turn(turn_id(2))?;
+        tx.append_foreign(turn_id(1), &step("s", json!(1)), at(0))
+    });
+    look.await.unwrap();
+    // With something written, or all would be read anew.
+    let last = world.other.transact(about(1), |tx| {
+        let last = tx.last_turn(session_id(1))?.map(|turn| turn.id);
+        tx.append_foreign(turn_id(1), &Entry::Cancel {}, at(0))?;
+        Ok(last)
+    });
+    assert_eq!(last.await, Ok(Some(turn_id(1))));
 }

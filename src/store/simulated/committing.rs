@@ -3,11 +3,12 @@
 use super::{LeftOut, Rows};
 use crate::domain::Error;
 use crate::domain::access::Key;
+use crate::domain::notice::Notice;
 use crate::store::carried::CarriedWriter;
 use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxWriter;
 use crate::store::shared::backend::Committed;
-use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
+use crate::store::shared::changes::{Changes, NoticeChange, RowChange, SessionChange, TurnChange};
 use crate::store::shared::question::Version;
 use crate::store::turns::TurnWriter;
 use crate::store::{Reader, Transaction};
@@ -51,14 +52,26 @@ impl Rows {
         let is_revoked = |id| changes.revoked_keys.iter().any(|(revoked, _)| *revoked == id);
         let goes_on = |key: &&Key| key.revoked_at.is_none() && !is_revoked(key.key_id);
         let is_good = |name: &str| state.keys.iter().filter(goes_on).any(|key| key.name == name);
-        let stays = |id| state.notices.contains(id) && !changes.deleted_notices.contains(&id);
+        let goes = |id| changes.deleted_notices.iter().any(|gone| gone.id == id);
+        let stays = |id| state.notices.contains(id) && !goes(id);
+        let is_another = |seen: &Notice| !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
         let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
         changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
             || changes.interrupts.iter().any(|(it, is_new)| *is_new && state.interrupts.contains(it.interrupt_id))
-            || changes.notices.iter().any(|(notice, is_new)| *is_new && stays(notice.id))
+            || changes.notices.iter().any(|change| match &change.seen {
+                None => stays(change.notice.id),
+                Some(seen) => is_another(seen),
+            })
+            || changes.deleted_notices.iter().any(is_another)
             || changes.keys.iter().any(|key| key.revoked_at.is_none() && is_good(&key.name))
             || changes.revoked_keys.iter().any(|(id, _)| is_bad(*id))
     }
+}
+
+/// Whether a notice stands where it stood when it was seen.
+fn stands_alike(there: &Notice, seen: &Notice) -> bool {
+    let standing = |notice: &Notice| (notice.status, notice.leased, notice.attempts, notice.due_at);
+    standing(there) == standing(seen)
 }
 
 /// Writes the rows: the numbers of the events.
@@ -107,11 +120,11 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for (turn, carried) in &changes.carried {
         tx.note_carried(*turn, carried)?;
     }
-    for id in &changes.deleted_notices {
-        tx.delete_notice(*id)?;
+    for gone in &changes.deleted_notices {
+        tx.delete_notice(gone.id)?;
     }
-    for (notice, is_new) in &changes.notices {
-        if *is_new { tx.insert_notice(notice)? } else { tx.update_notice(notice)? }
+    for NoticeChange { notice, seen } in &changes.notices {
+        if seen.is_none() { tx.insert_notice(notice)? } else { tx.update_notice(notice)? }
     }
     for (deed, at) in &changes.deeds {
         tx.append_audit(deed.clone(), *at)?;
