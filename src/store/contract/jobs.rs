@@ -194,7 +194,9 @@ async fn a_read_sees_one_moment(it: Fixture) {
     });
     let writes: Vec<_> = writes.collect();
     let reads = (0..100).map(|_| {
-        it.store.query(|reader| Ok((reader.journal(turn_id(1))?.len(), reader.events_after(0, None, 1000)?.len())))
+        it.store.query(|reader| {
+            Ok((reader.journal(turn_id(1))?.len(), reader.events_after(0, Some(session_id(1)), 1000)?.len()))
+        })
     });
     for (entries, events) in join_all(reads).await.into_iter().map(Result::unwrap) {
         assert_eq!(entries, events);

@@ -11,8 +11,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::{CancelToken, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connection::{PATIENCE, described};
@@ -62,6 +63,10 @@ impl FromStr for PgAddress {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(invalid("it has no host"));
         }
+        if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
+            // Of several servers one is the primary; what a standby tells may be of the past.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         let is_encrypted = options.is_encrypted.unwrap_or_else(|| !is_near(&config));
         config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
         let tls = if is_encrypted { Some(tls(options.root.as_ref())?) } else { None };
@@ -85,6 +90,24 @@ impl PgAddress {
                 Ok(client)
             }
         }
+    }
+
+    /// Ends what a connection that nobody waits for any more is at, where that can still be reached.
+    pub(super) fn cancel(&self, token: CancelToken) {
+        let tls = self.tls.clone();
+        tokio::spawn(async move {
+            let cancelled = async {
+                match tls {
+                    Some(tls) => token.cancel_query(tls).await,
+                    None => token.cancel_query(NoTls).await,
+                }
+            };
+            match timeout(PATIENCE, cancelled).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(error = described(&error), "a batch could not be cancelled"),
+                Err(_) => tracing::debug!("a batch could not be cancelled in time"),
+            }
+        });
     }
 
     /// Whether what goes there is encrypted.

@@ -29,6 +29,8 @@ use crate::store::shared::question::{Answer, StoreQuestion};
 const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
 /// How long it is between two looks at the database's clock.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
+/// How long a deed may stand in the audit before it is linked, where nobody looks.
+const LINK_AUDIT: Duration = Duration::from_secs(1);
 /// How many rows a search looks at in one round trip.
 const SEARCHED_AT_ONCE: usize = 256;
 
@@ -39,6 +41,8 @@ pub struct PostgresBackend(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) pool: Arc<ConnectionPool>,
     pub(super) patience: Duration,
+    /// Whoever links the audit.
+    pub(super) linking: tokio::sync::Mutex<()>,
     forms: KeptForms,
     clock: DatabaseClock,
 }
@@ -56,6 +60,7 @@ impl PostgresBackend {
             OpenError::Server { address: address.to_string(), trouble }
         })?;
         tokio::spawn(follow_clock(Arc::downgrade(&backend.0)));
+        tokio::spawn(keep_linking(Arc::downgrade(&backend.0)));
         Ok(backend)
     }
 
@@ -66,7 +71,8 @@ impl PostgresBackend {
 
     pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
         let pool = Arc::new(ConnectionPool::new(address.clone(), first));
-        Self(Arc::new(Inner { pool, patience, forms: KeptForms::default(), clock: DatabaseClock::default() }))
+        let (linking, forms, clock) = Default::default();
+        Self(Arc::new(Inner { pool, patience, linking, forms, clock }))
     }
 
     /// Binds the deeds that were told since to the end of the audit: where it ends then.
@@ -102,6 +108,18 @@ async fn follow_clock(inner: Weak<Inner>) {
         let Some(inner) = inner.upgrade() else { return };
         if let Err(error) = inner.look_at_clock().await {
             tracing::debug!(%error, "the database does not tell the time");
+        }
+    }
+}
+
+/// Links the audit for as long as there is somebody who asks, so that nobody has to wait for much of it.
+async fn keep_linking(inner: Weak<Inner>) {
+    loop {
+        sleep(LINK_AUDIT).await;
+        let Some(inner) = inner.upgrade() else { return };
+        if let Err(error) = inner.link_audit().await {
+            // Whoever looks at the audit is told.
+            tracing::debug!(%error, "the audit is not linked");
         }
     }
 }

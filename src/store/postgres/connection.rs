@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+use futures_util::join;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -44,11 +46,19 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// Whatever the server's own defaults are.
+    /// Whatever the server's own defaults are. The limits are the transaction's own, so that they hold behind a pooler too:
+    /// what is cut off in the middle is over for the database before it is for anybody who waits for its rows; nobody waits
+    /// for a lock, nor reads, longer than whoever asked for it does. A commit that has what it needs is given its time.
     fn begin(self) -> &'static str {
         match self {
-            Self::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            Self::Commit => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+            Self::Snapshot => {
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 4500; \
+                 SET LOCAL idle_in_transaction_session_timeout = 4500"
+            }
+            Self::Commit => {
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 2000; \
+                 SET LOCAL idle_in_transaction_session_timeout = 4500"
+            }
         }
     }
 }
@@ -58,6 +68,8 @@ impl Frame {
 pub(super) enum CallFailure {
     /// The database refused one of them: nothing has changed.
     Refused(SqlState, String),
+    /// One of them could not be sent: nothing has changed.
+    Unsendable(String),
     /// The connection is gone, or too slow: nobody knows.
     Lost(String),
 }
@@ -86,8 +98,12 @@ impl CallFailure {
     fn ends_connection(&self) -> bool {
         match self {
             Self::Lost(_) => true,
-            // The server goes down or over to another one, where this session may not write.
-            Self::Refused(code, _) => code.code().starts_with("57P") || code.code().starts_with("25006"),
+            Self::Unsendable(_) => false,
+            // The server goes down or over to another one, where this session may not write; or it does not know, or not as
+            // they are now, the statements that were prepared.
+            Self::Refused(code, _) => {
+                ["57P", "25006", "26", "0A000", "08", "XX"].iter().any(|class| code.code().starts_with(class))
+            }
         }
     }
 }
@@ -102,6 +118,7 @@ impl From<CallFailure> for Error {
             CallFailure::Refused(code, why) => {
                 Self::StoreUnavailable(format!("the database refused: {why} ({})", code.code()))
             }
+            CallFailure::Unsendable(why) => Self::Internal(format!("the database cannot store it: {why}")),
             CallFailure::Lost(why) => Self::StoreUnavailable(format!("the database cannot be reached: {why}")),
         }
     }
@@ -124,6 +141,7 @@ pub(super) fn described(error: &(dyn std::error::Error + 'static)) -> String {
 /// A connection with the statements that it has prepared.
 pub(super) struct Connection {
     client: Client,
+    address: PgAddress,
     prepared: HashMap<String, Statement>,
     is_over: bool,
 }
@@ -132,7 +150,7 @@ impl Connection {
     /// Connects, within the patience of a batch.
     pub(super) async fn open(address: &PgAddress) -> Result<Self, tokio_postgres::Error> {
         let client = address.connect().await?;
-        Ok(Self { client, prepared: HashMap::new(), is_over: false })
+        Ok(Self { client, address: address.clone(), prepared: HashMap::new(), is_over: false })
     }
 
     /// Whether nothing more is to be expected of it.
@@ -151,7 +169,11 @@ impl Connection {
         let deadline = Instant::now() + PATIENCE;
         let outcome = match timeout_at(deadline, self.exchange(frame, calls)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(CallFailure::Lost(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => {
+                // A database does not look whether anybody still listens while it works.
+                self.address.cancel(self.client.cancel_token());
+                Err(CallFailure::Lost(format!("no answer within {} s", PATIENCE.as_secs())))
+            }
         };
         if let Err(failed) = &outcome {
             self.is_over |= failed.ends_connection();
@@ -160,36 +182,38 @@ impl Connection {
     }
 
     async fn exchange(&mut self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
-        self.prepare(&calls).await?;
+        self.prepare(frame, &calls).await?;
         let (client, prepared) = (&self.client, &self.prepared);
-        // A statement by itself is a transaction already, of one snapshot.
-        let is_framed = calls.len() > 1;
         let mut replies: Vec<Reply<'_>> = Vec::with_capacity(calls.len() + 2);
-        if is_framed {
-            replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin()))));
-        }
+        replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin()))));
         for call in &calls {
-            replies.push(Reply::Waiting(Box::pin(query(client, prepared.get(&call.sql), &call.params))));
+            let unprepared = || CallFailure::Unsendable("a statement was not prepared".to_owned());
+            let statement = prepared.get(&call.sql).ok_or_else(unprepared)?;
+            replies.push(Reply::Waiting(Box::pin(query(client, statement, &call.params))));
         }
-        if is_framed {
-            replies.push(Reply::Waiting(Box::pin(simple(client, "COMMIT"))));
-        }
+        // One that cannot be sent says so at once, and the others are sent all the same: without it they must not count.
+        send(&mut replies).await;
+        let unsent = replies.iter().find_map(Reply::unsent);
+        let end = if unsent.is_none() { "COMMIT" } else { "ROLLBACK" };
+        replies.push(Reply::Waiting(Box::pin(simple(client, end))));
         let replies = all(replies).await;
+        if let Some(unsent) = unsent {
+            return Err(CallFailure::Unsendable(unsent));
+        }
         // The first that failed is the cause: what comes after it only says that the transaction has failed. A COMMIT
         // that rolls such a transaction back says that it is fine.
         let mut rows = Vec::with_capacity(replies.len());
         for reply in replies {
             rows.push(reply.map_err(|error| CallFailure::of(&error))?);
         }
-        if is_framed {
-            rows.pop();
-            rows.remove(0);
-        }
+        rows.pop();
+        rows.remove(0);
         Ok(rows)
     }
 
-    /// Prepares what is not yet, all of it in one round trip.
-    async fn prepare(&mut self, calls: &[SqlCall]) -> Result<(), CallFailure> {
+    /// Prepares what is not yet, all of it in one round trip, and in a transaction: a database reads a table's definition for
+    /// it, which somebody may have locked.
+    async fn prepare(&mut self, frame: Frame, calls: &[SqlCall]) -> Result<(), CallFailure> {
         if self.prepared.len() > MOST_PREPARED {
             // Those that are needed are soon there again.
             self.prepared.clear();
@@ -198,10 +222,16 @@ impl Connection {
         missing.retain(|sql| !self.prepared.contains_key(*sql));
         missing.sort_unstable();
         missing.dedup();
+        if missing.is_empty() {
+            return Ok(());
+        }
         let client = &self.client;
         let preparing = missing.iter().map(|sql| client.prepare(sql));
-        let statements =
-            futures_util::future::try_join_all(preparing).await.map_err(|error| CallFailure::of(&error))?;
+        // Each is sent when it is looked at first, in this order.
+        let (begun, statements, ended) =
+            join!(simple(client, frame.begin()), try_join_all(preparing), simple(client, "COMMIT"));
+        let statements = begun.and(statements).and_then(|statements| ended.map(|_| statements));
+        let statements = statements.map_err(|error| CallFailure::of(&error))?;
         let known: Vec<(String, Statement)> = missing.into_iter().map(str::to_owned).zip(statements).collect();
         self.prepared.extend(known);
         Ok(())
@@ -219,28 +249,51 @@ async fn simple(client: &Client, sql: &str) -> Replied {
     client.batch_execute(sql).await.map(|()| Vec::new())
 }
 
-async fn query(client: &Client, statement: Option<&Statement>, params: &[Param]) -> Replied {
+async fn query(client: &Client, statement: &Statement, params: &[Param]) -> Replied {
     let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
-    match statement {
-        Some(statement) => client.query(statement, &params).await,
-        // Every call was prepared.
-        None => Ok(Vec::new()),
+    client.query(statement, &params).await
+}
+
+impl Reply<'_> {
+    /// Why it was not sent, where the connection is not to blame, and the database has not seen it.
+    fn unsent(&self) -> Option<String> {
+        match self {
+            Self::There(Some(Err(error))) if !error.is_closed() && error.as_db_error().is_none() => {
+                Some(described(error))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is there.
+    fn look(&mut self, context: &mut Context<'_>) -> bool {
+        if let Self::Waiting(waiting) = self {
+            match waiting.as_mut().poll(context) {
+                Poll::Ready(replied) => *self = Self::There(Some(replied)),
+                Poll::Pending => return false,
+            }
+        }
+        true
     }
 }
 
-/// All replies, in order. Each is polled once, in order, before any is waited for: that sends them.
+/// Sends all of them, in order: that is what looking for a reply does the first time.
+async fn send(replies: &mut [Reply<'_>]) {
+    std::future::poll_fn(|context| {
+        for reply in &mut *replies {
+            reply.look(context);
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// All replies, in order.
 async fn all(mut replies: Vec<Reply<'_>>) -> Vec<Replied> {
     std::future::poll_fn(|context| {
-        let mut is_waiting = false;
-        for reply in &mut replies {
-            if let Reply::Waiting(waiting) = reply {
-                match waiting.as_mut().poll(context) {
-                    Poll::Ready(replied) => *reply = Reply::There(Some(replied)),
-                    Poll::Pending => is_waiting = true,
-                }
-            }
-        }
-        if is_waiting { Poll::Pending } else { Poll::Ready(()) }
+        // Each is looked at, also where one before it is not there: that sends it.
+        let waiting = replies.iter_mut().filter_map(|reply| (!reply.look(context)).then_some(())).count();
+        if waiting > 0 { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
     let there = |reply| match reply {

@@ -38,17 +38,22 @@ impl Horizon {
 
     /// Whether to look again, after a pause that has passed by then. `rows` are those of a `horizon.sql`.
     pub(super) async fn waits(&mut self, rows: &[Row]) -> Result<bool, Error> {
-        let Some(row) = rows.first() else { return Ok(false) };
+        let is_reached = self.is_reached(rows)?;
+        if !is_reached {
+            sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        Ok(!is_reached)
+    }
+
+    /// Whether all that ran when it began is over, or was waited for long enough.
+    fn is_reached(&mut self, rows: &[Row]) -> Result<bool, Error> {
+        let Some(row) = rows.first() else { return Ok(true) };
         let mut cells = PostgresCells::new("pg_snapshot", row);
         let (oldest, next): (i64, i64) = (cells.plain()?, cells.plain()?);
         let is_held_back: bool = cells.plain()?;
         let target = *self.target.get_or_insert(next);
-        if !is_held_back || oldest >= target || Instant::now() >= self.until {
-            return Ok(false);
-        }
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Ok(true)
+        Ok(!is_held_back || oldest >= target || Instant::now() >= self.until)
     }
 }
 
@@ -64,8 +69,11 @@ impl Inner {
         }
     }
 
-    /// Links the rows of the audit that are not yet: where it ends then.
+    /// Links what was committed before this was called, and is not linked yet: where the audit ends then. What is told
+    /// meanwhile is left to the next one, however much it is.
     pub(super) async fn link_audit(&self) -> Result<Head, Error> {
+        // Those of one server would only come before each other.
+        let _turn = self.linking.lock().await;
         let mut horizon = Horizon::new(self.patience);
         loop {
             let calls = vec![
@@ -76,34 +84,65 @@ impl Inner {
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
             let head = head(&mut replies)?;
             let deeds = replies.next();
+            let looked = replies.next();
             if deeds.is_empty() {
-                if horizon.waits(&replies.next()).await? {
+                if horizon.waits(&looked).await? {
                     continue;
                 }
                 return Ok(head);
             }
-            match self.pool.run(Frame::Commit, vec![linked(head, &deeds)?]).await {
-                // Another server was quicker, and has linked what this one would have.
-                Err(failed) if failed.is_moved() => {}
-                outcome => drop(outcome?),
+            let is_last = horizon.is_reached(&looked)? && (deeds.len() as i64) < LINKED_AT_ONCE;
+            let LinkedDeeds { head, call, unreadable } = LinkedDeeds::after(head, &deeds);
+            if let Some(call) = call {
+                match self.pool.run(Frame::Commit, vec![call]).await {
+                    // Another server was quicker, and has linked what this one would have.
+                    Err(failed) if failed.is_moved() => continue,
+                    outcome => drop(outcome?),
+                }
+            }
+            match unreadable {
+                Some(why) => return Err(why),
+                None if is_last => return Ok(head),
+                None => {}
             }
         }
     }
 }
 
-/// The rows that bind deeds to the end of the chain.
-fn linked(mut head: Head, deeds: &[Row]) -> Result<SqlCall, Error> {
-    let (mut seqs, mut numbers, mut prevs, mut hashes) = (vec![], vec![], vec![], vec![]);
-    for row in deeds {
-        let (number, at, deed) = deed(&mut PostgresCells::new("deeds", row))?;
-        let row = AuditRow::after(&head, deed, at);
-        head = row.head();
-        seqs.push(rows::integer(row.seq));
-        numbers.push(number);
-        prevs.push(row.prev);
-        hashes.push(row.hash);
+/// Deeds that are bound to the end of the chain.
+struct LinkedDeeds {
+    /// Where it ends then.
+    head: Head,
+    /// What binds them; `None` where there is none.
+    call: Option<SqlCall>,
+    /// Why the next one cannot be.
+    unreadable: Option<Error>,
+}
+
+impl LinkedDeeds {
+    /// As many as can be read, up to the first that cannot.
+    fn after(mut head: Head, deeds: &[Row]) -> Self {
+        let (mut seqs, mut numbers, mut prevs, mut hashes) = (vec![], vec![], vec![], vec![]);
+        let mut unreadable = None;
+        for row in deeds {
+            let (number, at, deed) = match deed(&mut PostgresCells::new("deeds", row)) {
+                Ok(read) => read,
+                Err(why) => {
+                    unreadable = Some(why);
+                    break;
+                }
+            };
+            let row = AuditRow::after(&head, deed, at);
+            head = row.head();
+            seqs.push(rows::integer(row.seq));
+            numbers.push(number);
+            prevs.push(row.prev);
+            hashes.push(row.hash);
+        }
+        let is_any = !seqs.is_empty();
+        let call = is_any.then(|| SqlCall::new(sql!("audit_chain/insert"), params![seqs, numbers, prevs, hashes]));
+        Self { head, call, unreadable }
     }
-    Ok(SqlCall::new(sql!("audit_chain/insert"), params![seqs, numbers, prevs, hashes]))
 }
 
 fn deed(cells: &mut PostgresCells<'_>) -> Result<(i64, Timestamp, Deed), Error> {

@@ -14,15 +14,23 @@ pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The oldest release of Postgres that is known to do, as it numbers them.
 const OLDEST_SERVER: i32 = 150_000;
 
-/// Connects, looks whether the server may be trusted with a store, and makes the schema where there is none.
-pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
+/// Connects, and looks whether the server may be trusted with a store: what it says of itself may be another thing for the
+/// next connection, once its settings have changed or another server has taken its place.
+pub(super) async fn connect(address: &PgAddress) -> Result<(Connection, ServerState), OpenError> {
     let mut connection = Connection::open(address).await.map_err(|error| refused(address, &error))?;
     let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
-    let failed = |failed: CallFailure| trouble(ServerTrouble::Unreachable(text(&failed)));
-    let state =
-        connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/state"), vec![])]).await.map_err(failed)?;
+    let state = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/state"), vec![])]).await;
+    let state = state.map_err(|failed| trouble(ServerTrouble::Unreachable(text(&failed))))?;
     let state = ServerState::of(&state).ok_or_else(|| trouble(ServerTrouble::NotPostgres))?;
     state.check().map_err(trouble)?;
+    Ok((connection, state))
+}
+
+/// Connects as [`connect`] does, and makes the schema where there is none.
+pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
+    let (mut connection, state) = connect(address).await?;
+    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
+    let failed = |failed: CallFailure| trouble(ServerTrouble::Unreachable(text(&failed)));
     if !state.has_schema {
         make(&mut connection).await.map_err(|failed| match failed {
             CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
@@ -52,7 +60,7 @@ pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
 }
 
 /// What a server says of itself.
-struct ServerState {
+pub(super) struct ServerState {
     version: i32,
     is_standby: bool,
     fsync: String,
@@ -129,6 +137,6 @@ fn failed_text(address: &PgAddress, failed: &CallFailure) -> OpenError {
 fn text(failed: &CallFailure) -> String {
     match failed {
         CallFailure::Refused(code, why) => format!("{why} ({})", code.code()),
-        CallFailure::Lost(why) => why.clone(),
+        CallFailure::Unsendable(why) | CallFailure::Lost(why) => why.clone(),
     }
 }

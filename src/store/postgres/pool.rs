@@ -8,12 +8,18 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use super::address::PgAddress;
-use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall, described};
+use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall};
+use super::opening;
 use crate::domain::Error;
+use crate::store::open_error::OpenError;
 
-/// How many connections a server has at most. Each is a process of the database; a batch takes one for a round trip, so
-/// that a few serve thousands of batches a second.
-pub const CONNECTIONS: usize = 8;
+/// How many connections a server has at most.
+pub const CONNECTIONS: usize = COMMITTING + READING;
+/// How many of them are for commits. Each is a process of the database; a batch takes one for a round
+/// trip, so that a few serve thousands of batches a second.
+const COMMITTING: usize = 4;
+/// How many are for what is read: however slow a list is, commits do not wait for it.
+const READING: usize = 4;
 
 /// How long a batch waits for a connection.
 const QUEUED: Duration = Duration::from_secs(10);
@@ -21,19 +27,22 @@ const QUEUED: Duration = Duration::from_secs(10);
 /// See the module.
 pub(super) struct ConnectionPool {
     address: PgAddress,
-    places: Arc<Semaphore>,
+    committing: Arc<Semaphore>,
+    reading: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl ConnectionPool {
     /// Beside `first`, which is there already, none is opened before it is needed.
     pub(super) fn new(address: PgAddress, first: Connection) -> Self {
-        Self { address, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Mutex::new(vec![first]) }
+        let (committing, reading) = (Semaphore::new(COMMITTING), Semaphore::new(READING));
+        let idle = Mutex::new(vec![first]);
+        Self { address, committing: Arc::new(committing), reading: Arc::new(reading), idle }
     }
 
     /// Makes calls in one transaction and one round trip. They are made also where nobody waits for the outcome any more.
     pub(super) async fn run(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
-        let (pool, place) = (Arc::clone(self), self.place().await?);
+        let (pool, place) = (Arc::clone(self), self.place(frame).await?);
         let made = tokio::spawn(async move {
             let mut connection = pool.connection().await?;
             let outcome = connection.run(frame, calls).await;
@@ -46,8 +55,21 @@ impl ConnectionPool {
         made.await.unwrap_or_else(|_| Err(CallFailure::Lost("what made the calls has ended".to_owned())))
     }
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, CallFailure> {
-        match timeout(QUEUED, Arc::clone(&self.places).acquire_owned()).await {
+    fn places(&self, frame: Frame) -> &Arc<Semaphore> {
+        match frame {
+            Frame::Commit => &self.committing,
+            Frame::Snapshot => &self.reading,
+        }
+    }
+
+    /// How many batches could begin at once.
+    #[cfg(test)]
+    pub(super) fn free(&self, frame: Frame) -> usize {
+        self.places(frame).available_permits()
+    }
+
+    async fn place(&self, frame: Frame) -> Result<OwnedSemaphorePermit, CallFailure> {
+        match timeout(QUEUED, Arc::clone(self.places(frame)).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) => Err(CallFailure::Lost("the store is closed".to_owned())),
             Err(_) => Err(CallFailure::Lost("every connection is busy".to_owned())),
@@ -64,19 +86,22 @@ impl ConnectionPool {
                 None => break,
             }
         }
-        match timeout(PATIENCE, Connection::open(&self.address)).await {
-            Ok(opened) => opened.map_err(|error| CallFailure::Lost(described(&error))),
+        match timeout(PATIENCE, opening::connect(&self.address)).await {
+            Ok(Ok((connection, _))) => Ok(connection),
+            Ok(Err(OpenError::Server { trouble, .. })) => Err(CallFailure::Lost(trouble.to_string())),
+            Ok(Err(refused)) => Err(CallFailure::Lost(refused.to_string())),
             Err(_) => Err(CallFailure::Lost(format!("no connection within {} s", PATIENCE.as_secs()))),
         }
     }
 
     /// Takes no more calls, and waits for those that were taken.
     pub(super) async fn close(&self) -> Result<(), Error> {
-        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-        // A second one finds it closed.
-        let over = self.places.acquire_many(all).await;
-        self.places.close();
-        drop(over);
+        for (places, all) in [(&self.committing, COMMITTING), (&self.reading, READING)] {
+            // A second one finds it closed.
+            let over = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
+            places.close();
+            drop(over);
+        }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }

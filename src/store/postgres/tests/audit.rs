@@ -76,3 +76,35 @@ async fn a_row_that_was_changed_shows() {
     database.execute("UPDATE hitl.deeds SET actor = 'bob'").await;
     assert!(!is_chain(&rows(&store).await));
 }
+
+#[tokio::test]
+async fn whoever_looks_waits_for_what_was_told_before_and_not_for_what_is_told_meanwhile() {
+    let database = Database::new().await;
+    let (store, busy) = (database.store().await, database.store().await);
+    let is_over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let tellers: Vec<_> = (0..4)
+        .map(|_| {
+            let (busy, is_over) = (busy.clone(), std::sync::Arc::clone(&is_over));
+            tokio::spawn(async move {
+                let mut told_so_far = 0_u64;
+                while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                    commit(&busy, told(Deed::new(Action::KeyCreated))).await;
+                    told_so_far += 1;
+                }
+                told_so_far
+            })
+        })
+        .collect();
+    for _ in 0..10 {
+        commit(&store, told(Deed::new(Action::KeyRevoked))).await;
+        let looking = tokio::time::timeout(std::time::Duration::from_secs(30), store.link_audit());
+        let head = looking.await.expect("it comes back").unwrap();
+        assert!(head.seq > 0);
+    }
+    is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+    let mut all = 10;
+    for teller in tellers {
+        all += teller.await.unwrap();
+    }
+    assert_eq!(store.link_audit().await.unwrap().seq, all);
+}

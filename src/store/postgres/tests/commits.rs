@@ -3,7 +3,7 @@
 use super::support::*;
 use crate::domain::status::Status;
 use crate::store::contract::fixture::*;
-use crate::store::shared::backend::Backend;
+use crate::store::postgres::connection::{Connection, Frame, SqlCall};
 use crate::store::shared::changes::{Changes, RowChange, SessionChange};
 use crate::store::shared::question::Version;
 
@@ -93,42 +93,30 @@ async fn of_many_that_write_at_once_one_is_first() {
 }
 
 #[tokio::test]
-async fn a_commit_that_nobody_waits_for_any_more_is_whole_or_nothing() {
+async fn a_commit_that_is_dropped_in_the_middle_is_whole_or_nothing() {
     let database = Database::new().await;
     let store = database.store().await;
     store_session(&store, 1).await;
-    for round in 0..20_u64 {
-        let seen = slice(&store, 1).await.unwrap().version;
-        let change = SessionChange {
-            seen: Some(seen),
-            next: Version { count: seen.count + 1, token: round },
-            ..touched(1, 1, RowChange::Kept)
-        };
-        let changes = Changes { sessions: vec![change], events: vec![(event(1, "x"), at(0))], ..Changes::default() };
-        // Polled once: by then all of it is on its way.
-        let mut committing = store.commit(changes);
-        drop(futures_util::poll!(committing.as_mut()));
-        drop(committing);
+    let mut connection = Connection::open(&database.address()).await.unwrap();
+    let mut applied = 0;
+    for number in 0..20 {
+        // What two statements write is there in one number or in none.
+        let insert = |table: &str| SqlCall::new(format!("INSERT INTO {table} VALUES ({number})"), vec![]);
+        if number == 0 {
+            database.execute("CREATE TABLE one (number int); CREATE TABLE other (number int)").await;
+        }
+        let calls = || vec![insert("one"), insert("other")];
+        // What is prepared for the first time is not sent yet.
+        connection.run(Frame::Commit, calls()).await.unwrap();
+        let mut exchange = Box::pin(connection.run(Frame::Commit, calls()));
+        drop(futures_util::poll!(exchange.as_mut()));
+        drop(exchange);
+        applied += 2;
     }
-    store.close().await.unwrap();
-    let store = database.store().await;
-    let version = slice(&store, 1).await.unwrap().version;
-    assert_eq!(database.count("events").await, i64::try_from(version.count).unwrap() - 1);
-}
-
-#[tokio::test]
-async fn a_store_finds_the_database_again_after_its_connections_were_cut() {
-    let database = Database::new().await;
-    let store = database.store().await;
-    store_session(&store, 1).await;
-    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-               WHERE datname = current_database() AND application_name = 'hitl'";
-    database.execute(cut).await;
-    // The one that was cut may still be taken for whole once.
-    let mut tries = 0;
-    while store.answer(vec![crate::store::shared::question::StoreQuestion::CountSessions]).await.is_err() {
-        tries += 1;
-        assert!(tries < 9, "it does not come back");
-    }
-    assert!(slice(&store, 1).await.is_some());
+    // Whatever was sent before is answered before this.
+    connection.run(Frame::Commit, vec![SqlCall::new("SELECT 1", vec![])]).await.unwrap();
+    let count = async |table: &str| -> i64 {
+        database.client().await.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
+    };
+    assert_eq!((count("one").await, count("other").await), (applied, applied));
 }

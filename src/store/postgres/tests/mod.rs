@@ -4,5 +4,6 @@ mod address;
 mod answers;
 mod audit;
 mod commits;
+mod connections;
 pub(in crate::store) mod support;
 mod upkeep;

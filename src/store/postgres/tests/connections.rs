@@ -1,0 +1,139 @@
+//! Connections: what holds in each, and what they leave behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::support::*;
+use crate::domain::Error;
+use crate::store::postgres::connection::{CallFailure, Frame, SqlCall};
+use crate::store::postgres::pool::{CONNECTIONS, ConnectionPool};
+use crate::store::shared::backend::Backend;
+use crate::store::shared::changes::{Changes, RowChange};
+use crate::store::shared::question::StoreQuestion;
+
+async fn text(pool: &Arc<ConnectionPool>, frame: Frame, sql: &str) -> Result<String, CallFailure> {
+    let rows = pool.run(frame, vec![SqlCall::new(sql, vec![])]).await?;
+    Ok(rows[0][0].get(0))
+}
+
+/// Waits until as many connections of a store as `expected` are as `sql` says.
+async fn until_there_are(database: &Database, expected: i64, sql: &str) {
+    let client = database.client().await;
+    let ours = format!(
+        "SELECT count(*) FROM pg_stat_activity \
+         WHERE datname = current_database() AND application_name = 'hitl' AND {sql}"
+    );
+    while client.query_one(&ours, &[]).await.unwrap().get::<_, i64>(0) != expected {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn no_transaction_waits_for_ever_nor_stays_open_for_ever() {
+    let database = Database::new().await;
+    let pool = database.store().await.pool();
+    let setting = async |frame: Frame, name: &str| {
+        text(&pool, frame, &format!("SELECT current_setting('{name}')")).await.unwrap()
+    };
+    assert_eq!(setting(Frame::Commit, "lock_timeout").await, "2s");
+    assert_eq!(setting(Frame::Commit, "idle_in_transaction_session_timeout").await, "4500ms");
+    // One that has what it needs is given its time: nobody could tell what came of it.
+    assert_eq!(setting(Frame::Commit, "statement_timeout").await, "0");
+    assert_eq!(setting(Frame::Snapshot, "statement_timeout").await, "4500ms");
+    assert_eq!(setting(Frame::Snapshot, "idle_in_transaction_session_timeout").await, "4500ms");
+}
+
+#[tokio::test]
+async fn a_commit_that_gets_no_lock_has_changed_nothing_and_leaves_nobody_waiting() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_session(&store, 1).await;
+    let mut holder = database.client().await;
+    let held = holder.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE hitl.sessions IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let change = Changes { sessions: vec![touched(1, 1, RowChange::Kept)], ..Changes::default() };
+    let refused = store.commit(change.clone()).await;
+    let Err(Error::StoreUnavailable(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("lock timeout"), "{why}");
+    until_there_are(&database, 0, "wait_event_type = 'Lock'").await;
+    held.rollback().await.unwrap();
+    commit(&store, change).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_takes_the_rest_of_its_batch_with_it() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    let pool = store.pool();
+    let key = "INSERT INTO hitl.sign_ins (token, key, ends_at) VALUES ('\\x01', '\\x02', 1)";
+    // A text is no number: the driver finds that out, and not the database.
+    let misfit = SqlCall::new("SELECT $1::bigint", vec![Box::new("one".to_owned())]);
+    let failed = pool.run(Frame::Commit, vec![SqlCall::new(key, vec![]), misfit]).await;
+    assert!(matches!(failed, Err(CallFailure::Unsendable(_))), "{failed:?}");
+    assert_eq!(database.count("sign_ins").await, 0);
+    // The connection is as good as before.
+    pool.run(Frame::Commit, vec![SqlCall::new(key, vec![])]).await.unwrap();
+    assert_eq!(database.count("sign_ins").await, 1);
+}
+
+#[tokio::test]
+async fn slow_reads_leave_connections_to_commits() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_session(&store, 1).await;
+    let pool = store.pool();
+    let holder = database.client().await;
+    holder.batch_execute("SELECT pg_advisory_lock(1)").await.unwrap();
+    for _ in 0..CONNECTIONS {
+        let pool = Arc::clone(&pool);
+        let wait = "SELECT 'over' FROM (SELECT pg_advisory_xact_lock_shared(1)) waited";
+        tokio::spawn(async move { text(&pool, Frame::Snapshot, wait).await });
+    }
+    while pool.free(Frame::Snapshot) > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(pool.free(Frame::Commit), 4);
+    commit(&store, Changes { sessions: vec![touched(1, 1, RowChange::Kept)], ..Changes::default() }).await;
+    holder.batch_execute("SELECT pg_advisory_unlock(1)").await.unwrap();
+}
+
+#[tokio::test]
+async fn every_new_connection_is_looked_at_as_the_first_one_was() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_session(&store, 1).await;
+    database.execute(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).await;
+    // The one that there is has begun before.
+    assert!(store.answer(vec![StoreQuestion::CountSessions]).await.is_ok());
+    database.execute(CUT).await;
+    let why = loop {
+        match store.answer(vec![StoreQuestion::CountSessions]).await {
+            Err(Error::StoreUnavailable(why)) if why.contains("synchronous_commit") => break why,
+            // The one that was cut may still be taken for whole once.
+            Err(_) => {}
+            Ok(_) => panic!("it was not looked at"),
+        }
+    };
+    assert!(why.starts_with("the database cannot be reached: "), "{why}");
+    database.execute(&format!("ALTER DATABASE {} RESET synchronous_commit", database.name())).await;
+    assert!(store.answer(vec![StoreQuestion::CountSessions]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_store_finds_the_database_again_after_its_connections_were_cut() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_session(&store, 1).await;
+    database.execute(CUT).await;
+    // The one that was cut may still be taken for whole once.
+    let mut tries = 0;
+    while store.answer(vec![StoreQuestion::CountSessions]).await.is_err() {
+        tries += 1;
+        assert!(tries < 9, "it does not come back");
+    }
+    assert!(slice(&store, 1).await.is_some());
+}
+
+/// Cuts every connection of a store.
+const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND application_name = 'hitl'";
