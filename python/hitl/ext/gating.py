@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
-from hitl.tools.asking import Question, ask, bind_call_id, release_call_id
+from hitl.tools.asking import Question, ask_holding_id
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -73,14 +73,7 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         expires_in=seconds(f"the approval of {call.tool_name}:", options.get("expires_in")),
         metadata=call.metadata,
     )
-    bound = bind_call_id(turn, call.call_id, call.tool_name, call.arguments) if required else None
-    runs = False
-    try:
-        decision = await ask(turn, question)
-        runs = decision["type"] in ("approve", "edit")
-    finally:
-        if not runs:
-            release_call_id(turn, bound)
+    decision = await ask_holding_id(turn, question)
     if decision["type"] == "respond":
         return Approval(call.arguments, responded=True, response=decision["message"])
     if decision["type"] == "edit":

@@ -6,7 +6,6 @@ What asks the person is a guardrail of the tool's result, and what it returns is
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
@@ -15,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from hitl import _core
 from hitl.decisions import read_approvers
-from hitl.errors import HitlError, Parked
+from hitl.errors import HitlError
 from hitl.planner.catalog import NodeSpec
 from hitl.tools.context import RunContext
 from hitl.tools.definition import Tool
@@ -134,11 +133,9 @@ def make_tool(spec: NodeSpec, pause_enabled: bool) -> Tool[..., Any]:
         ctx = ToolContext(spec.name, context, pause_enabled)
         try:
             result = await spec.node.func(spec.args_model.model_construct(**arguments), ctx)
-        except (asyncio.CancelledError, Parked, KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
+        except (_Stopped, Exception, BaseExceptionGroup) as left:
             # Whatever it became on its way out (a group, an error of a `finally`): the call ended with the pause.
-            if (paused := ctx.outcome()) is None:
+            if (paused := ctx.outcome()) is None or _ends_more(left):
                 raise
             return paused
         if (paused := ctx.outcome()) is not None:
@@ -155,6 +152,11 @@ def make_tool(spec: NodeSpec, pause_enabled: bool) -> Tool[..., Any]:
         description=spec.desc,
         output_guardrails=[pause],
     )
+
+
+def _ends_more(left: BaseException) -> bool:
+    """Whether there is something in a group that ends more than the call: a cancelled task, an exit."""
+    return isinstance(left, BaseExceptionGroup) and left.split((_Stopped, Exception))[1] is not None
 
 
 async def pause(result: Any) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 from hitl import _core
 from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
-from hitl.tools.asking import Question, ask, bind_call_id, rejection, release_call_id
+from hitl.tools.asking import Question, ask, holding_call_id, rejection
 from hitl.tools.context import RunContext
 from hitl.tools.guardrails import OutputGuardrail
 from hitl.tools.options import AnyTool
@@ -212,15 +212,11 @@ async def _decide(
     """Ask for approval. While it is open, and once it is given, the call's id stands for this call alone."""
     if not required:
         return await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
-    bound = bind_call_id(turn, tool_call_id, tool.name, arguments.json)
-    approved = False
-    try:
+    with holding_call_id(turn, tool_call_id, tool.name, arguments.json) as keep:
         ready = await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
-        approved = not ready.responded
-        return ready
-    finally:
-        if not approved:
-            release_call_id(turn, bound)
+        if not ready.responded:
+            keep()
+    return ready
 
 
 async def _ask_until_clear(

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,6 +84,19 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
         return await _ask(turn, again)
     except _NotAllowed as refused:
         raise InvalidAnswer(str(refused)) from refused
+
+
+async def ask_holding_id(turn: Turn, question: Question) -> dict[str, Any]:
+    """As `ask`. A call that needs approval has its id for itself while it is open, and once it may run.
+
+    Also raises `ApprovalMismatch`.
+    """
+    tool_call_id = question.tool_call_id if question.required else None
+    with holding_call_id(turn, tool_call_id, question.tool_name, question.arguments) as keep:
+        decision = await ask(turn, question)
+        if decision["type"] in ("approve", "edit"):
+            keep()
+    return decision
 
 
 class _NotAllowed(Exception):
@@ -192,13 +207,32 @@ def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: d
     return ToolRejected(text, reason)
 
 
-def bind_call_id(
+@contextmanager
+def holding_call_id(
     turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
-) -> tuple[str, str] | None:
-    """From now on the id stands for this call in its conversation; returns what `release_call_id` takes.
+) -> Iterator[Callable[[], None]]:
+    """While a call is asked about, its id stands for it alone in its conversation; from then on too, where it was
+    approved: then call what this gives.
 
     Raises `ApprovalMismatch` for an id that stands for another call already.
     """
+    bound, kept = _bind_call_id(turn, tool_call_id, tool_name, arguments), False
+
+    def keep() -> None:
+        nonlocal kept
+        kept = True
+
+    try:
+        yield keep
+    finally:
+        if bound is not None and not kept:
+            turn.approved_calls.pop(bound, None)
+
+
+def _bind_call_id(
+    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
+) -> tuple[str, str] | None:
+    """By what the call is found that the id stands for; None where that is not this call's to take back."""
     if tool_call_id is None:
         return None
     place = place_var.get()
@@ -215,9 +249,3 @@ def bind_call_id(
         )
     turn.approved_calls[bound] = call
     return bound
-
-
-def release_call_id(turn: Turn, bound: tuple[str, str] | None) -> None:
-    """Nothing was approved under the id after all."""
-    if bound is not None:
-        turn.approved_calls.pop(bound, None)

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast,
 from hitl import _core
 from hitl.decisions import Approval, DecisionKind, read_allowed_decisions, read_approvers
 from hitl.errors import InvalidAnswer
-from hitl.tools.asking import Question, ask, bind_call_id, release_call_id
+from hitl.tools.asking import Question, ask_holding_id
 from hitl.tools.definition import TOOL_ATTRIBUTE, Tool, make_tool
 from hitl.tools.options import SETTERS, ToolOptions
 from hitl.turn.interrupts import seconds
@@ -184,14 +184,7 @@ async def _ask(
         source=source,
         metadata=None if metadata is None else _plain(metadata),
     )
-    bound = bind_call_id(turn, tool_call_id, tool_name, question.arguments)
-    is_approved = False
-    try:
-        decision = await ask(turn, question)
-        is_approved = decision["type"] in ("approve", "edit")
-    finally:
-        if not is_approved:
-            release_call_id(turn, bound)
+    decision = await ask_holding_id(turn, question)
     if decision["type"] == "respond":
         return Approval(question.arguments, responded=True, response=decision["message"])
     if decision["type"] == "edit":

@@ -85,7 +85,11 @@ def is_transient(error: Exception) -> bool | float:
 
 def retry_after(error: Exception) -> float | None:
     """The seconds that the response an error tells of asks to be left alone; None where it does not say."""
-    headers = getattr(getattr(error, "response", None), "headers", None)
+    return seconds_asked(getattr(getattr(error, "response", None), "headers", None))
+
+
+def seconds_asked(headers: Mapping[str, str] | None) -> float | None:
+    """The seconds that the headers of a response ask to be left alone; None where they do not say."""
     if headers is None:
         return None
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):

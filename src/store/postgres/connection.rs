@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{Either, select, try_join_all};
 use futures_util::join;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
@@ -166,15 +166,28 @@ impl Connection {
     /// Makes all calls in one transaction and one round trip: the rows of each. All of it is queued before anything is
     /// awaited, so that whoever stops waiting leaves no transaction half sent.
     pub(super) async fn run(&mut self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
-        let deadline = Instant::now() + PATIENCE;
-        let outcome = match timeout_at(deadline, self.exchange(frame, calls)).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                // A database does not look whether anybody still listens while it works.
-                self.address.cancel(self.client.cancel_token());
-                Err(CallFailure::Lost(format!("no answer within {} s", PATIENCE.as_secs())))
-            }
+        self.run_until(sleep(PATIENCE), frame, calls).await
+    }
+
+    /// As [`Self::run`], with patience until something happens.
+    pub(super) async fn run_until(
+        &mut self,
+        over: impl Future<Output = ()>,
+        frame: Frame,
+        calls: Vec<SqlCall>,
+    ) -> Result<Vec<Vec<Row>>, CallFailure> {
+        let answered = match select(pin!(self.exchange(frame, calls)), pin!(over)).await {
+            Either::Left((outcome, _)) => Some(outcome),
+            Either::Right(_) => None,
         };
+        let outcome = answered.unwrap_or_else(|| {
+            // A database does not look whether anybody still listens while it reads. A commit is left to its end: one that
+            // waits for another server to have it too would count at once, on this server alone, if it were cancelled.
+            if frame == Frame::Snapshot {
+                self.address.cancel(self.client.cancel_token());
+            }
+            Err(CallFailure::Lost(format!("no answer within {} s", PATIENCE.as_secs())))
+        });
         if let Err(failed) = &outcome {
             self.is_over |= failed.ends_connection();
         }

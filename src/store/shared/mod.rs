@@ -54,7 +54,7 @@ struct JobRunner<B> {
     backend: B,
     clock: Arc<dyn Clock>,
     lanes: Arc<Lanes>,
-    whose: SessionIndex,
+    whose: Arc<SessionIndex>,
     /// Counts what this server reads, commits and is called for: what began after what.
     order: AtomicU64,
     is_closed: AtomicBool,
@@ -70,7 +70,7 @@ impl<B: Backend> SharedStore<B> {
             backend,
             clock,
             lanes: Arc::default(),
-            whose: SessionIndex::default(),
+            whose: Arc::default(),
             order: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             runtime,
@@ -168,12 +168,12 @@ impl<B: Backend> JobRunner<B> {
         match self.whose.direct(row, queued) {
             Direction::To(session, queued) => self.enqueue(LaneKey::Session(session), queued),
             Direction::Waits => {}
-            Direction::Ask => {
+            Direction::Ask(look_up) => {
                 let inner = Arc::clone(self);
                 self.spawn(async move {
                     let told = inner.session_of(row.question()).await;
                     let session = told.as_ref().ok().copied().flatten();
-                    inner.whose.found(row, session, |queued| inner.start_found(told.clone(), queued));
+                    look_up.found(session, |queued| inner.start_found(told.clone(), queued));
                 });
             }
         }

@@ -4,12 +4,12 @@
 //! waits for the same answer: jobs about one row begin in the order in which they were called.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::changes::Changes;
 use super::lanes::QueuedJob;
 use super::question::StoreQuestion;
-use crate::domain::{InterruptId, SessionId, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, TurnId};
 
 /// How many rows are remembered, twice.
 const MOST: usize = 4096;
@@ -37,10 +37,17 @@ impl OwnedRow {
 pub enum Direction {
     /// Into the line of this session.
     To(SessionId, QueuedJob),
-    /// Whoever called asks whose the row is, and calls [`SessionIndex::found`].
-    Ask,
+    /// Whoever called asks whose the row is.
+    Ask(SessionLookUp),
     /// Somebody asks already.
     Waits,
+}
+
+/// Whoever has this asks whose a row is. Where that ends in a panic, those who waited for the answer are told that nothing
+/// came of it, and who comes later asks again.
+pub struct SessionLookUp {
+    index: Arc<SessionIndex>,
+    row: OwnedRow,
 }
 
 /// See the module.
@@ -61,7 +68,7 @@ struct KnownOwners {
 
 impl SessionIndex {
     /// Where `job` is to go.
-    pub fn direct(&self, row: OwnedRow, job: QueuedJob) -> Direction {
+    pub fn direct(self: &Arc<Self>, row: OwnedRow, job: QueuedJob) -> Direction {
         let mut known = self.lock();
         if let Some(waiting) = known.waiting.get_mut(&row) {
             waiting.push(job);
@@ -71,19 +78,9 @@ impl SessionIndex {
             Some(session) => Direction::To(session, job),
             None => {
                 known.waiting.insert(row, vec![job]);
-                Direction::Ask
+                Direction::Ask(SessionLookUp { index: Arc::clone(self), row })
             }
         }
-    }
-
-    /// The database has told whose `row` is, or nothing. `send` gets the jobs that waited for it, in order, before one that
-    /// comes after them can be directed anywhere.
-    pub fn found(&self, row: OwnedRow, session: Option<SessionId>, send: impl FnMut(QueuedJob)) {
-        let mut known = self.lock();
-        if let Some(session) = session {
-            known.remember(row, session);
-        }
-        known.waiting.remove(&row).into_iter().flatten().for_each(send);
     }
 
     /// Remembers whose the rows are that are written: that never changes.
@@ -99,6 +96,29 @@ impl SessionIndex {
     fn lock(&self) -> MutexGuard<'_, KnownOwners> {
         // A panic elsewhere cannot leave a map half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SessionLookUp {
+    /// The database has told whose the row is, or nothing. `send` gets the jobs that waited for it, in order, before one that
+    /// comes after them can be directed anywhere.
+    pub fn found(self, session: Option<SessionId>, send: impl FnMut(QueuedJob)) {
+        let mut known = self.index.lock();
+        if let Some(session) = session {
+            known.remember(self.row, session);
+        }
+        known.waiting.remove(&self.row).into_iter().flatten().for_each(send);
+        drop(known);
+    }
+}
+
+impl Drop for SessionLookUp {
+    fn drop(&mut self) {
+        let left = self.index.lock().waiting.remove(&self.row);
+        for job in left.into_iter().flatten() {
+            // Whoever wanted it may be gone.
+            drop(job.reply.send(Err(Error::Internal("asking whose the row is has panicked".to_owned()))));
+        }
     }
 }
 
@@ -139,26 +159,37 @@ mod tests {
 
     #[test]
     fn jobs_about_one_row_go_on_in_the_order_in_which_they_came() {
-        let index = SessionIndex::default();
-        assert!(matches!(index.direct(row(1), job(1)), Direction::Ask));
+        let index = Arc::new(SessionIndex::default());
+        let Direction::Ask(look_up) = index.direct(row(1), job(1)) else { panic!("nobody has asked yet") };
         // Somebody writes the row while the database is asked.
         index.lock().remember(row(1), SESSION);
         assert!(matches!(index.direct(row(1), job(2)), Direction::Waits));
         let mut sent = Vec::new();
-        index.found(row(1), Some(SESSION), |job| sent.push(job.at));
+        look_up.found(Some(SESSION), |job| sent.push(job.at));
         assert_eq!(sent, [1, 2]);
         assert!(matches!(index.direct(row(1), job(3)), Direction::To(SESSION, _)));
     }
 
     #[test]
+    fn where_asking_ends_in_a_panic_nobody_waits_for_ever() {
+        let index = Arc::new(SessionIndex::default());
+        let (reply, mut told) = oneshot::channel();
+        let first = QueuedJob { job: Box::new(|_| Ok(())), at: 1, reply };
+        let Direction::Ask(look_up) = index.direct(row(1), first) else { panic!("nobody has asked yet") };
+        drop(look_up);
+        assert!(matches!(told.try_recv(), Ok(Err(Error::Internal(_)))));
+        assert!(matches!(index.direct(row(1), job(2)), Direction::Ask(_)), "the next one asks again");
+    }
+
+    #[test]
     fn what_is_asked_for_again_and_again_is_not_forgotten() {
-        let index = SessionIndex::default();
-        index.found(row(1), Some(SESSION), drop);
+        let index = Arc::new(SessionIndex::default());
+        index.lock().remember(row(1), SESSION);
         for number in 2..3 * MOST as u128 {
             index.lock().remember(row(number), SESSION);
             assert!(matches!(index.direct(row(1), job(1)), Direction::To(..)), "after {number}");
         }
-        assert!(matches!(index.direct(row(2), job(1)), Direction::Ask));
+        assert!(matches!(index.direct(row(2), job(1)), Direction::Ask(_)));
         let known = index.lock();
         assert!(known.young.len() + known.old.len() <= 2 * MOST);
     }

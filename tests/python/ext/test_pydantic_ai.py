@@ -7,6 +7,7 @@ import sys
 import types
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,9 +15,7 @@ from pydantic import BaseModel
 from pydantic_ai import (
     Agent,
     ApprovalRequired,
-    CallDeferred,
     DeferredToolRequests,
-    ExternalToolset,
     FunctionToolset,
     ModelMessage,
     ModelRequest,
@@ -24,13 +23,10 @@ from pydantic_ai import (
     ModelRetry,
     RunContext,
     TextPart,
-    ToolCallPart,
-    ToolDefinition,
+    Tool,
 )
-from pydantic_ai.capabilities import RequestInput
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.external_events import wait_for_external_event
-from pydantic_ai.messages import ThinkingPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ThinkingPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import ApprovalRequiredToolset
@@ -40,227 +36,11 @@ from hitl import ChatMessage, RunState
 from hitl.driver.shapes import as_agent as load
 from hitl.errors import AgentLoadError
 from hitl.ext.pydantic_ai import HitlDurability, as_agent
+from hitl.ext.pydantic_ai.backend import may_pass
 from hitl.ext.pydantic_ai.messages import history_of, turn_of
 from hitl.testing import HitlServer
-from tests.python.support.prefixes import Effects, Run, run_all_prefixes
-
-Calls = list[tuple[str, dict[str, Any]]]
-APPROVE = {"type": "approve"}
-
-
-def says(*rounds: Calls) -> FunctionModel:
-    """A model that has each round of calls made, and then repeats what came of them."""
-
-    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        done = sum(isinstance(message, ModelResponse) for message in messages)
-        if done < len(rounds):
-            calls = [
-                ToolCallPart(name, args, tool_call_id=f"c{done}{n}") for n, (name, args) in enumerate(rounds[done])
-            ]
-            return ModelResponse(parts=calls)
-        parts = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
-        said = sorted((part.tool_call_id, part.outcome, part.content) for part in parts)
-        return ModelResponse(parts=[TextPart(json.dumps([each[1:] for each in said]))])
-
-    return FunctionModel(reply)
-
-
-class Timeless:
-    """An agent whose messages do not say when they were made, which is when they were made last, nor what the model is
-    told beside them."""
-
-    def __init__(self, agent: Any) -> None:
-        self._served = as_agent(agent)
-        self.name = self._served.name
-
-    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> Any:
-        reply, after = await self._served.run_turn(message, state)
-        for kept in (reply.user_params or {})["native"]["messages"]:
-            kept.pop("instructions", None)
-            kept["parts"] = [part for part in kept["parts"] if part["part_kind"] != "system-prompt"]
-            for each in (kept, *kept["parts"]):
-                each.pop("timestamp", None)
-        return reply, after
-
-
-async def proved(
-    make: Callable[[Effects], Any], answers: Callable[[Any], Any] | None = None, **more: Any
-) -> tuple[Run, list[Any]]:
-    """A run, which every prefix of its journal leads to as well; and what the model was told of its calls."""
-    run = await run_all_prefixes(lambda effects: Timeless(make(effects)), answers, **more)
-    return run, json.loads(run.response.content or "")
-
-
-def payer(effects: Effects, *rounds: Calls, **options: Any) -> Agent[Any, Any]:
-    """An agent that pays, once it may."""
-    agent = Agent(says(*(rounds or ([("pay", {"cents": 5})],))), name="payer", **options)
-
-    @agent.tool_plain(requires_approval=True)
-    def pay(cents: int) -> str:
-        effects.append(cents)
-        return f"paid {cents}"
-
-    return agent
-
-
-# -- approvals ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("answer", "told", "effects"),
-    [
-        (APPROVE, ["success", "paid 5"], [5]),
-        ({"type": "edit", "args": {"cents": 7}}, ["success", "paid 7"], [7]),
-        ({"type": "reject", "reason": "too much"}, ["denied", "User rejected pay: too much"], []),
-        ({"type": "reject", "message": "Ask Ada."}, ["denied", "Ask Ada."], []),
-        ({"type": "respond", "message": {"paid": "by hand"}}, ["success", {"paid": "by hand"}], []),
-    ],
-    ids=["approve", "edit", "reject", "reject with a message", "respond"],
-)
-async def test_each_decision_goes_back_in_the_frameworks_words(answer: Any, told: Any, effects: Any) -> None:
-    run, said = await proved(payer, lambda asked: answer)
-    assert (said, run.effects) == ([told], effects)
-    (asked,) = run.requests
-    assert (asked["type"], asked["agent"], asked["tool_call_id"]) == ("tool_approval", "payer", "c00")
-    assert asked["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
-
-
-async def test_a_tool_that_asks_in_its_body_says_why_and_is_told_of_the_yes() -> None:
-    def make(effects: Effects) -> Any:
-        agent = Agent(says([("wipe", {"path": "/etc"}), ("wipe", {"path": "/tmp"})]), name="wiper")
-
-        @agent.tool
-        async def wipe(ctx: RunContext[None], path: str) -> str:
-            if path == "/etc" and not ctx.tool_call_approved:
-                raise ApprovalRequired(metadata={"why": "protected", "hitl": {"description": "A protected path"}})
-            effects.append((path, ctx.tool_call_metadata and ctx.tool_call_metadata["why"]))
-            return "wiped"
-
-        return agent
-
-    run, said = await proved(make, lambda asked: APPROVE)
-    assert said == [["success", "wiped"]] * 2
-    assert sorted(run.effects, key=str) == [("/etc", "protected"), ("/tmp", None)]
-    (asked,) = run.requests
-    assert (asked["message"], asked["metadata"]) == ("A protected path", {"why": "protected"})
-
-
-async def test_a_validator_may_ask_before_there_is_anything_to_run() -> None:
-    def check(ctx: RunContext[None], cents: int) -> None:
-        if cents > 3 and not ctx.tool_call_approved:
-            raise ApprovalRequired
-
-    def make(effects: Effects) -> Any:
-        agent = Agent(says([("pay", {"cents": 5}), ("pay", {"cents": 1})]), name="payer")
-
-        @agent.tool_plain(args_validator=check)
-        def pay(cents: int) -> str:
-            effects.append(cents)
-            return f"paid {cents}"
-
-        return agent
-
-    run, said = await proved(make, lambda asked: {"type": "edit", "args": {"cents": 4}})
-    assert said == [["success", "paid 4"], ["success", "paid 1"]]
-    assert len(run.requests) == 1
-
-
-class Payment(BaseModel):
-    cents: int
-
-    def model_post_init(self, _: Any) -> None:
-        if self.cents == 13:
-            raise ValueError("never thirteen")
-
-
-async def test_what_a_person_gave_is_read_as_the_models_arguments_are() -> None:
-    def make(effects: Effects) -> Any:
-        agent = Agent(says([("pay", {"cents": 5})], [("pay", {"cents": 6})]), name="payer")
-
-        @agent.tool_plain(requires_approval=True)
-        def pay(payment: Payment) -> str:
-            effects.append(payment.cents)
-            return f"paid {payment.cents}"
-
-        return agent
-
-    edits = {5: 13, 6: 8}
-    run, said = await proved(
-        make, lambda asked: {"type": "edit", "args": {"cents": edits[asked["payload"]["tool_args"]["cents"]]}}
-    )
-    assert run.effects == [8]
-    assert said[0][0] == "retried"
-    assert "that a person gave do not fit pay" in str(said[0][1])
-    assert said[1] == ["success", "paid 8"]
-
-
-async def test_one_answer_never_waits_for_another() -> None:
-    paid: list[Any] = []
-    first = await hitl.run(payer(paid, [("pay", {"cents": 1}), ("pay", {"cents": 2})]), "go")
-    assert first.status == "interrupted"
-    state = first.state
-    second_asked = next(each for each in first.interrupts if each.payload["tool_args"] == {"cents": 2})
-    second = await hitl.run(payer(paid, [("pay", {"cents": 1}), ("pay", {"cents": 2})]), state.approve(second_asked))
-    assert (second.status, paid) == ("interrupted", [2])
-    (left,) = second.interrupts
-    assert left.payload["tool_args"] == {"cents": 1}
-
-
-async def test_a_state_with_two_open_calls_is_small() -> None:
-    result = await hitl.run(payer([], [("pay", {"cents": 1}), ("pay", {"cents": 2})]), "go")
-    assert len(result.state.to_string()) < 5 * 1024
-
-
-# -- questions ---------------------------------------------------------------------------------------------------------
-
-
-async def test_calls_that_run_elsewhere_are_questions_with_the_schema_of_their_result() -> None:
-    def make(effects: Effects) -> Any:
-        schema = {"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"]}
-        outside = ToolDefinition(name="ask_for_zip", return_schema=schema)
-        agent = Agent(says([("ask_for_zip", {}), ("survey", {})]), name="clerk", toolsets=[ExternalToolset([outside])])
-
-        @agent.tool_plain
-        def survey() -> str:
-            raise CallDeferred(metadata={"about": "taste"}, kind="question")
-
-        return agent
-
-    answers = {"external_call": {"zip": "94607"}, "question": "sweet"}
-    run, said = await proved(make, lambda asked: answers[asked["type"]])
-    assert said == [["success", {"zip": "94607"}], ["success", "sweet"]]
-    by_type = {asked["type"]: asked for asked in run.requests}
-    assert by_type["external_call"]["response_schema"]["required"] == ["zip"]
-    assert by_type["question"]["payload"] == {
-        "type": "question", "about": "taste", "tool_name": "survey", "tool_args": {}
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("decision", "told"),
-    [(APPROVE, ["success", "paid 5"]), ({"type": "reject"}, ["denied", "User rejected pay"])],
-    ids=["approve", "reject"],
-)
-async def test_who_asks_by_other_means_asks_here_and_an_event_from_outside_is_an_answer(
-    decision: Any, told: Any
-) -> None:
-    async def never(*_: Any) -> Any:
-        raise AssertionError("a person was asked by hitl already")
-
-    handed: list[str] = []
-
-    class Reviewed(RequestInput[Any]):
-        async def before_run(self, ctx: RunContext[Any]) -> None:
-            assert await wait_for_external_event("review", ask=handed.append) == {"by": "ada"}
-
-    def make(effects: Effects) -> Any:
-        return payer(effects, capabilities=[Reviewed(ask=never)])
-
-    run, said = await proved(make, lambda asked: {"by": "ada"} if asked["type"] == "review" else decision)
-    assert said == [told]
-    assert [asked["type"] for asked in run.requests] == ["review", "tool_approval"]
-    assert len(set(handed)) == 1
-
+from tests.python.ext.pydantic_ai_runs import APPROVE, payer, proved, says
+from tests.python.support.prefixes import Effects
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
@@ -355,12 +135,24 @@ async def test_tools_of_a_server_of_mcp_are_not_the_programs_own(monkeypatch: py
     def write(line: str) -> str:
         return f"wrote {line}"
 
-    def make(effects: Effects) -> Any:
-        shelf = ApprovalRequiredToolset(Shelf([write], id="shelf"), lambda *_: True)
-        return Agent(says([("write", {"line": "a"})]), name="librarian", toolsets=[shelf])
+    def check(ctx: RunContext[Any], line: str) -> None:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
 
-    run, _ = await proved(make, lambda asked: APPROVE)
-    assert [asked["tool_source"] for asked in run.requests] == ["mcp:shelf"]
+    def gated() -> Any:
+        return ApprovalRequiredToolset(Shelf([write], id="shelf"), lambda *_: True)
+
+    def checked() -> Any:
+        return Shelf([Tool(write, args_validator=check)], id="shelf")
+
+    def make(effects: Effects, shelf: Callable[[], Any]) -> Any:
+        return Agent(says([("write", {"line": "a"})]), name="librarian", toolsets=[shelf()])
+
+    # Whoever asks: a gate around the server, or a validator, before there is anything to run.
+    for shelf in (gated, checked):
+        run, _ = await proved(partial(make, shelf=shelf), lambda asked: APPROVE)
+        assert [asked["tool_source"] for asked in run.requests] == ["mcp:shelf"], shelf
+        assert [asked["metadata"] for asked in run.requests] == [None]
     run, _ = await proved(payer, lambda asked: APPROVE)
     assert [asked["tool_source"] for asked in run.requests] == [None]
 
@@ -479,6 +271,23 @@ async def test_an_error_of_a_model_that_does_not_pass_keeps_its_class() -> None:
     result = await hitl.run(Agent(FunctionModel(reply), name="keyless"), "go")
     assert isinstance(result.exception, ModelHTTPError)
     assert result.exception.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "waits"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "20", "retry-after": "7"}, 0.02),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "nan"}, True),
+        ({"retry-after": "inf"}, True),
+        ({"retry-after": "soon"}, True),
+        (None, True),
+    ],
+)
+def test_a_model_says_when_it_may_be_asked_again(headers: dict[str, str] | None, waits: Any) -> None:
+    judged = may_pass(ModelHTTPError(503, "m", headers=headers))
+    assert (type(judged), judged) == (type(waits), waits)
 
 
 async def test_a_prompt_that_says_what_time_it_is_is_not_compared() -> None:

@@ -125,6 +125,22 @@ async def test_a_tool_that_is_cancelled_on_its_way_out_has_not_paused() -> None:
     assert isinstance(await Planner([write("hi", tool="ask"), DONE], spec(ask)).run("go"), PlannerFinish)
 
 
+class Ended(BaseException):
+    """What ends a program or a test, whoever is at work."""
+
+
+@pytest.mark.parametrize("ends", [Ended(), BaseExceptionGroup("several", [Ended(), ValueError()])])
+async def test_what_ends_everything_is_no_pause(ends: BaseException) -> None:
+    async def ask(args: Text, ctx: ToolContext) -> Ok:
+        try:
+            await ctx.pause("await_input")
+        finally:
+            raise ends
+
+    with pytest.raises(type(ends)):
+        await Planner([write("hi", tool="ask"), DONE], spec(ask)).run("go")
+
+
 async def test_a_paused_call_never_runs_again(written: Written) -> None:
     calls: list[str] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any, Final
 
 from pydantic_ai.durable_exec import (
@@ -36,7 +36,7 @@ from pydantic_core import to_jsonable_python
 
 from hitl.ext.pydantic_ai.messages import recorded, to_chat
 from hitl.turn.places import place_var
-from hitl.turn.retrying import Retries, is_transient, run
+from hitl.turn.retrying import Retries, is_transient, run, seconds_asked
 from hitl.turn.runtime import Turn, current_turn
 
 _NO_CONFIG: RoleBasedOperationConfig[None] = RoleBasedOperationConfig(
@@ -169,18 +169,12 @@ def _wire_result(result: Any) -> Any:
 def may_pass(error: Exception) -> bool | float:
     """Whether a model's error may pass by itself; a number: not before that many seconds."""
     if isinstance(error, ModelHTTPError):
-        return is_transient(error) and (_asked_to_wait(error.headers) or True)
+        asked = seconds_asked(error.headers)
+        return is_transient(error) and (True if asked is None else asked)
     if isinstance(error, ModelAPIError):
         cause = error.__cause__
         return is_transient(cause) if isinstance(cause, Exception) else False
     return is_transient(error)
-
-
-def _asked_to_wait(headers: Mapping[str, str] | None) -> float | None:
-    try:
-        return float((headers or {}).get("retry-after", ""))
-    except ValueError:  # none, or a date
-        return None
 
 
 async def show(_: RunContext[Any], events: AsyncIterable[AgentStreamEvent]) -> None:

@@ -30,6 +30,7 @@ OPTIONS: Final = "hitl"
 """The member of a tool's ``metadata``, and of that of ``ApprovalRequired`` and ``CallDeferred``, with our options."""
 
 _KIND: Final = "hitl.kind"
+_SOURCE: Final = "hitl.source"
 _DENIED: Final = "hitl.denied"
 
 current_call: contextvars.ContextVar[ToolCallPart | None] = contextvars.ContextVar(
@@ -49,7 +50,20 @@ class GatedToolset(WrapperToolset[Any]):
         tools = await super().get_tools(ctx)
         if not is_in_turn():
             return tools
-        return {name: _called_at_once(tool) if tool.tool_def.defer else tool for name, tool in tools.items()}
+        return {name: self._marked(tool) for name, tool in tools.items()}
+
+    def _marked(self, tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
+        """The tool, no longer put off. Why it was, and which server it is from, is in its metadata, which no model
+        sees: whoever asks about a call of it finds it there."""
+        definition, marks = tool.tool_def, {}
+        if definition.toolset_id in self.servers:
+            marks[_SOURCE] = f"mcp:{definition.toolset_id}"
+        if definition.defer:
+            marks[_KIND] = definition.kind
+        if not marks:
+            return tool
+        kind = "function" if definition.defer else definition.kind
+        return replace(tool, tool_def=replace(definition, kind=kind, metadata={**(definition.metadata or {}), **marks}))
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -89,10 +103,8 @@ class GatedToolset(WrapperToolset[Any]):
         required: bool,
         said: dict[str, Any] | None,
     ) -> Approval | None:
-        definition = tool.tool_def
-        source = f"mcp:{definition.toolset_id}" if definition.toolset_id in self.servers else None
-        shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or definition.name
-        return await ask_about(definition, shown, call_id, required, said, source)
+        shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or tool.tool_def.name
+        return await ask_about(tool.tool_def, shown, call_id, required, said)
 
 
 def denial(metadata: dict[str, Any] | None) -> str | None:
@@ -106,17 +118,16 @@ async def ask_about(
     call_id: str,
     required: bool,
     metadata: dict[str, Any] | None,
-    source: str | None = None,
 ) -> Approval | None:
     """Whether a call may be made. A no is an ``ApprovalRequired`` that is denied once it is collected."""
-    own = {name: value for name, value in (tool.metadata or {}).items() if name not in (OPTIONS, _KIND)}
+    own = {name: value for name, value in (tool.metadata or {}).items() if name not in (OPTIONS, _KIND, _SOURCE)}
     said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
     call = ForeignCall(
         tool_name=tool.name,
         arguments=shown,
         call_id=call_id,
         args_schema=tool.parameters_json_schema,
-        source=source,
+        source=(tool.metadata or {}).get(_SOURCE),
         options=cast(GateOptions, {**_options(tool.metadata), **_options(metadata)}),
         metadata=_plain({**own, **said}) or None,
     )
@@ -151,13 +162,6 @@ async def put_question(
         key=f"ask:{call_id}",
         expires_in=options.get("expires_in"),
     )
-
-
-def _called_at_once(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
-    """The tool, no longer put off; why it was is in its metadata, which no model sees."""
-    definition = tool.tool_def
-    metadata = {**(definition.metadata or {}), _KIND: definition.kind}
-    return replace(tool, tool_def=replace(definition, kind="function", metadata=metadata))
 
 
 def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::support::*;
 use crate::domain::Error;
 use crate::store::postgres::connection::{CallFailure, Frame, SqlCall};
+use crate::store::postgres::opening;
 use crate::store::postgres::pool::{CONNECTIONS, ConnectionPool};
 use crate::store::shared::backend::Backend;
 use crate::store::shared::changes::{Changes, RowChange};
@@ -74,6 +75,35 @@ async fn what_cannot_be_sent_takes_the_rest_of_its_batch_with_it() {
     // The connection is as good as before.
     pool.run(Frame::Commit, vec![SqlCall::new(key, vec![])]).await.unwrap();
     assert_eq!(database.count("sign_ins").await, 1);
+}
+
+/// Makes calls, and waits for them no longer than until they are at work.
+async fn give_up(database: &Database, frame: Frame, calls: Vec<SqlCall>) {
+    let (mut connection, _) = opening::connect(&database.address()).await.unwrap();
+    let at_work = until_there_are(database, 1, "wait_event = 'PgSleep'");
+    let given_up = connection.run_until(at_work, frame, calls).await;
+    assert!(matches!(&given_up, Err(CallFailure::Lost(why)) if why.contains("no answer")), "{given_up:?}");
+    assert!(connection.is_over());
+    until_there_are(database, 0, "state <> 'idle'").await;
+}
+
+#[tokio::test]
+async fn a_commit_that_nobody_waits_for_any_more_is_left_to_its_end() {
+    let database = Database::new().await;
+    drop(database.store().await);
+    let key = "INSERT INTO hitl.sign_ins (token, key, ends_at) VALUES ('\\x01', '\\x02', 1)";
+    let slow = "SELECT 'over' FROM pg_sleep(0.5)";
+    give_up(&database, Frame::Commit, vec![SqlCall::new(key, vec![]), SqlCall::new(slow, vec![])]).await;
+    assert_eq!(database.count("sign_ins").await, 1);
+}
+
+#[tokio::test]
+async fn what_nobody_reads_any_more_is_cancelled() {
+    let database = Database::new().await;
+    drop(database.store().await);
+    // Nothing else ends it while this test is waited for.
+    let (unlimited, slow) = ("SET LOCAL statement_timeout = 0", "SELECT 'over' FROM pg_sleep(3600)");
+    give_up(&database, Frame::Snapshot, vec![SqlCall::new(unlimited, vec![]), SqlCall::new(slow, vec![])]).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,180 @@
+"""What agents of pydantic-ai ask people in a turn, from every prefix of its journal too: approvals and questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import (
+    Agent,
+    ApprovalRequired,
+    CallDeferred,
+    ExternalToolset,
+    RunContext,
+    ToolDefinition,
+)
+from pydantic_ai.capabilities import RequestInput
+from pydantic_ai.external_events import wait_for_external_event
+
+import hitl
+from tests.python.ext.pydantic_ai_runs import APPROVE, payer, proved, says
+from tests.python.support.prefixes import Effects
+
+# -- approvals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "effects"),
+    [
+        (APPROVE, ["success", "paid 5"], [5]),
+        ({"type": "edit", "args": {"cents": 7}}, ["success", "paid 7"], [7]),
+        ({"type": "reject", "reason": "too much"}, ["denied", "User rejected pay: too much"], []),
+        ({"type": "reject", "message": "Ask Ada."}, ["denied", "Ask Ada."], []),
+        ({"type": "respond", "message": {"paid": "by hand"}}, ["success", {"paid": "by hand"}], []),
+    ],
+    ids=["approve", "edit", "reject", "reject with a message", "respond"],
+)
+async def test_each_decision_goes_back_in_the_frameworks_words(answer: Any, told: Any, effects: Any) -> None:
+    run, said = await proved(payer, lambda asked: answer)
+    assert (said, run.effects) == ([told], effects)
+    (asked,) = run.requests
+    assert (asked["type"], asked["agent"], asked["tool_call_id"]) == ("tool_approval", "payer", "c00")
+    assert asked["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
+
+
+async def test_a_tool_that_asks_in_its_body_says_why_and_is_told_of_the_yes() -> None:
+    def make(effects: Effects) -> Any:
+        agent = Agent(says([("wipe", {"path": "/etc"}), ("wipe", {"path": "/tmp"})]), name="wiper")
+
+        @agent.tool
+        async def wipe(ctx: RunContext[None], path: str) -> str:
+            if path == "/etc" and not ctx.tool_call_approved:
+                raise ApprovalRequired(metadata={"why": "protected", "hitl": {"description": "A protected path"}})
+            effects.append((path, ctx.tool_call_metadata and ctx.tool_call_metadata["why"]))
+            return "wiped"
+
+        return agent
+
+    run, said = await proved(make, lambda asked: APPROVE)
+    assert said == [["success", "wiped"]] * 2
+    assert sorted(run.effects, key=str) == [("/etc", "protected"), ("/tmp", None)]
+    (asked,) = run.requests
+    assert (asked["message"], asked["metadata"]) == ("A protected path", {"why": "protected"})
+
+
+async def test_a_validator_may_ask_before_there_is_anything_to_run() -> None:
+    def check(ctx: RunContext[None], cents: int) -> None:
+        if cents > 3 and not ctx.tool_call_approved:
+            raise ApprovalRequired
+
+    def make(effects: Effects) -> Any:
+        agent = Agent(says([("pay", {"cents": 5}), ("pay", {"cents": 1})]), name="payer")
+
+        @agent.tool_plain(args_validator=check)
+        def pay(cents: int) -> str:
+            effects.append(cents)
+            return f"paid {cents}"
+
+        return agent
+
+    run, said = await proved(make, lambda asked: {"type": "edit", "args": {"cents": 4}})
+    assert said == [["success", "paid 4"], ["success", "paid 1"]]
+    assert len(run.requests) == 1
+
+
+class Payment(BaseModel):
+    cents: int
+
+    def model_post_init(self, _: Any) -> None:
+        if self.cents == 13:
+            raise ValueError("never thirteen")
+
+
+async def test_what_a_person_gave_is_read_as_the_models_arguments_are() -> None:
+    def make(effects: Effects) -> Any:
+        agent = Agent(says([("pay", {"cents": 5})], [("pay", {"cents": 6})]), name="payer")
+
+        @agent.tool_plain(requires_approval=True)
+        def pay(payment: Payment) -> str:
+            effects.append(payment.cents)
+            return f"paid {payment.cents}"
+
+        return agent
+
+    edits = {5: 13, 6: 8}
+    run, said = await proved(
+        make, lambda asked: {"type": "edit", "args": {"cents": edits[asked["payload"]["tool_args"]["cents"]]}}
+    )
+    assert run.effects == [8]
+    assert said[0][0] == "retried"
+    assert "that a person gave do not fit pay" in str(said[0][1])
+    assert said[1] == ["success", "paid 8"]
+
+
+async def test_one_answer_never_waits_for_another() -> None:
+    paid: list[Any] = []
+    first = await hitl.run(payer(paid, [("pay", {"cents": 1}), ("pay", {"cents": 2})]), "go")
+    assert first.status == "interrupted"
+    state = first.state
+    second_asked = next(each for each in first.interrupts if each.payload["tool_args"] == {"cents": 2})
+    second = await hitl.run(payer(paid, [("pay", {"cents": 1}), ("pay", {"cents": 2})]), state.approve(second_asked))
+    assert (second.status, paid) == ("interrupted", [2])
+    (left,) = second.interrupts
+    assert left.payload["tool_args"] == {"cents": 1}
+
+
+async def test_a_state_with_two_open_calls_is_small() -> None:
+    result = await hitl.run(payer([], [("pay", {"cents": 1}), ("pay", {"cents": 2})]), "go")
+    assert len(result.state.to_string()) < 5 * 1024
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_that_run_elsewhere_are_questions_with_the_schema_of_their_result() -> None:
+    def make(effects: Effects) -> Any:
+        schema = {"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"]}
+        outside = ToolDefinition(name="ask_for_zip", return_schema=schema)
+        agent = Agent(says([("ask_for_zip", {}), ("survey", {})]), name="clerk", toolsets=[ExternalToolset([outside])])
+
+        @agent.tool_plain
+        def survey() -> str:
+            raise CallDeferred(metadata={"about": "taste"}, kind="question")
+
+        return agent
+
+    answers = {"external_call": {"zip": "94607"}, "question": "sweet"}
+    run, said = await proved(make, lambda asked: answers[asked["type"]])
+    assert said == [["success", {"zip": "94607"}], ["success", "sweet"]]
+    by_type = {asked["type"]: asked for asked in run.requests}
+    assert by_type["external_call"]["response_schema"]["required"] == ["zip"]
+    assert by_type["question"]["payload"] == {
+        "type": "question", "about": "taste", "tool_name": "survey", "tool_args": {}
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [(APPROVE, ["success", "paid 5"]), ({"type": "reject"}, ["denied", "User rejected pay"])],
+    ids=["approve", "reject"],
+)
+async def test_who_asks_by_other_means_asks_here_and_an_event_from_outside_is_an_answer(
+    decision: Any, told: Any
+) -> None:
+    async def never(*_: Any) -> Any:
+        raise AssertionError("a person was asked by hitl already")
+
+    handed: list[str] = []
+
+    class Reviewed(RequestInput[Any]):
+        async def before_run(self, ctx: RunContext[Any]) -> None:
+            assert await wait_for_external_event("review", ask=handed.append) == {"by": "ada"}
+
+    def make(effects: Effects) -> Any:
+        return payer(effects, capabilities=[Reviewed(ask=never)])
+
+    run, said = await proved(make, lambda asked: {"by": "ada"} if asked["type"] == "review" else decision)
+    assert said == [told]
+    assert [asked["type"] for asked in run.requests] == ["review", "tool_approval"]
+    assert len(set(handed)) == 1
