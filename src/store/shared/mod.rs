@@ -168,7 +168,7 @@ impl<B: Backend> JobRunner<B> {
         match self.whose.direct(row, queued) {
             Direction::To(session, queued) => self.enqueue(LaneKey::Session(session), queued),
             Direction::Waits => {}
-            Direction::Ask(look_up) => {
+            Direction::Ask(mut look_up) => {
                 let inner = Arc::clone(self);
                 self.spawn(async move {
                     let told = inner.session_of(row.question()).await;

@@ -48,6 +48,7 @@ pub enum Direction {
 pub struct SessionLookUp {
     index: Arc<SessionIndex>,
     row: OwnedRow,
+    is_answered: bool,
 }
 
 /// See the module.
@@ -78,7 +79,7 @@ impl SessionIndex {
             Some(session) => Direction::To(session, job),
             None => {
                 known.waiting.insert(row, vec![job]);
-                Direction::Ask(SessionLookUp { index: Arc::clone(self), row })
+                Direction::Ask(SessionLookUp { index: Arc::clone(self), row, is_answered: false })
             }
         }
     }
@@ -102,18 +103,22 @@ impl SessionIndex {
 impl SessionLookUp {
     /// The database has told whose the row is, or nothing. `send` gets the jobs that waited for it, in order, before one that
     /// comes after them can be directed anywhere.
-    pub fn found(self, session: Option<SessionId>, send: impl FnMut(QueuedJob)) {
+    pub fn found(&mut self, session: Option<SessionId>, send: impl FnMut(QueuedJob)) {
         let mut known = self.index.lock();
+        self.is_answered = true;
         if let Some(session) = session {
             known.remember(self.row, session);
         }
         known.waiting.remove(&self.row).into_iter().flatten().for_each(send);
-        drop(known);
     }
 }
 
 impl Drop for SessionLookUp {
     fn drop(&mut self) {
+        if self.is_answered {
+            // Whoever waits for the row now waits for another look-up.
+            return;
+        }
         let left = self.index.lock().waiting.remove(&self.row);
         for job in left.into_iter().flatten() {
             // Whoever wanted it may be gone.
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn jobs_about_one_row_go_on_in_the_order_in_which_they_came() {
         let index = Arc::new(SessionIndex::default());
-        let Direction::Ask(look_up) = index.direct(row(1), job(1)) else { panic!("nobody has asked yet") };
+        let Direction::Ask(mut look_up) = index.direct(row(1), job(1)) else { panic!("nobody has asked yet") };
         // Somebody writes the row while the database is asked.
         index.lock().remember(row(1), SESSION);
         assert!(matches!(index.direct(row(1), job(2)), Direction::Waits));
@@ -179,6 +184,21 @@ mod tests {
         drop(look_up);
         assert!(matches!(told.try_recv(), Ok(Err(Error::Internal(_)))));
         assert!(matches!(index.direct(row(1), job(2)), Direction::Ask(_)), "the next one asks again");
+    }
+
+    #[test]
+    fn whoever_comes_after_the_answer_waits_for_its_own() {
+        let index = Arc::new(SessionIndex::default());
+        let Direction::Ask(mut first) = index.direct(row(1), job(1)) else { panic!("nobody has asked yet") };
+        first.found(None, drop);
+        let (reply, mut told) = oneshot::channel();
+        let later = QueuedJob { job: Box::new(|_| Ok(())), at: 2, reply };
+        let Direction::Ask(mut second) = index.direct(row(1), later) else { panic!("there is no such row") };
+        drop(first);
+        assert!(told.try_recv().is_err_and(|why| why == oneshot::error::TryRecvError::Empty), "told of a panic");
+        let mut sent = Vec::new();
+        second.found(None, |job| sent.push(job.at));
+        assert_eq!(sent, [2]);
     }
 
     #[test]
