@@ -29,7 +29,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ThinkingPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.toolsets import ApprovalRequiredToolset
+from pydantic_ai.toolsets import ApprovalRequiredToolset, DynamicToolset
 
 import hitl
 from hitl import ChatMessage, RunState
@@ -145,11 +145,14 @@ async def test_tools_of_a_server_of_mcp_are_not_the_programs_own(monkeypatch: py
     def checked() -> Any:
         return Shelf([Tool(write, args_validator=check)], id="shelf")
 
+    def made(shelf: Callable[[], Any], **when: Any) -> Any:
+        return DynamicToolset(lambda ctx: shelf(), **when)
+
     def make(effects: Effects, shelf: Callable[[], Any]) -> Any:
         return Agent(says([("write", {"line": "a"})]), name="librarian", toolsets=[shelf()])
 
-    # Whoever asks: a gate around the server, or a validator, before there is anything to run.
-    for shelf in (gated, checked):
+    # Whoever asks: a gate around the server, or a validator, before there is anything to run; and whoever made it.
+    for shelf in (gated, checked, partial(made, gated), partial(made, checked, per_run_step=False)):
         run, _ = await proved(partial(make, shelf=shelf), lambda asked: APPROVE)
         assert [asked["tool_source"] for asked in run.requests] == ["mcp:shelf"], shelf
         assert [asked["metadata"] for asked in run.requests] == [None]

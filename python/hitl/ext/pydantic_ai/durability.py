@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -47,7 +48,7 @@ from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolse
 
 from hitl.errors import InterruptExpired
 from hitl.ext.pydantic_ai.backend import StepBackend, is_in_turn, may_pass, show
-from hitl.ext.pydantic_ai.gate import GatedToolset, ask_about, current_call, denial, put_question
+from hitl.ext.pydantic_ai.gate import GatedToolset, ServersTools, ask_about, current_call, denial, put_question
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
@@ -209,10 +210,28 @@ def _give_ids(agent: AbstractAgent[Any, Any]) -> None:
     for toolset in agent.toolsets:
         toolset.apply(leaves.append)
     for number, leaf in enumerate(leaves):
+        if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _Telling):
+            leaf.toolset_func = _Telling(leaf.toolset_func)
         if isinstance(leaf, FunctionToolset | DynamicToolset) and leaf.id is None:
             leaf._id = f"toolset-{number}"  # there is no other way once it is made
         elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
             leaf.id = leaf.id or f"toolset-{number}"  # a server's own name, where it tells one
+
+
+def _tell_servers(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+    return ServersTools(toolset) if isinstance(toolset, _toolset_of_mcp()) else toolset
+
+
+class _Telling:
+    """A function that makes a toolset for a run or a step. Only it sees which servers are in there: they are marked."""
+
+    def __init__(self, make: Callable[[RunContext[Any]], Any]) -> None:
+        self._make = make
+
+    async def __call__(self, ctx: RunContext[Any]) -> AbstractToolset[Any] | None:
+        made = self._make(ctx)
+        toolset: AbstractToolset[Any] | None = await made if inspect.isawaitable(made) else made
+        return None if toolset is None else toolset.visit_and_replace(_tell_servers)
 
 
 def _toolset_of_mcp() -> Any:

@@ -60,10 +60,8 @@ class GatedToolset(WrapperToolset[Any]):
             marks[_SOURCE] = f"mcp:{definition.toolset_id}"
         if definition.defer:
             marks[_KIND] = definition.kind
-        if not marks:
-            return tool
-        kind = "function" if definition.defer else definition.kind
-        return replace(tool, tool_def=replace(definition, kind=kind, metadata={**(definition.metadata or {}), **marks}))
+            definition = replace(definition, kind="function")
+        return _marked(replace(tool, tool_def=definition), marks) if marks else tool
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -105,6 +103,14 @@ class GatedToolset(WrapperToolset[Any]):
     ) -> Approval | None:
         shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or tool.tool_def.name
         return await ask_about(tool.tool_def, shown, call_id, required, said)
+
+
+class ServersTools(WrapperToolset[Any]):
+    """The tools of an MCP server that a toolset made for a run or a step has."""
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        tools = await super().get_tools(ctx)
+        return {name: _marked(tool, {_SOURCE: f"mcp:{self.wrapped.id or 'server'}"}) for name, tool in tools.items()}
 
 
 def denial(metadata: dict[str, Any] | None) -> str | None:
@@ -162,6 +168,11 @@ async def put_question(
         key=f"ask:{call_id}",
         expires_in=options.get("expires_in"),
     )
+
+
+def _marked(tool: ToolsetTool[Any], marks: dict[str, Any]) -> ToolsetTool[Any]:
+    definition = tool.tool_def
+    return replace(tool, tool_def=replace(definition, metadata={**(definition.metadata or {}), **marks}))
 
 
 def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
