@@ -210,19 +210,19 @@ def _give_ids(agent: AbstractAgent[Any, Any]) -> None:
     for toolset in agent.toolsets:
         toolset.apply(leaves.append)
     for number, leaf in enumerate(leaves):
-        if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _Telling):
-            leaf.toolset_func = _Telling(leaf.toolset_func)
+        if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _ServerMarker):
+            leaf.toolset_func = _ServerMarker(leaf.toolset_func)
         if isinstance(leaf, FunctionToolset | DynamicToolset) and leaf.id is None:
             leaf._id = f"toolset-{number}"  # there is no other way once it is made
         elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
             leaf.id = leaf.id or f"toolset-{number}"  # a server's own name, where it tells one
 
 
-def _tell_servers(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+def _mark_servers(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
     return ServersTools(toolset) if isinstance(toolset, _toolset_of_mcp()) else toolset
 
 
-class _Telling:
+class _ServerMarker:
     """A function that makes a toolset for a run or a step. Only it sees which servers are in there: they are marked."""
 
     def __init__(self, make: Callable[[RunContext[Any]], Any]) -> None:
@@ -231,7 +231,7 @@ class _Telling:
     async def __call__(self, ctx: RunContext[Any]) -> AbstractToolset[Any] | None:
         made = self._make(ctx)
         toolset: AbstractToolset[Any] | None = await made if inspect.isawaitable(made) else made
-        return None if toolset is None else toolset.visit_and_replace(_tell_servers)
+        return None if toolset is None else toolset.visit_and_replace(_mark_servers)
 
 
 def _toolset_of_mcp() -> Any:
