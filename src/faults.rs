@@ -172,6 +172,15 @@ pub fn spares_silent_workers() -> bool {
     false
 }
 
+/// How much faster than usual servers beat, take others for dead and give up (`HITL_CLUSTER_SPEED`, a whole number).
+#[inline(always)]
+pub fn cluster_speed() -> u32 {
+    #[cfg(feature = "failpoints")]
+    return std::env::var("HITL_CLUSTER_SPEED").ok().and_then(|speed| speed.parse().ok()).unwrap_or(1).max(1);
+    #[cfg(not(feature = "failpoints"))]
+    1
+}
+
 #[cfg(feature = "failpoints")]
 mod armed {
     use std::sync::LazyLock;

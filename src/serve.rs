@@ -1,6 +1,7 @@
 //! A whole server: listener, workers, store, engine and HTTP, put together and taken apart in the right order.
 
 mod descriptors;
+mod standing;
 
 use std::collections::HashMap;
 use std::io;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +30,7 @@ use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::open;
 use crate::store::open_error::OpenError;
+use crate::store::standing::Standing;
 use crate::supervisor::Supervisor;
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 
@@ -284,8 +287,13 @@ impl Running {
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
         let supervisor = start_workers(&config, channel, stop).await?;
-        let engine = match start_engine(&config, settings, webhooks).await {
-            Ok(engine) => engine,
+        let started = tokio::select! {
+            started = start_engine(&config, settings, webhooks) => started,
+            never = standing::stand_by(&listener) => match never {},
+            () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
+        };
+        let (engine, standing) = match started {
+            Ok(started) => started,
             Err(error) => {
                 supervisor.shutdown(Duration::ZERO).await;
                 return Err(error);
@@ -331,6 +339,9 @@ impl Running {
             ..HttpSettings::default()
         };
         let over = CancellationToken::new();
+        if let Some(standing) = standing {
+            tokio::spawn(standing::obey(standing, Arc::clone(&supervisor), over.clone()));
+        }
         let http = {
             let (engine, stop, over) = (Arc::clone(&engine), stop_http.clone(), over.clone());
             tokio::spawn(async move {
@@ -379,15 +390,16 @@ async fn end(engine: &Arc<Engine>, supervisor: &Supervisor, patience: Duration) 
     settled
 }
 
-/// Opens the store, and an engine on it.
+/// Opens the store, once nobody else has it, and an engine on it; with where this process stands with others, if there can
+/// be any.
 async fn start_engine(
     config: &Config,
     settings: Settings,
     webhooks: Arc<Webhooks>,
-) -> Result<Arc<Engine>, ServerStartError> {
-    let store = open::open(&config.store)?;
+) -> Result<(Arc<Engine>, Option<watch::Receiver<Standing>>), ServerStartError> {
+    let store = open::serve(&config.store).await?;
     match Engine::start(settings, Arc::clone(&store), webhooks).await {
-        Ok(engine) => Ok(engine),
+        Ok(engine) => Ok((engine, store.standing())),
         Err(error) => {
             if let Err(error) = store.close().await {
                 tracing::error!(%error, "the store of a server that did not start could not be closed");

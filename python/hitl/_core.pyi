@@ -375,6 +375,21 @@ def list_keys(address: str) -> list[dict[str, Any]]:
 def revoke_key(address: str, name: str) -> None:
     """Revokes the key with this name in the store at `address`. Raises `StoreError`, and `HitlError`."""
 
+def store_schema(address: str) -> tuple[int | None, int]:
+    """`(found, newest)`: the version of the schema at `address`, and the one that this release needs.
+
+    `found` is None where there is none. Raises `StoreError`.
+    """
+
+def migrate_store(address: str, role: str | None = None) -> tuple[int | None, int]:
+    """Makes the schema at `address` where there is none, and lets `role` use it: what `store_schema` gave before.
+
+    Raises `StoreError`.
+    """
+
+def schema_script(role: str | None = None) -> str:
+    """The statements that make the schema, and let `role` use it."""
+
 @final
 class StoredSessions:
     """The sessions of a store, read while somebody else may own it."""

@@ -36,33 +36,32 @@ fn create_key<'py>(
     let scopes = scopes.iter().map(|word| Scope::parse(word).ok_or_else(|| unknown(word))).collect::<PyResult<_>>()?;
     let new = NewKey { name, scopes, groups };
     let (key, secret) =
-        with(py, address, open::open, async |store| keyring::create_key(store, new, &Actor::anyone()).await)?;
+        with(py, open::open(address), async |store| keyring::create_key(store, new, &Actor::anyone()).await)?;
     Ok((pythonize::pythonize(py, &key)?, secret))
 }
 
 /// The keys of the store at `address`, whoever has it. Raises `StoreError`.
 #[pyfunction]
 fn list_keys<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>> {
-    let keys = with(py, address, open::read_only, async |store| store.query(|reader| reader.keys()).await)?;
+    let keys = with(py, open::read_only(address), async |store| store.query(|reader| reader.keys()).await)?;
     Ok(pythonize::pythonize(py, &keys)?)
 }
 
 /// Revokes the key with this name in the store at `address`. Raises `StoreError`, and `HitlError` (`unknown_key`).
 #[pyfunction]
 fn revoke_key(py: Python<'_>, address: &str, name: &str) -> PyResult<()> {
-    with(py, address, open::open, async |store| keyring::revoke_named(store, name).await)
+    with(py, open::open(address), async |store| keyring::revoke_named(store, name).await)
 }
 
 /// Opens the store, works with it, and closes it.
 fn with<T: Send>(
     py: Python<'_>,
-    address: &str,
-    open: fn(&str) -> Result<Arc<dyn Store>, OpenError>,
+    opening: impl Future<Output = Result<Arc<dyn Store>, OpenError>> + Send,
     work: impl AsyncFnOnce(&dyn Store) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let runtime = runtime()?;
     let done = py.detach(|| {
-        let store = open(address)?;
+        let store = runtime.block_on(opening)?;
         let done = runtime.block_on(work(store.as_ref()));
         let closed = runtime.block_on(store.close());
         Ok(done.and_then(|value| closed.map(|()| value)))

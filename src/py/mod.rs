@@ -7,6 +7,7 @@ mod errors;
 mod fingerprint;
 mod keys;
 mod logging;
+mod migrating;
 mod policy;
 mod read;
 mod replay;
@@ -31,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PYTHONS", PyTuple::new(module.py(), AGREEING)?)?;
     audit::register(module)?;
     logging::register(module)?;
+    migrating::register(module)?;
     policy::register(module)?;
     replay::register(module)?;
     runs::register(module)?;

@@ -26,6 +26,7 @@ use crate::engine::journal::runs::{self, Begin, RunOutcome};
 use crate::engine::ports::dispatch::Runtime;
 use crate::run::driver::Driver;
 use crate::run::{FromTurn, Run, RunSender, ToTurn};
+use crate::store::memory::MemoryStore;
 use crate::store::open::{self, Address};
 use crate::store::open_error::OpenError;
 use crate::store::{Store, StoreExt};
@@ -176,9 +177,15 @@ impl RunBridge {
     /// Opens a store to be used beside other processes; its value is a RunStore.
     fn open_store(&self, token: u64, address: String) -> PyResult<()> {
         // Now, while the caller is in the directory that it means.
-        let whole = Address::parse(&address).ok().and_then(|address| address.whole());
-        let to_open = whole.clone().unwrap_or(address);
-        let opening = runtime()?.spawn_blocking(move || open::shared(&to_open));
+        let parsed = Address::parse(&address).ok();
+        let whole = parsed.as_ref().and_then(Address::whole);
+        let to_open = match parsed {
+            // It may hold a password, which nothing that is kept does.
+            Some(Address::Postgres(_)) => address,
+            _ => whole.clone().unwrap_or(address),
+        };
+        let runtime = runtime()?;
+        let opening = runtime.spawn_blocking(move || runtime.block_on(open::shared(&to_open)));
         self.begin(token, async move {
             let lost =
                 |error: tokio::task::JoinError| OpenError::Failed { path: "store".into(), reason: error.to_string() };
@@ -304,8 +311,7 @@ impl RunStore {
     #[staticmethod]
     fn memory() -> PyResult<Self> {
         check_owner()?;
-        let opened = open::shared("memory").map_err(|error| Python::attach(|py| open_error(py, &error)))?;
-        Ok(Self { store: opened, address: None })
+        Ok(Self { store: Arc::new(MemoryStore::default()), address: None })
     }
 }
 

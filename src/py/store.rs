@@ -35,7 +35,8 @@ impl StoredSessions {
     /// `address`: that of `--store`. Raises `StoreError`.
     #[new]
     fn new(py: Python<'_>, address: &str) -> PyResult<Self> {
-        let opened = py.detach(|| open::read_only(address));
+        let runtime = runtime()?;
+        let opened = py.detach(|| runtime.block_on(open::read_only(address)));
         opened.map(Self).map_err(|error| open_error(py, &error))
     }
 

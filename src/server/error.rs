@@ -45,6 +45,9 @@ pub enum ServerError {
     /// The same for long polls and event streams.
     #[error("{0} long polls and event streams of this client are open, as many as there may be")]
     TooManyWaiting(usize),
+    /// The store is another server's.
+    #[error("Another server has the store; this one stands by")]
+    StandingBy,
     /// `Host` names another server.
     #[error("Host {0:?} is not allowed; the server can be started with --allowed-host to allow it")]
     ForeignHost(String),
@@ -96,6 +99,7 @@ impl ServerError {
             Self::AddressLimited(_) => &catalogue::ADDRESS_LIMITED,
             Self::TooManyAtOnce(_) => &catalogue::TOO_MANY_AT_ONCE,
             Self::TooManyWaiting(_) => &catalogue::TOO_MANY_WAITING,
+            Self::StandingBy => &catalogue::STANDING_BY,
             Self::ForeignHost(_) => &catalogue::FOREIGN_HOST,
             Self::ForeignOrigin(_) => &catalogue::FOREIGN_ORIGIN,
             Self::NotFound => &catalogue::NOT_FOUND,

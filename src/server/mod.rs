@@ -40,6 +40,7 @@ mod schema;
 mod sessions;
 pub mod settings;
 mod sign_in;
+mod standing_by;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ use tokio::net::TcpListener;
 
 pub use routes::document;
 pub use settings::{ApiKey, HttpSettings};
+pub use standing_by::stand_by;
 
 use crate::engine::Engine;
 

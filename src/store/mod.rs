@@ -28,6 +28,7 @@ pub mod shared;
 #[cfg(test)]
 pub(crate) mod simulated;
 pub mod sqlite;
+pub mod standing;
 pub mod turns;
 pub mod upkeep;
 
@@ -36,6 +37,8 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
 
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::apart::Awaited;
@@ -56,6 +59,7 @@ use outbox::{OutboxReader, OutboxWriter};
 use owner::TurnOwner;
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{DueKind, EventNumber, StoredReply, Turn};
+use standing::Standing;
 use turns::TurnWriter;
 use upkeep::Upkeep;
 
@@ -99,6 +103,11 @@ pub trait Store: Send + Sync + 'static {
     /// Who claims turns through this store. Where that is lost (others have taken over), it is somebody else from then on.
     fn owner(&self) -> TurnOwner {
         TurnOwner::this_process()
+    }
+
+    /// Where this process stands with others that use the store; `None` where nobody could take its place.
+    fn standing(&self) -> Option<watch::Receiver<Standing>> {
+        None
     }
 
     /// Stops taking jobs, finishes those taken, and closes.

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use super::Store;
 use super::memory::MemoryStore;
 use super::open_error::OpenError;
+use super::postgres::{self, PgAddress};
+use super::shared::membership::Admission;
+use super::shared::servers::ServerKind;
 use super::sqlite::SqliteStore;
 
 /// Where a store is.
@@ -15,13 +18,15 @@ pub enum Address {
     Memory,
     /// `sqlite:PATH`, or just a path: one file.
     Sqlite(PathBuf),
+    /// `postgresql://...`: a database that is elsewhere.
+    Postgres(Box<PgAddress>),
 }
 
 impl Address {
     /// Reads the value of `--store`.
     ///
     /// # Errors
-    /// [`OpenError::InvalidAddress`], [`OpenError::Unsupported`].
+    /// [`OpenError::InvalidAddress`].
     pub fn parse(text: &str) -> Result<Self, OpenError> {
         if text == "memory" {
             return Ok(Self::Memory);
@@ -38,7 +43,7 @@ impl Address {
             "sqlite" if path == ":memory:" => invalid("SQLite's :memory: is the database of a single connection"),
             "sqlite" if path.starts_with("//") => invalid("a path follows sqlite: at once, without two slashes"),
             "sqlite" => Ok(Self::Sqlite(PathBuf::from(path))),
-            "postgres" | "postgresql" => Err(OpenError::Unsupported("PostgreSQL")),
+            "postgres" | "postgresql" => Ok(Self::Postgres(Box::new(text.parse()?))),
             "memory" => invalid("nothing may follow memory"),
             _ => invalid(&format!("unknown kind of store {scheme:?}")),
         }
@@ -48,7 +53,12 @@ impl Address {
 impl Address {
     /// The address to find the same store by from every directory; `None` for one that is gone when it is closed.
     pub fn whole(&self) -> Option<String> {
-        let Self::Sqlite(path) = self else { return None };
+        let path = match self {
+            Self::Memory => return None,
+            Self::Sqlite(path) => path,
+            // Without the password: whoever has the state need not have the database.
+            Self::Postgres(address) => return Some(address.to_string()),
+        };
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         // What is no text came from the directory and not from the address, which was one.
         Some(format!("sqlite:{}", absolute.to_str().or_else(|| path.to_str())?))
@@ -60,36 +70,55 @@ fn is_scheme(word: &str) -> bool {
     word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-'))
 }
 
-/// Opens the store at `address` (`sqlite:PATH`, a path, or `memory`) for one server alone.
+/// Opens the store at `address` for one process alone; on the runtime that does what is done for it, if it is elsewhere.
 ///
 /// # Errors
-/// [`OpenError`]; nothing has been created then.
-pub fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    match Address::parse(address)? {
-        Address::Memory => Ok(Arc::new(MemoryStore::default())),
-        Address::Sqlite(path) => Ok(Arc::new(SqliteStore::open(&path)?)),
-    }
+/// [`OpenError`]; nothing has been created then. [`OpenError::Locked`] and
+/// [`ServerTrouble::InUse`](super::open_error::ServerTrouble::InUse) while somebody has it.
+pub async fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    open_alone(address, Admission::AtOnce).await
+}
+
+/// Opens the store at `address` for a server: where it is elsewhere, and another server has it, once that one is gone.
+///
+/// # Errors
+/// [`OpenError`], as [`open`].
+pub async fn serve(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    open_alone(address, Admission::StandsBy).await
+}
+
+async fn open_alone(address: &str, admission: Admission) -> Result<Arc<dyn Store>, OpenError> {
+    Ok(match Address::parse(address)? {
+        Address::Memory => Arc::new(MemoryStore::default()),
+        Address::Sqlite(path) => Arc::new(SqliteStore::open(&path)?),
+        Address::Postgres(address) => Arc::new(postgres::join(&address, ServerKind::Server, admission).await?),
+    })
 }
 
 /// Opens the store at `address` for a process that runs agents without a server, beside others like it.
 ///
 /// # Errors
-/// [`OpenError`]; [`OpenError::Locked`] while a server has it.
-pub fn shared(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    match Address::parse(address)? {
-        Address::Memory => Ok(Arc::new(MemoryStore::default())),
-        Address::Sqlite(path) => Ok(Arc::new(SqliteStore::open_shared(&path)?)),
-    }
+/// [`OpenError`], as [`open`], while a server has it.
+pub async fn shared(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    Ok(match Address::parse(address)? {
+        Address::Memory => Arc::new(MemoryStore::default()),
+        Address::Sqlite(path) => Arc::new(SqliteStore::open_shared(&path)?),
+        Address::Postgres(address) => Arc::new(postgres::join(&address, ServerKind::Run, Admission::AtOnce).await?),
+    })
 }
 
 /// Opens the existing store at `address` for reading, whoever has it. Nothing of it is changed; a write is
 /// [`Error::StoreUnavailable`](crate::domain::Error::StoreUnavailable).
 ///
 /// # Errors
-/// [`OpenError`]; [`OpenError::Missing`] where there is none.
-pub fn read_only(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    match Address::parse(address)? {
-        Address::Memory => Err(OpenError::InvalidAddress("memory holds nothing that is there to be read".to_owned())),
-        Address::Sqlite(path) => Ok(Arc::new(SqliteStore::open_read_only(&path)?)),
-    }
+/// [`OpenError`]; [`OpenError::Missing`] and [`ServerTrouble::NoSchema`](super::open_error::ServerTrouble::NoSchema) where
+/// there is none.
+pub async fn read_only(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    Ok(match Address::parse(address)? {
+        Address::Memory => {
+            return Err(OpenError::InvalidAddress("memory holds nothing that is there to be read".to_owned()));
+        }
+        Address::Sqlite(path) => Arc::new(SqliteStore::open_read_only(&path)?),
+        Address::Postgres(address) => Arc::new(postgres::read_only(&address).await?),
+    })
 }

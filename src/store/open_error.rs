@@ -8,9 +8,6 @@ pub enum OpenError {
     /// The address cannot be read.
     #[error("the store address is invalid: {0}")]
     InvalidAddress(String),
-    /// A kind of store that does not exist yet.
-    #[error("{0} is not supported yet as a store")]
-    Unsupported(&'static str),
     /// The file is something else.
     #[error("{} is not a database", .0.display())]
     NotADatabase(PathBuf),
@@ -96,6 +93,9 @@ pub enum ServerTrouble {
     /// There is no connection, or it ended.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
+    /// It does not do what it was asked.
+    #[error("refuses: {0}")]
+    Refused(String),
     /// It does not know the user, or not with that password.
     #[error("refuses the user or the password")]
     WrongPassword,
@@ -119,6 +119,19 @@ pub enum ServerTrouble {
     /// It says that something is stored before it is, because of this setting.
     #[error("loses what was acknowledged when it fails: {0} is off")]
     NotDurable(&'static str),
+    /// It is there, and nothing of a store in it.
+    #[error("has no store in it")]
+    NoSchema,
+    /// Somebody else has it.
+    #[error("is in use by {}", in_use_text(*.is_server, .host, *.pid))]
+    InUse {
+        /// Whether it serves, and has the store for itself; otherwise it runs agents without a server.
+        is_server: bool,
+        /// The machine.
+        host: String,
+        /// The process there.
+        pid: u32,
+    },
     /// Its text is not Unicode.
     #[error("has the encoding {0}, hitl needs UTF8")]
     Encoding(String),
@@ -150,12 +163,15 @@ impl ServerTrouble {
     fn code(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "store_unreachable",
+            Self::Refused(_) => "store_refused",
             Self::WrongPassword => "store_wrong_password",
             Self::NoDatabase => "store_missing",
             Self::NotPostgres => "store_not_a_database",
             Self::TooOld { .. } => "store_server_too_old",
             Self::Standby => "store_read_only",
             Self::NotDurable(_) => "store_not_durable",
+            Self::NoSchema => "store_missing",
+            Self::InUse { .. } => "store_locked",
             Self::Encoding(_) => "store_encoding",
             Self::ForeignSchema => "store_of_another_program",
             Self::NoPermission => "store_no_permission",
@@ -169,17 +185,21 @@ impl ServerTrouble {
             Self::Unreachable(_) => {
                 "check the host and port, that the database runs, and its certificate (sslrootcert)"
             }
+            Self::Refused(_) => "check the name of the role, and what the user may do",
             Self::WrongPassword => "check the user and the password in the address",
             Self::NoDatabase => "make it first: CREATE DATABASE; hitl makes its schema in it",
             Self::NotPostgres => "name a PostgreSQL database",
             Self::TooOld { .. } => "upgrade PostgreSQL",
             Self::Standby => "name the primary",
             Self::NotDurable(_) => "turn it on: hitl says that something is done only once it is safe",
+            Self::NoSchema => "check the address; hitl serve makes the schema when it starts",
+            Self::InUse { is_server: true, .. } => "stop that server first, or name another database",
+            Self::InUse { is_server: false, .. } => "wait until that process has ended, or name another database",
             Self::Encoding(_) => "make the database with ENCODING 'UTF8'",
             Self::ForeignSchema => "name another database",
             Self::NoPermission => "grant the user CREATE on the database, or its rights on the schema",
             Self::Newer { .. } => "upgrade hitl, or name another database",
-            Self::Older { .. } => "bring the schema up to date first",
+            Self::Older { .. } => "bring the schema up to date with hitl migrate",
         }
     }
 }
@@ -198,7 +218,6 @@ impl OpenError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidAddress(_) => "store_address_invalid",
-            Self::Unsupported(_) => "store_unsupported",
             Self::NotADatabase(_) => "store_not_a_database",
             Self::NotAStore(_) => "store_of_another_program",
             Self::Newer { .. } => "store_newer",
@@ -217,8 +236,7 @@ impl OpenError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::InvalidAddress(_) => "write sqlite:PATH, a path, or memory",
-            Self::Unsupported(_) => "use sqlite:PATH; one file serves a million parked sessions",
+            Self::InvalidAddress(_) => "write sqlite:PATH, a path, postgresql://USER@HOST/DATABASE, or memory",
             Self::NotADatabase(_) | Self::NotAStore(_) => "name another file; hitl makes it when it does not exist",
             Self::Newer { .. } => "upgrade hitl, or name another file; a newer store is never written by an older hitl",
             Self::TooOld { .. } => {
@@ -236,6 +254,14 @@ impl OpenError {
             Self::Server { trouble, .. } => trouble.hint(),
             Self::Failed { .. } => "check the disk and the path",
         }
+    }
+}
+
+fn in_use_text(is_server: bool, host: &str, pid: u32) -> String {
+    if is_server {
+        format!("another server (process {pid} on {host})")
+    } else {
+        format!("process {pid} on {host}, which runs an agent without a server")
     }
 }
 

@@ -239,6 +239,14 @@ impl Supervisor {
         }
     }
 
+    /// Kills every worker process at once; others take their place. A worker that is a thread goes on: what it says is
+    /// refused, once somebody else has its turns.
+    pub fn kill_workers(&self) {
+        for worker in self.pool.alive().iter().filter(|worker| worker.can_be_killed()) {
+            worker.kill();
+        }
+    }
+
     /// Waits until no turn is left but such as `passes`.
     async fn until(&self, passes: impl Fn(&OpenTurn) -> bool) {
         loop {

@@ -30,7 +30,7 @@ impl Server {
         captured_log();
         let timeouts = SupervisorSettings { worker_timeout: Duration::from_secs(2), spare_silent: true, ..scripted() };
         let supervisor = within(Supervisor::start(timeouts)).await.unwrap();
-        let store = open::open(address).unwrap();
+        let store = open::open(address).await.unwrap();
         let settings = Settings { workers: 2 * TOGETHER, ..Settings::default() };
         let engine = Engine::start(settings.clone(), Arc::clone(&store), Arc::new(Webhooks::new(&settings).unwrap()))
             .await

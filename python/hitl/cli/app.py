@@ -21,6 +21,7 @@ COMMANDS = {
     "health": "hitl.cli.health",
     "sessions": "hitl.cli.sessions",
     "interrupts": "hitl.cli.interrupts",
+    "migrate": "hitl.cli.migrate",
     "keys": "hitl.cli.keys",
     "policy": "hitl.cli.policy",
     "audit": "hitl.cli.audit",

@@ -36,7 +36,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Who holds it.", show_
 Store = Annotated[
     str | None,
     typer.Option(
-        "--store", help="Use this file, sqlite:PATH, and ask no server; none may have it.", show_default=False
+        "--store",
+        help="Use this store, sqlite:PATH or postgresql://..., and ask no server; none may have it.",
+        show_default=False,
     ),
 ]
 

@@ -24,7 +24,10 @@ def replay_check(
         str, typer.Argument(metavar="MODULE:ATTR", envvar="HITL_AGENT", help="The agent.", show_default=False)
     ],
     store: Annotated[
-        str, typer.Option("--store", envvar="HITL_STORE", help="sqlite:PATH; its server may be running.")
+        str,
+        typer.Option(
+            "--store", envvar="HITL_STORE", help="sqlite:PATH or postgresql://...; its server may be running."
+        ),
     ] = DEFAULT_STORE,
     limit: Annotated[int, typer.Option("--limit", help="How many turns at most; 0 is all.", min=0)] = 0,
     patience: Annotated[

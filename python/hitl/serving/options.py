@@ -116,7 +116,7 @@ class ServeOptions:
     port: int = 8000
     """0 takes a free one."""
     store: str = DEFAULT_STORE
-    """`sqlite:PATH`, a bare path (the same), or `memory`."""
+    """`sqlite:PATH`, a bare path (the same), `postgresql://USER@HOST/DATABASE`, or `memory`."""
     policy: str | None = None
     """A TOML file of rules that allow, ask or deny tool calls (docs/policy.md); it is read again when it changes."""
     workers: int = default_workers()
@@ -257,7 +257,9 @@ class ServeOptions:
         if not 0 <= self.port <= 65_535:
             raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
         # A store that exists may hold keys; the server looks when it has opened it.
-        may_have_keys = self.store != "memory" and Path(self.store.removeprefix("sqlite:")).exists()
+        may_have_keys = _is_elsewhere(self.store) or (
+            self.store != "memory" and Path(self.store.removeprefix("sqlite:")).exists()
+        )
         if not (is_loopback(self.host) or self.api_key is not None or self.insecure or may_have_keys):
             raise InvalidOption(
                 "--host",
@@ -268,7 +270,7 @@ class ServeOptions:
 
     def _check_store(self) -> None:
         scheme, colon, rest = self.store.partition(":")
-        if self.store == "memory" or (scheme == "sqlite" and rest.strip()):
+        if self.store == "memory" or (scheme == "sqlite" and rest.strip()) or _is_elsewhere(self.store):
             return
         if not self.store.strip() or scheme == "sqlite":
             raise InvalidOption("--store", "names no file", f"for example {DEFAULT_STORE}, or memory")
@@ -336,6 +338,11 @@ def read_secret_file(option: str, path: Path) -> str:
     if not secret:
         raise InvalidOption(option, f"{path} is empty", "a text file that holds the key alone")
     return secret
+
+
+def _is_elsewhere(store: str) -> bool:
+    """Whether it is the address of a database. The core reads it: it may hold a password, which is repeated nowhere."""
+    return store.startswith(("postgresql://", "postgres://"))
 
 
 def _agent_hint(agent: str) -> str:

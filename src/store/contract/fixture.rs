@@ -24,8 +24,8 @@ use crate::store::memory::MemoryStore;
 use crate::store::owner::TurnOwner;
 use crate::store::postgres::tests::support::Database;
 use crate::store::record::Turn;
-use crate::store::shared::SharedStore;
 use crate::store::shared::backend::Backend;
+use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::simulated::SimulatedDatabase;
 use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::{LocalStore, Upkeep};
@@ -88,7 +88,7 @@ impl Fixture {
     }
 
     fn over(backend: impl Backend, handle: Handle, lasts: Vec<Box<dyn Any + Send + Sync>>) -> Self {
-        let store = SharedStore::new(backend, Arc::new(WallClock), handle);
+        let store = SharedStore::new(backend, StoreAccess::Alone, Arc::new(WallClock), handle);
         Self { store: Arc::new(store), local: None, _lasts: lasts }
     }
 

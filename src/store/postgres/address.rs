@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,8 @@ use crate::store::open_error::OpenError;
 /// How long TCP waits for an acknowledgement, and how soon it asks whether anybody is there.
 const TCP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The address of a Postgres: `postgresql://USER:PASSWORD@HOST/DATABASE`. It is never shown with its password.
+/// The address of a Postgres: `postgresql://USER:PASSWORD@HOST/DATABASE`. It is never shown with its password, which
+/// `passfile` may name a file for, in the form of PostgreSQL's own.
 ///
 /// `sslmode` is `disable`, `require`, `verify-ca` or `verify-full`; all but the first check the server's certificate and name
 /// (by `sslrootcert`, or as the machine does), and that is what holds where nothing is said, but for Unix sockets and
@@ -33,6 +34,14 @@ pub struct PgAddress {
     tls: Option<MakeRustlsConnect>,
     shown: String,
 }
+
+impl PartialEq for PgAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config && self.shown == other.shown
+    }
+}
+
+impl Eq for PgAddress {}
 
 impl fmt::Debug for PgAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,8 +58,8 @@ impl fmt::Display for PgAddress {
 impl FromStr for PgAddress {
     type Err = OpenError;
 
-    fn from_str(text: &str) -> Result<Self, OpenError> {
-        let (text, options) = TlsOptions::taken_from(text)?;
+    fn from_str(address: &str) -> Result<Self, OpenError> {
+        let (text, options) = OwnOptions::taken_from(address)?;
         // What the driver says may repeat a part of the address.
         let mut config: Config = text
             .parse()
@@ -69,9 +78,13 @@ impl FromStr for PgAddress {
         }
         let is_encrypted = options.is_encrypted.unwrap_or_else(|| !is_near(&config));
         config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
+        if let Some(path) = &options.passfile
+            && let Some(password) = password_from(path, &config)?
+        {
+            config.password(password);
+        }
         let tls = if is_encrypted { Some(tls(options.root.as_ref())?) } else { None };
-        let shown = shown(&config);
-        Ok(Self { config, tls, shown })
+        Ok(Self { config, tls, shown: shown(address) })
     }
 }
 
@@ -129,12 +142,13 @@ fn invalid(why: &str) -> OpenError {
 
 /// What the driver does not know of.
 #[derive(Default)]
-struct TlsOptions {
+struct OwnOptions {
     is_encrypted: Option<bool>,
     root: Option<PathBuf>,
+    passfile: Option<PathBuf>,
 }
 
-impl TlsOptions {
+impl OwnOptions {
     /// The address without them.
     fn taken_from(text: &str) -> Result<(String, Self), OpenError> {
         if !(text.starts_with("postgresql://") || text.starts_with("postgres://")) {
@@ -150,16 +164,49 @@ impl TlsOptions {
                 Some(("sslmode", _)) => {
                     return Err(invalid("sslmode is one of disable, require, verify-ca and verify-full"));
                 }
-                Some(("sslrootcert", path)) => {
+                Some((name @ ("sslrootcert" | "passfile"), path)) => {
                     let path =
                         url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);
-                    options.root = Some(PathBuf::from(path.as_ref()));
+                    let place = if name == "passfile" { &mut options.passfile } else { &mut options.root };
+                    *place = Some(PathBuf::from(path.as_ref()));
                 }
                 _ => others.push(pair),
             }
         }
         Ok((format!("{address}?{}", others.join("&")), options))
     }
+}
+
+/// The password for an address, of a file as PostgreSQL's own programs read it: `host:port:database:user:password` in each
+/// line, `*` for any, a backslash before a colon or backslash that is meant. `None` where no line fits.
+fn password_from(path: &Path, config: &Config) -> Result<Option<String>, OpenError> {
+    let text = std::fs::read_to_string(path).map_err(|error| invalid(&format!("passfile cannot be read: {error}")))?;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        Some(Host::Unix(_)) | None => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
+    let user = config.get_user().unwrap_or("postgres");
+    let wanted = [&host, &port, config.get_dbname().unwrap_or(user), user];
+    let fits = |fields: &[String]| fields.iter().zip(wanted).all(|(field, wanted)| field == "*" || field == wanted);
+    let lines = text.lines().filter(|line| !line.starts_with('#')).map(fields);
+    Ok(lines.filter(|fields| fields.len() == 5 && fits(fields)).find_map(|mut fields| fields.pop()))
+}
+
+/// What is between the first four colons of a line, and what comes after.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        let is_last = fields.len() == 5;
+        match (letter, fields.last_mut()) {
+            (':', _) if !is_last => fields.push(String::new()),
+            ('\\', Some(field)) => field.extend(letters.next()),
+            (letter, Some(field)) => field.push(letter),
+            (_, None) => {}
+        }
+    }
+    fields
 }
 
 /// Whether nothing of it leaves this machine.
@@ -195,17 +242,17 @@ fn tls(root: Option<&PathBuf>) -> Result<MakeRustlsConnect, OpenError> {
     Ok(MakeRustlsConnect::new(builder.with_no_client_auth()))
 }
 
-/// What may be shown of it.
-fn shown(config: &Config) -> String {
-    let host = |host: &Host| match host {
-        Host::Tcp(name) => name.clone(),
-        Host::Unix(path) => path.display().to_string(),
+/// The address without its password.
+fn shown(text: &str) -> String {
+    let (address, query) = text.split_once('?').unwrap_or((text, ""));
+    let (scheme, rest) = address.split_once("://").unwrap_or(("postgresql", address));
+    let (whose, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let whose = match whose.rsplit_once('@') {
+        Some((user, hosts)) => format!("{}@{hosts}", user.split(':').next().unwrap_or_default()),
+        None => whose.to_owned(),
     };
-    let hosts: Vec<String> = if config.get_hosts().is_empty() {
-        config.get_hostaddrs().iter().map(IpAddr::to_string).collect()
-    } else {
-        config.get_hosts().iter().map(host).collect()
-    };
-    let user = config.get_user().unwrap_or("postgres");
-    format!("postgresql://{user}@{}/{}", hosts.join(","), config.get_dbname().unwrap_or(user))
+    let options: Vec<&str> =
+        query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("password=")).collect();
+    let query = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+    format!("{scheme}://{whose}/{path}{query}")
 }

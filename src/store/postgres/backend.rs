@@ -24,6 +24,7 @@ use crate::store::rows;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
+use crate::store::shared::servers::ServerId;
 
 /// How long what is read of everybody waits for transactions that have begun before. Ours take a round trip.
 const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
@@ -44,35 +45,61 @@ pub(super) struct Inner {
     /// Whoever links the audit.
     pub(super) linking: tokio::sync::Mutex<()>,
     forms: KeptForms,
-    clock: DatabaseClock,
+    clock: Arc<DatabaseClock>,
+    /// Whether what is told is linked here; whoever only reads leaves that to others.
+    links: bool,
 }
 
 impl PostgresBackend {
-    /// Connects to a database, and makes the schema in it where there is none.
+    /// Connects to a database for somebody who will change what is there, and makes the schema in it where there is none.
     ///
     /// # Errors
     /// [`OpenError::Server`].
     pub async fn connect(address: &PgAddress) -> Result<Self, OpenError> {
         let first = opening::open(address).await?;
-        let backend = Self::over(address, first, HORIZON_PATIENCE);
-        backend.0.look_at_clock().await.map_err(|error| {
-            let trouble = ServerTrouble::Unreachable(error.to_string());
-            OpenError::Server { address: address.to_string(), trouble }
-        })?;
-        tokio::spawn(follow_clock(Arc::downgrade(&backend.0)));
+        let backend = Self::of(address, first, HORIZON_PATIENCE, true).started(address).await?;
         tokio::spawn(keep_linking(Arc::downgrade(&backend.0)));
         Ok(backend)
     }
 
-    /// The time, by the database.
-    pub fn clock(&self) -> &dyn Clock {
-        &self.0.clock
+    /// Connects to a database for somebody who only reads; it may be a standby.
+    ///
+    /// # Errors
+    /// [`OpenError::Server`].
+    pub async fn connect_to_read(address: &PgAddress) -> Result<Self, OpenError> {
+        let first = opening::open_to_read(address).await?;
+        Self::of(address, first, HORIZON_PATIENCE, false).started(address).await
     }
 
+    /// The same, with the time.
+    async fn started(self, address: &PgAddress) -> Result<Self, OpenError> {
+        self.0.look_at_clock().await.map_err(|error| {
+            let trouble = ServerTrouble::Unreachable(error.to_string());
+            OpenError::Server { address: address.to_string(), trouble }
+        })?;
+        tokio::spawn(follow_clock(Arc::downgrade(&self.0)));
+        Ok(self)
+    }
+
+    /// The time, by the database.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.0.clock) as _
+    }
+
+    /// Says for whom it commits: nothing does any more once the row of that one is gone.
+    pub fn commits_for(&self, member: ServerId) {
+        self.0.pool.commits_for(member);
+    }
+
+    #[cfg(test)]
     pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
+        Self::of(address, first, patience, true)
+    }
+
+    fn of(address: &PgAddress, first: Connection, patience: Duration, links: bool) -> Self {
         let pool = Arc::new(ConnectionPool::new(address.clone(), first));
         let (linking, forms, clock) = Default::default();
-        Self(Arc::new(Inner { pool, patience, linking, forms, clock }))
+        Self(Arc::new(Inner { pool, patience, linking, forms, clock, links }))
     }
 
     /// Binds the deeds that were told since to the end of the audit: where it ends then.
@@ -136,7 +163,9 @@ impl Inner {
     }
 
     async fn answer(&self, questions: Vec<StoreQuestion>) -> Result<Vec<Result<Answer, Error>>, Error> {
-        if questions.iter().any(|question| matches!(question, StoreQuestion::Audit(_) | StoreQuestion::AuditHead)) {
+        let is_of_audit =
+            |question: &StoreQuestion| matches!(question, StoreQuestion::Audit(_) | StoreQuestion::AuditHead);
+        if self.links && questions.iter().any(is_of_audit) {
             // Where a row cannot be read, those before it can be: the answer below tells them.
             match self.link_audit().await {
                 Err(Error::Unreadable(why)) => tracing::error!(why, "the audit cannot be linked any further"),

@@ -43,6 +43,8 @@ pub(super) enum Frame {
     Snapshot,
     /// All or nothing.
     Commit,
+    /// A commit of which nothing is lost but the word that somebody lives: it waits for no disk.
+    Beat,
 }
 
 impl Frame {
@@ -58,6 +60,10 @@ impl Frame {
             Self::Commit => {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 2000; \
                  SET LOCAL idle_in_transaction_session_timeout = 4500"
+            }
+            Self::Beat => {
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000; \
+                 SET LOCAL synchronous_commit = off; SET LOCAL idle_in_transaction_session_timeout = 4500"
             }
         }
     }
@@ -75,7 +81,7 @@ pub(super) enum CallFailure {
 }
 
 impl CallFailure {
-    fn of(error: &tokio_postgres::Error) -> Self {
+    pub(super) fn of(error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(refused) => Self::Refused(refused.code().clone(), refused.message().to_owned()),
             // Never more than the kind of error and what the system says: no parameter is in it.
@@ -92,6 +98,11 @@ impl CallFailure {
             SqlState::T_R_DEADLOCK_DETECTED,
         ];
         matches!(self, Self::Refused(code, _) if moved.contains(code))
+    }
+
+    /// Whether it is for that the server is dead, by its row, that nothing has changed.
+    fn is_fenced(&self) -> bool {
+        matches!(self, Self::Refused(code, _) if *code == SqlState::INVALID_ARGUMENT_FOR_LOG)
     }
 
     /// Whether another connection may do better.
@@ -111,6 +122,9 @@ impl CallFailure {
 impl From<CallFailure> for Error {
     fn from(failed: CallFailure) -> Self {
         match failed {
+            fenced if fenced.is_fenced() => {
+                Self::StoreUnavailable("another server has taken the place of this one".to_owned())
+            }
             // What does not fit into a row or an index will not the next time.
             CallFailure::Refused(code, why) if code.code().starts_with("22") || code.code().starts_with("54") => {
                 Self::Internal(format!("the database cannot store it: {why}"))

@@ -12,8 +12,11 @@ mod clock;
 mod connection;
 mod linking;
 mod lists;
+pub mod migrating;
 mod opening;
 mod pool;
+mod servers;
+mod store;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 mod upkeep;
@@ -22,6 +25,7 @@ mod writing;
 pub use address::PgAddress;
 pub use backend::PostgresBackend;
 pub use pool::CONNECTIONS;
+pub use store::{join, read_only};
 
 /// The text of a statement, from its file.
 macro_rules! sql {

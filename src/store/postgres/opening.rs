@@ -8,7 +8,7 @@ use super::sql;
 use crate::store::open_error::{OpenError, ServerTrouble};
 
 /// Every migration in order, numbered from 1 on.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_store.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_store.sql")];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The oldest release of Postgres that is known to do, as it numbers them.
@@ -17,12 +17,18 @@ const OLDEST_SERVER: i32 = 150_000;
 /// Connects, and looks whether the server may be trusted with a store: what it says of itself may be another thing for the
 /// next connection, once its settings have changed or another server has taken its place.
 pub(super) async fn connect(address: &PgAddress) -> Result<(Connection, ServerState), OpenError> {
+    let (connection, state) = look(address).await?;
+    state.check().map_err(|trouble| OpenError::Server { address: address.to_string(), trouble })?;
+    Ok((connection, state))
+}
+
+/// Connects, and asks the server what it is.
+async fn look(address: &PgAddress) -> Result<(Connection, ServerState), OpenError> {
     let mut connection = Connection::open(address).await.map_err(|error| refused(address, &error))?;
     let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
     let state = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/state"), vec![])]).await;
     let state = state.map_err(|failed| trouble(ServerTrouble::Unreachable(text(&failed))))?;
     let state = ServerState::of(&state).ok_or_else(|| trouble(ServerTrouble::NotPostgres))?;
-    state.check().map_err(trouble)?;
     Ok((connection, state))
 }
 
@@ -30,7 +36,6 @@ pub(super) async fn connect(address: &PgAddress) -> Result<(Connection, ServerSt
 pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
     let (mut connection, state) = connect(address).await?;
     let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
-    let failed = |failed: CallFailure| trouble(ServerTrouble::Unreachable(text(&failed)));
     if !state.has_schema {
         make(&mut connection).await.map_err(|failed| match failed {
             CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
@@ -39,24 +44,59 @@ pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
             other => failed_text(address, &other),
         })?;
     }
+    check_schema(address, &mut connection).await?;
+    let rebased = connection.run(Frame::Commit, vec![SqlCall::new(sql!("store/rebase"), vec![])]).await;
+    rebased.map_err(|failed| failed_text(address, &failed))?;
+    Ok(connection)
+}
+
+/// Connects for somebody who only reads: the database may be a standby, and nothing is made in it.
+pub(super) async fn open_to_read(address: &PgAddress) -> Result<Connection, OpenError> {
+    let (mut connection, state) = look(address).await?;
+    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
+    state.check_to_read().map_err(trouble)?;
+    if !state.has_schema {
+        return Err(trouble(ServerTrouble::NoSchema));
+    }
+    check_schema(address, &mut connection).await?;
+    Ok(connection)
+}
+
+/// The version of the schema that is there, if any is.
+pub(super) async fn find(address: &PgAddress) -> Result<Option<i32>, OpenError> {
+    let (mut connection, state) = look(address).await?;
+    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
+    state.check_to_read().map_err(trouble)?;
+    match state.has_schema {
+        false => Ok(None),
+        true => version(address, &mut connection).await?.map(Some).ok_or_else(|| trouble(ServerTrouble::ForeignSchema)),
+    }
+}
+
+/// Whether the schema is the one that this build knows.
+async fn check_schema(address: &PgAddress, connection: &mut Connection) -> Result<(), OpenError> {
+    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
+    match version(address, connection).await? {
+        None => Err(trouble(ServerTrouble::ForeignSchema)),
+        Some(found) if found > NEWEST => Err(trouble(ServerTrouble::Newer { found, known: NEWEST })),
+        Some(found) if found < NEWEST => Err(trouble(ServerTrouble::Older { found, known: NEWEST })),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The version of the schema `hitl`; `None` where it is another program's.
+async fn version(address: &PgAddress, connection: &mut Connection) -> Result<Option<i32>, OpenError> {
+    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
     let found = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/schema"), vec![])]).await;
-    let found = match found {
-        Ok(rows) => rows.first().and_then(|rows| rows.first()).and_then(|row| row.try_get::<_, i32>(0).ok()),
+    match found {
+        Ok(rows) => Ok(rows.first().and_then(|rows| rows.first()).and_then(|row| row.try_get::<_, i32>(0).ok())),
         // Nothing of ours is there, or it may not be looked at.
         Err(CallFailure::Refused(code, _)) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
-            return Err(trouble(ServerTrouble::NoPermission));
+            Err(trouble(ServerTrouble::NoPermission))
         }
-        Err(CallFailure::Refused(..)) => None,
-        Err(lost) => return Err(failed(lost)),
-    };
-    match found {
-        None => return Err(trouble(ServerTrouble::ForeignSchema)),
-        Some(found) if found > NEWEST => return Err(trouble(ServerTrouble::Newer { found, known: NEWEST })),
-        Some(found) if found < NEWEST => return Err(trouble(ServerTrouble::Older { found, known: NEWEST })),
-        Some(_) => {}
+        Err(CallFailure::Refused(..)) => Ok(None),
+        Err(lost) => Err(failed_text(address, &lost)),
     }
-    connection.run(Frame::Commit, vec![SqlCall::new(sql!("store/rebase"), vec![])]).await.map_err(failed)?;
-    Ok(connection)
 }
 
 /// What a server says of itself.
@@ -82,10 +122,19 @@ impl ServerState {
         })
     }
 
-    fn check(&self) -> Result<(), ServerTrouble> {
+    /// For somebody who only reads.
+    fn check_to_read(&self) -> Result<(), ServerTrouble> {
         if self.version < OLDEST_SERVER {
             return Err(ServerTrouble::TooOld { found: self.version / 10_000, known: OLDEST_SERVER / 10_000 });
         }
+        if self.encoding != "UTF8" {
+            return Err(ServerTrouble::Encoding(self.encoding.clone()));
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), ServerTrouble> {
+        self.check_to_read()?;
         if self.is_standby {
             return Err(ServerTrouble::Standby);
         }
@@ -94,9 +143,6 @@ impl ServerState {
         }
         if self.synchronous_commit == "off" {
             return Err(ServerTrouble::NotDurable("synchronous_commit"));
-        }
-        if self.encoding != "UTF8" {
-            return Err(ServerTrouble::Encoding(self.encoding.clone()));
         }
         Ok(())
     }

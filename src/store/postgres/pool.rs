@@ -1,6 +1,6 @@
 //! A few connections, each at one batch at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -8,10 +8,12 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use super::address::PgAddress;
+use super::asking::params;
 use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall};
-use super::opening;
+use super::{opening, sql};
 use crate::domain::Error;
 use crate::store::open_error::OpenError;
+use crate::store::shared::servers::ServerId;
 
 /// How many connections a server has at most.
 pub const CONNECTIONS: usize = COMMITTING + READING;
@@ -27,6 +29,8 @@ const QUEUED: Duration = Duration::from_secs(10);
 /// See the module.
 pub(super) struct ConnectionPool {
     address: PgAddress,
+    /// Who commits; where that is said, nothing does whose row is gone.
+    member: OnceLock<ServerId>,
     committing: Arc<Semaphore>,
     reading: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
@@ -37,11 +41,29 @@ impl ConnectionPool {
     pub(super) fn new(address: PgAddress, first: Connection) -> Self {
         let (committing, reading) = (Semaphore::new(COMMITTING), Semaphore::new(READING));
         let idle = Mutex::new(vec![first]);
-        Self { address, committing: Arc::new(committing), reading: Arc::new(reading), idle }
+        Self { address, member: OnceLock::new(), committing: Arc::new(committing), reading: Arc::new(reading), idle }
+    }
+
+    /// Says for whom it commits from now on; once.
+    pub(super) fn commits_for(&self, member: ServerId) {
+        // A second one would be the same.
+        self.member.get_or_init(|| member);
     }
 
     /// Makes calls in one transaction and one round trip. They are made also where nobody waits for the outcome any more.
     pub(super) async fn run(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
+        match self.member.get().filter(|_| frame == Frame::Commit) {
+            None => self.make(frame, calls).await,
+            Some(member) => {
+                let lives = SqlCall::new(sql!("servers/lives"), params![member.0]);
+                let mut replies = self.make(frame, std::iter::once(lives).chain(calls).collect()).await?;
+                drop(replies.remove(0));
+                Ok(replies)
+            }
+        }
+    }
+
+    async fn make(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         let (pool, place) = (Arc::clone(self), self.place(frame).await?);
         let made = tokio::spawn(async move {
             let mut connection = pool.connection().await?;
@@ -57,7 +79,7 @@ impl ConnectionPool {
 
     fn places(&self, frame: Frame) -> &Arc<Semaphore> {
         match frame {
-            Frame::Commit => &self.committing,
+            Frame::Commit | Frame::Beat => &self.committing,
             Frame::Snapshot => &self.reading,
         }
     }

@@ -15,26 +15,31 @@ mod image;
 mod job;
 mod knowledge_reader;
 mod lanes;
+pub mod membership;
 mod notes;
 pub mod question;
+pub mod servers;
 mod whose;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use self::backend::{Backend, Committed};
 use self::image::Image;
 use self::job::JobOutcome;
 use self::lanes::{LaneKey, LaneShift, Lanes, QueuedJob};
+use self::membership::Membership;
 use self::question::{Answer, StoreQuestion};
 use self::whose::{Direction, OwnedRow, SessionIndex};
 use super::about::About;
 use super::clock::Clock;
+use super::owner::TurnOwner;
 use super::record::EventNumber;
+use super::standing::Standing;
 use super::upkeep::Upkeep;
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, SessionId};
@@ -45,6 +50,33 @@ const MOST_CONFLICTS: u32 = 100;
 /// How often a job may ask for more than it was given.
 const MOST_ROUNDS: u32 = 1000;
 
+/// Who uses the store, and what for.
+pub enum StoreAccess {
+    /// Somebody who has joined those that change it.
+    Member(Arc<Membership>),
+    /// Somebody who only reads, and is nobody's concern.
+    Reader,
+    /// Somebody who knows that nobody else is there.
+    Alone,
+}
+
+impl StoreAccess {
+    fn may_read(&self) -> Result<(), Error> {
+        match self {
+            Self::Member(membership) => membership.may_act(),
+            Self::Reader | Self::Alone => Ok(()),
+        }
+    }
+
+    fn may_write(&self) -> Result<(), Error> {
+        match self {
+            Self::Member(membership) => membership.may_act(),
+            Self::Reader => Err(Error::StoreUnavailable("it was opened for reading".to_owned())),
+            Self::Alone => Ok(()),
+        }
+    }
+}
+
 /// See the module.
 pub struct SharedStore<B> {
     inner: Arc<JobRunner<B>>,
@@ -52,6 +84,7 @@ pub struct SharedStore<B> {
 
 struct JobRunner<B> {
     backend: B,
+    access: StoreAccess,
     clock: Arc<dyn Clock>,
     lanes: Arc<Lanes>,
     whose: Arc<SessionIndex>,
@@ -65,9 +98,10 @@ struct JobRunner<B> {
 
 impl<B: Backend> SharedStore<B> {
     /// A store over `backend`, in which it is as late as `clock` says, and whose work `runtime` does.
-    pub fn new(backend: B, clock: Arc<dyn Clock>, runtime: Handle) -> Self {
+    pub fn new(backend: B, access: StoreAccess, clock: Arc<dyn Clock>, runtime: Handle) -> Self {
         let inner = JobRunner {
             backend,
+            access,
             clock,
             lanes: Arc::default(),
             whose: Arc::default(),
@@ -113,12 +147,29 @@ impl<B: Backend> Store for SharedStore<B> {
         self.inner.clock.as_ref()
     }
 
+    fn owner(&self) -> TurnOwner {
+        match &self.inner.access {
+            StoreAccess::Member(membership) => TurnOwner(membership.id().0),
+            StoreAccess::Reader | StoreAccess::Alone => TurnOwner::this_process(),
+        }
+    }
+
+    fn standing(&self) -> Option<watch::Receiver<Standing>> {
+        match &self.inner.access {
+            StoreAccess::Member(membership) => Some(membership.standing()),
+            StoreAccess::Reader | StoreAccess::Alone => None,
+        }
+    }
+
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
         self.inner.is_closed.store(true, Ordering::SeqCst);
         self.inner.tasks.close();
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             inner.tasks.wait().await;
+            if let StoreAccess::Member(membership) = &inner.access {
+                membership.leave().await;
+            }
             inner.backend.close().await
         })
     }
@@ -237,6 +288,7 @@ impl<B: Backend> JobRunner<B> {
         let mut asked: Vec<StoreQuestion> = first.into_iter().collect();
         let mut is_refused_once = faults::refuses_once();
         for _ in 0..MOST_CONFLICTS {
+            self.access.may_write()?;
             let mut known = match image.take() {
                 Some(known) => known,
                 None => self.load(&asked).await?,
@@ -290,6 +342,8 @@ impl<B: Backend> JobRunner<B> {
         known: &mut Image,
         asked: &mut Vec<StoreQuestion>,
     ) -> Result<Attempt, Error> {
+        // What was read may be from long ago, where the process was stopped meanwhile.
+        self.access.may_write()?;
         let began = self.tick();
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
         let new = changes.new_rows();
@@ -346,6 +400,7 @@ impl<B: Backend> JobRunner<B> {
         let mut asked = Vec::new();
         for _ in 0..MOST_ROUNDS {
             let image = self.load(&asked).await?;
+            self.access.may_read()?;
             let outcome = guard(|| job(&image.look()));
             let missing = image.take_missing();
             if missing.is_empty() {

@@ -7,9 +7,9 @@ use tokio::runtime::Handle;
 
 use futures_util::FutureExt;
 
-use super::SharedStore;
 use super::backend::{Backend, Committed};
 use super::changes::{Changes, NoticeChange};
+use super::{SharedStore, StoreAccess};
 use crate::domain::event::EventName;
 use crate::domain::journal::Entry;
 use crate::domain::notice::{Notice, NoticeId};
@@ -39,7 +39,7 @@ impl World {
     async fn new() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(WallClock);
         let database = SimulatedDatabase::new(Arc::clone(&clock));
-        let server = || SharedStore::new(database.clone(), Arc::clone(&clock), Handle::current());
+        let server = || SharedStore::new(database.clone(), StoreAccess::Alone, Arc::clone(&clock), Handle::current());
         let (one, other) = (server(), server());
         let made = one.transact(about(1), |tx| {
             tx.insert_session(&session(1), &[])?;

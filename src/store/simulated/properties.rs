@@ -16,7 +16,7 @@ use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::seeds::{self, Random};
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::{change, event, interrupt_id, session, session_id, turn, turn_id};
-use crate::store::shared::SharedStore;
+use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::{Store, StoreExt, Transaction};
 
 const SERVERS: u64 = 3;
@@ -58,7 +58,7 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(WallClock);
         let database = SimulatedDatabase::new(Arc::clone(&clock)).without(left_out);
-        let first = SharedStore::new(database.clone(), Arc::clone(&clock), Handle::current());
+        let first = SharedStore::new(database.clone(), StoreAccess::Alone, Arc::clone(&clock), Handle::current());
         for number in 0..SESSIONS {
             let made = change(&first, move |tx| {
                 tx.insert_session(&session(number), &[])?;
@@ -72,7 +72,8 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
         let mut clients = Vec::new();
         for server in 0..SERVERS {
             let connection = SimulatedConnection::new(database.clone(), weather, seed * SERVERS + server);
-            let store = Arc::new(SharedStore::new(connection, Arc::clone(&clock), Handle::current()));
+            let store =
+                Arc::new(SharedStore::new(connection, StoreAccess::Alone, Arc::clone(&clock), Handle::current()));
             for client in 0..CLIENTS {
                 let (store, next) = (Arc::clone(&store), Arc::clone(&next));
                 let (told, errors) = (Arc::clone(&told), Arc::clone(&errors));

@@ -40,7 +40,10 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 
 
 class Served:
-    """One `hitl serve`, from its start until `stop` or `kill`. `api` talks to it."""
+    """One `hitl serve`, from its start until `stop` or `kill`. `api` talks to it.
+
+    One that `stands_by` has a `port`, and is not waited for.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Served:
         environment: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
         prefix: tuple[str, ...] = (),
+        stands_by: bool = False,
         **options: Any,
     ) -> None:
         self._condition = threading.Condition()
@@ -70,6 +74,9 @@ class Served:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._api_key: str | None = options.get("api_key")
+        if stands_by:
+            self.url = f"http://127.0.0.1:{options['port']}"
+            return
         try:
             line = self.wait_for_line(_URL.pattern, START)
         except BaseException:

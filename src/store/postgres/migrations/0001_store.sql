@@ -18,6 +18,22 @@ CREATE TABLE hitl.meta (
 );
 INSERT INTO hitl.meta (program, id, schema, event_base) VALUES ('hitl', gen_random_uuid(), 1, 0);
 
+-- Processes that have the store, each for one life. Whose row is gone is dead: it changes nothing any more.
+CREATE TABLE hitl.servers (
+    id         uuid PRIMARY KEY,
+    -- server: for itself; run: beside others that run agents without a server
+    kind       text NOT NULL,
+    host       text NOT NULL,
+    pid        bigint NOT NULL,
+    -- which machine, and which process of all that it ever had: whoever is there can look whether it still runs
+    machine    text,
+    process    text,
+    -- counted up while it lives, and when that was last, for people
+    beat       bigint NOT NULL,
+    beat_at    bigint NOT NULL,
+    started_at bigint NOT NULL
+) WITH (fillfactor = 50);
+
 CREATE TABLE hitl.sessions (
     id              uuid PRIMARY KEY,
     seq             bigint GENERATED ALWAYS AS IDENTITY,

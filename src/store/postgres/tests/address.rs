@@ -8,13 +8,41 @@ use crate::store::postgres::{PgAddress, PostgresBackend};
 fn a_password_is_shown_nowhere() {
     let text = "postgresql://ada:hunter2secret@db.example/hitl?sslmode=disable";
     let address: PgAddress = text.parse().unwrap();
-    assert_eq!(address.to_string(), "postgresql://ada@db.example/hitl");
+    assert_eq!(address.to_string(), "postgresql://ada@db.example/hitl?sslmode=disable");
     assert!(!format!("{address:?} {address:#?}").contains("hunter2secret"));
     for wrong in ["postgresql://ada:hunter2secret@db/hitl?hunter2secret=1", "postgresql://ada:hunter2secret@db:x/y"] {
         let error = wrong.parse::<PgAddress>().unwrap_err();
         assert!(!format!("{error:?} {error}").contains("hunter2secret"), "{wrong}");
         assert_eq!(error.code(), "store_address_invalid");
     }
+}
+
+#[test]
+fn what_is_shown_of_an_address_leads_to_the_same_database() {
+    for (text, shown) in [
+        ("postgresql://ada:hunter2@db:5433/hitl", "postgresql://ada@db:5433/hitl"),
+        ("postgresql://ada:a%40b:c@one,two/hitl?sslmode=disable", "postgresql://ada@one,two/hitl?sslmode=disable"),
+        ("postgresql://ada@/hitl?host=/run/pg&password=hunter2", "postgresql://ada@/hitl?host=/run/pg"),
+        ("postgres://db/hitl?password=hunter2", "postgres://db/hitl"),
+    ] {
+        assert_eq!(text.parse::<PgAddress>().unwrap().to_string(), shown);
+        assert!(shown.parse::<PgAddress>().is_ok(), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn the_password_may_be_in_a_file() {
+    let database = Database::new().await;
+    drop(database.client().await.batch_execute("CREATE ROLE guarded LOGIN PASSWORD 'right'").await);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pass:words");
+    std::fs::write(&file, "# of others\nelsewhere:*:*:*:wrong\n*:*:*:ada:wrong\nlocalhost:5432:*:guarded:r\\ight\n")
+        .unwrap();
+    let guarded = format!("{}&passfile={}", database.text().replace("postgres@", "guarded@"), file.display());
+    // It is let in: what it may do there is another matter.
+    assert_eq!(refusal(&guarded).await, ServerTrouble::NoPermission);
+    let none = guarded.replace("guarded@", "ada@").replace("pass:words", "nowhere");
+    assert_eq!(none.parse::<PgAddress>().unwrap_err().code(), "store_address_invalid");
 }
 
 #[test]

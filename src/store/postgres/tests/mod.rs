@@ -5,5 +5,6 @@ mod answers;
 mod audit;
 mod commits;
 mod connections;
+mod members;
 pub(in crate::store) mod support;
 mod upkeep;

@@ -93,6 +93,10 @@ impl Drop for Database {
     }
 }
 
+pub(super) async fn server_as(address: &str) -> Client {
+    connected(address).await
+}
+
 async fn connected(address: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
     tokio::spawn(async move { drop(connection.await) });

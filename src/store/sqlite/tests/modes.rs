@@ -204,13 +204,13 @@ async fn an_address_opens_its_store_in_each_way() {
     let (_directory, path) = place();
     let address = format!("sqlite:{}", path.display());
     for address in ["memory", &address] {
-        let store = open::shared(address).unwrap();
+        let store = open::shared(address).await.unwrap();
         insert(&*store, 1).await.unwrap();
         store.close().await.unwrap();
     }
-    let store = open::read_only(&address).unwrap();
+    let store = open::read_only(&address).await.unwrap();
     assert_eq!(count(&*store).await, 1);
-    assert_eq!(open::read_only("memory").err().unwrap().code(), "store_address_invalid");
+    assert_eq!(open::read_only("memory").await.err().unwrap().code(), "store_address_invalid");
 }
 
 #[tokio::test]

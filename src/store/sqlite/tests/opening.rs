@@ -239,11 +239,11 @@ fn addresses_that_mean_nothing_are_refused_without_repeating_them() {
 }
 
 #[test]
-fn postgres_is_not_supported_yet() {
+fn the_address_of_a_postgres_is_one() {
     for text in ["postgres://user:secret@host/db", "postgresql://host"] {
-        let error = open::open(text).err().unwrap();
-        assert_eq!(error, OpenError::Unsupported("PostgreSQL"));
-        assert!(error.to_string().contains("not supported yet"), "{error}");
+        let address = Address::parse(text).unwrap();
+        assert!(matches!(address, Address::Postgres(_)), "{address:?}");
+        assert!(!format!("{address:?} {:?}", address.whole()).contains("secret"));
     }
 }
 
@@ -251,7 +251,7 @@ fn postgres_is_not_supported_yet() {
 async fn an_address_opens_its_store() {
     let (_directory, path) = place();
     for address in ["memory".to_owned(), format!("sqlite:{}", path.display())] {
-        let store = open::open(&address).unwrap();
+        let store = open::open(&address).await.unwrap();
         assert_eq!(store.query(|reader| reader.count_sessions()).await, Ok(0));
         store.close().await.unwrap();
     }

@@ -1,0 +1,1 @@
+DELETE FROM hitl.servers WHERE id = $1

@@ -1,0 +1,2 @@
+-- Those who come register one after the other.
+SELECT FROM hitl.meta FOR UPDATE

@@ -1,0 +1,56 @@
+//! A store in a database, for those who change it and for those who only look.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::servers::PostgresServers;
+use super::{PgAddress, PostgresBackend};
+use crate::domain::cluster::Timings;
+use crate::faults;
+use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::shared::membership::{Admission, JoinError, Membership};
+use crate::store::shared::servers::{ServerKind, ServerRow};
+use crate::store::shared::{SharedStore, StoreAccess};
+
+/// Opens the store at `address` for somebody who changes it, as one of those who do; their work is done by the runtime that
+/// this is called on. Makes the schema where there is none.
+///
+/// # Errors
+/// [`OpenError::Server`]; [`ServerTrouble::InUse`] where `admission` does not wait.
+pub async fn join(
+    address: &PgAddress,
+    kind: ServerKind,
+    admission: Admission,
+) -> Result<SharedStore<PostgresBackend>, OpenError> {
+    let backend = PostgresBackend::connect(address).await?;
+    let rows = Arc::new(PostgresServers::new(address.clone()));
+    let timings = Timings::USUAL.faster(faults::cluster_speed());
+    let joined = Membership::join(rows, ServerRow::of_this_process(kind), admission, timings).await;
+    let membership = joined.map_err(|error| refused(address, error))?;
+    backend.commits_for(membership.id());
+    let clock = backend.clock();
+    Ok(SharedStore::new(backend, StoreAccess::Member(membership), clock, Handle::current()))
+}
+
+/// Opens the store that is at `address` for somebody who only reads, whoever has it.
+///
+/// # Errors
+/// [`OpenError::Server`].
+pub async fn read_only(address: &PgAddress) -> Result<SharedStore<PostgresBackend>, OpenError> {
+    let backend = PostgresBackend::connect_to_read(address).await?;
+    let clock = backend.clock();
+    Ok(SharedStore::new(backend, StoreAccess::Reader, clock, Handle::current()))
+}
+
+fn refused(address: &PgAddress, error: JoinError) -> OpenError {
+    let trouble = match error {
+        JoinError::Occupied(other) => ServerTrouble::InUse {
+            is_server: other.row.kind == ServerKind::Server,
+            host: other.row.host,
+            pid: other.row.pid,
+        },
+        JoinError::Unavailable(error) => ServerTrouble::Unreachable(error.to_string()),
+    };
+    OpenError::Server { address: address.to_string(), trouble }
+}

@@ -1,0 +1,159 @@
+//! Those who have a store: who may come beside whom, and what whoever was buried can still do.
+
+use std::sync::Arc;
+
+use super::support::*;
+use crate::domain::Error;
+use crate::store::Store as _;
+use crate::store::StoreExt;
+use crate::store::about::About;
+use crate::store::contract::fixture::*;
+use crate::store::open::{self, Address};
+use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::postgres::migrating::{self, SchemaState};
+use crate::store::postgres::servers::PostgresServers;
+use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRow, ServerRows};
+use crate::store::standing::Standing;
+
+fn somebody(kind: ServerKind) -> ServerRow {
+    ServerRow { machine: None, ..ServerRow::of_this_process(kind) }
+}
+
+async fn rows(database: &Database) -> PostgresServers {
+    drop(database.store().await);
+    PostgresServers::new(database.address())
+}
+
+#[tokio::test]
+async fn of_many_who_come_at_once_one_has_the_store() {
+    let database = Database::new().await;
+    let rows = Arc::new(rows(&database).await);
+    let comers = (0..8).map(|_| {
+        tokio::spawn({
+            // Each on a connection of its own.
+            let rows = PostgresServers::new(database.address());
+            async move { rows.register(somebody(ServerKind::Server)).await.unwrap() == Registered::Yes }
+        })
+    });
+    let mut admitted = 0;
+    for comer in comers.collect::<Vec<_>>() {
+        admitted += u32::from(comer.await.unwrap());
+    }
+    assert_eq!(admitted, 1);
+    let Registered::Occupied(others) = rows.register(somebody(ServerKind::Run)).await.unwrap() else { panic!() };
+    assert_eq!(others.len(), 1);
+    assert_eq!((others[0].beat, others[0].row.pid), (0, std::process::id()));
+}
+
+#[tokio::test]
+async fn a_row_is_counted_up_and_taken_away_only_as_it_was_seen() {
+    let database = Database::new().await;
+    let rows = rows(&database).await;
+    let me = somebody(ServerKind::Server);
+    assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
+    assert_eq!(rows.beat(me.id).await, Ok(true));
+    assert_eq!(rows.bury(me.id, 0).await, Ok(false));
+    assert_eq!(rows.beat(me.id).await, Ok(true));
+    assert_eq!(rows.bury(me.id, 2).await, Ok(true));
+    assert_eq!(rows.beat(me.id).await, Ok(false));
+    assert_eq!(rows.bury(me.id, 2).await, Ok(false));
+}
+
+#[tokio::test]
+async fn nothing_is_committed_for_whoever_was_buried() {
+    let database = Database::new().await;
+    let store = open::open(&database.text()).await.unwrap();
+    let insert =
+        |number| store.transact(About::Session(session_id(number)), move |tx| tx.insert_session(&session(number), &[]));
+    insert(1).await.unwrap();
+    let owner = ServerId(store.owner().0);
+    database.execute("DELETE FROM hitl.servers").await;
+    let refused = insert(2).await;
+    let Err(Error::StoreUnavailable(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("taken the place"), "{why}");
+    assert!(matches!(
+        store.upkeep().release_notices(crate::domain::Timestamp::from_millis(1)).await,
+        Err(Error::StoreUnavailable(_))
+    ));
+    // It finds out, and does not even read.
+    let mut standing = store.standing().unwrap();
+    standing.wait_for(|standing| *standing == Standing::Dead).await.unwrap();
+    assert!(store.query(|reader| reader.count_sessions()).await.is_err());
+    assert_eq!(database.count("sessions").await, 1);
+    let next = open::open(&database.text()).await.unwrap();
+    assert_ne!(ServerId(next.owner().0), owner);
+    assert_eq!(next.query(|reader| reader.count_sessions()).await, Ok(1));
+    next.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_closes_leaves_and_whoever_reads_is_in_nobodys_way() {
+    let database = Database::new().await;
+    let missing = open::read_only(&database.text()).await.err().unwrap();
+    assert_eq!(missing.code(), "store_missing");
+    let store = open::open(&database.text()).await.unwrap();
+    let taken = open::shared(&database.text()).await.err().unwrap();
+    let OpenError::Server { trouble: ServerTrouble::InUse { is_server, pid, .. }, .. } = &taken else { panic!() };
+    assert_eq!((*is_server, *pid, taken.code()), (true, std::process::id(), "store_locked"));
+    let reader = open::read_only(&database.text()).await.unwrap();
+    assert_eq!(reader.query(|reader| reader.count_sessions()).await, Ok(0));
+    let write = reader.transact(About::Session(session_id(1)), |tx| tx.insert_session(&session(1), &[])).await;
+    assert!(matches!(write, Err(Error::StoreUnavailable(_))));
+    reader.close().await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(database.count("servers").await, 0);
+    let one = open::shared(&database.text()).await.unwrap();
+    let other = open::shared(&database.text()).await.unwrap();
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_the_audit() {
+    let database = Database::new().await;
+    let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: 1 }));
+    let role = format!("{}_server", database.name());
+    let nobody = migrating::migrate(&address, Some(&role)).await.unwrap_err();
+    assert_eq!(nobody.code(), "store_refused");
+    database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
+    assert_eq!(migrating::migrate(&address, Some(&role)).await, Ok(SchemaState { found: Some(1), newest: 1 }));
+    let text = database.text().replace("postgres@", &format!("{role}@"));
+    let store = open::open(&text).await.unwrap();
+    let deed = || crate::domain::audit::Deed::new(crate::domain::audit::Action::ALL[0]);
+    let at = crate::domain::Timestamp::from_millis(1);
+    store
+        .transact(About::Session(session_id(1)), move |tx| {
+            tx.insert_session(&session(1), &[])?;
+            tx.append_audit(deed(), at)
+        })
+        .await
+        .unwrap();
+    // It links it too, once whatever else the server of all tests is at is over.
+    while store.query(|reader| reader.audit_head()).await.unwrap().seq != 1 {}
+    store.close().await.unwrap();
+    let client = server_as(&text).await;
+    for forbidden in [
+        "UPDATE hitl.deeds SET actor = 'mallory'",
+        "DELETE FROM hitl.deeds",
+        "UPDATE hitl.audit_chain SET hash = ''",
+        "TRUNCATE hitl.audit_chain",
+        "CREATE TABLE hitl.mine (id int)",
+        "DROP TABLE hitl.sessions",
+        "ALTER TABLE hitl.deeds ADD COLUMN mine int",
+        "DELETE FROM hitl.meta",
+    ] {
+        assert!(client.batch_execute(forbidden).await.is_err(), "{forbidden}");
+    }
+    drop(client);
+    database.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
+#[tokio::test]
+async fn the_script_makes_what_a_server_makes() {
+    let database = Database::new().await;
+    let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
+    database.execute(&migrating::script(None)).await;
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(1), newest: 1 }));
+    open::open(&database.text()).await.unwrap().close().await.unwrap();
+}

@@ -1,0 +1,256 @@
+//! One process among those that share a database: it joins, it beats for as long as it lives, and it knows when it must not
+//! act any more.
+//!
+//! What it may do ends before anybody takes it for dead ([`Timings`]). Whoever was buried all the same, and does not know it
+//! yet, commits nothing: each of its transactions looks for its row.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::servers::{OtherServer, Registered, ServerId, ServerRow, ServerRows};
+use crate::domain::Error;
+use crate::domain::cluster::lease::{Beat, ServerLease};
+use crate::domain::cluster::watch::Watch;
+use crate::domain::cluster::{Moment, Timings};
+use crate::store::standing::Standing;
+
+/// What to do where somebody else has the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// To say so, unless that one seems to be dead.
+    AtOnce,
+    /// To stand by until it is gone or dead.
+    StandsBy,
+}
+
+/// Why a process cannot join.
+#[derive(Debug)]
+pub enum JoinError {
+    /// This one has the store.
+    Occupied(Box<OtherServer>),
+    /// The database does not answer.
+    Unavailable(Error),
+}
+
+/// See the module.
+pub struct Membership {
+    id: ServerId,
+    rows: Arc<dyn ServerRows>,
+    timings: Timings,
+    lease: Mutex<ServerLease>,
+    standing: watch::Sender<Standing>,
+    leaving: CancellationToken,
+}
+
+impl Membership {
+    /// Joins as `me`: buries whoever is dead, and waits for whoever lives as `admission` says. Beats from then on, on the
+    /// runtime that this is called on.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub async fn join(
+        rows: Arc<dyn ServerRows>,
+        me: ServerRow,
+        admission: Admission,
+        timings: Timings,
+    ) -> Result<Arc<Self>, JoinError> {
+        let mut watch = Watch::new(timings);
+        let mut stands_by = false;
+        loop {
+            let begun = now();
+            let others = match rows.register(me.clone()).await {
+                Ok(Registered::Yes) => return Ok(Self::joined(rows, me.id, timings, begun)),
+                Ok(Registered::Occupied(others)) => others,
+                Err(error) if admission == Admission::AtOnce => return Err(JoinError::Unavailable(error)),
+                Err(error) => {
+                    tracing::warn!(%error, "the store cannot be asked for its server");
+                    sleep(timings.retry).await;
+                    continue;
+                }
+            };
+            let ended = now();
+            let in_the_way: Vec<OtherServer> =
+                others.into_iter().filter(|other| me.kind.excludes(other.row.kind)).collect();
+            let Some(first) = in_the_way.first() else {
+                // The row is there: what was told of it the last time was lost.
+                return Ok(Self::joined(rows, me.id, timings, begun));
+            };
+            let counts = in_the_way.iter().map(|other| (other.row.id, other.beat));
+            let suspects = watch.look(begun, ended, counts).into_iter().map(|suspect| (suspect.server, suspect.beat));
+            let gone = in_the_way.iter().filter(|other| other.is_gone_beside(&me));
+            let dead: Vec<(ServerId, u64)> = suspects.chain(gone.map(|other| (other.row.id, other.beat))).collect();
+            if !dead.is_empty() {
+                for (id, beat) in dead {
+                    match rows.bury(id, beat).await {
+                        Ok(true) => tracing::warn!(server = %id.0, "a server that had the store is dead"),
+                        Ok(false) => {}
+                        Err(error) => tracing::warn!(%error, "nobody knows whether a dead server was buried"),
+                    }
+                }
+                continue;
+            }
+            let is_silent = |other: &OtherServer| u128::from(other.silent_ms) >= timings.lease.as_millis();
+            if admission == Admission::AtOnce && !in_the_way.iter().all(is_silent) {
+                return Err(JoinError::Occupied(Box::new(first.clone())));
+            }
+            if !std::mem::replace(&mut stands_by, true) {
+                let (host, pid) = (&first.row.host, first.row.pid);
+                tracing::warn!(host, pid, "another server has the store; this one stands by until it is gone");
+            }
+            let next = watch.decides_after(begun).map_or(begun + timings.beat, |at| at.min(begun + timings.beat));
+            until(next).await;
+        }
+    }
+
+    fn joined(rows: Arc<dyn ServerRows>, id: ServerId, timings: Timings, begun: Moment) -> Arc<Self> {
+        let mut lease = ServerLease::new(timings);
+        lease.told(begun, Beat::Counted);
+        let (lease, standing) = (Mutex::new(lease), watch::Sender::new(Standing::Acts));
+        let this = Arc::new(Self { id, rows, timings, lease, standing, leaving: CancellationToken::new() });
+        tokio::spawn(beat_on(Arc::downgrade(&this), begun + timings.beat));
+        tokio::spawn(see_lease_end(Arc::downgrade(&this)));
+        this
+    }
+
+    /// Which life of a process this is.
+    pub fn id(&self) -> ServerId {
+        self.id
+    }
+
+    /// Whether it may act at this moment.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`] where it may not.
+    pub fn may_act(&self) -> Result<(), Error> {
+        let lease = self.lease();
+        if lease.may_act(now()) {
+            return Ok(());
+        }
+        let why = if lease.is_buried() {
+            "another server has taken the place of this one"
+        } else {
+            "this server has not reached the database for too long, and does nothing until it has"
+        };
+        Err(Error::StoreUnavailable(why.to_owned()))
+    }
+
+    /// Where it stands, from now on.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Leaves, so that another one need not wait. Where the database cannot be told, others find out.
+    pub async fn leave(&self) {
+        self.leaving.cancel();
+        if self.lease().is_buried() {
+            return;
+        }
+        match timeout(self.timings.patience, self.rows.leave(self.id)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the store could not be told that this server has ended"),
+            Err(_) => tracing::warn!("the store could not be told in time that this server has ended"),
+        }
+    }
+
+    fn lease(&self) -> MutexGuard<'_, ServerLease> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts up once: when to do so again, if ever.
+    async fn beat(&self) -> Option<Moment> {
+        let begun = now();
+        let beat = match timeout(self.timings.patience, self.rows.beat(self.id)).await {
+            Ok(Ok(true)) => Beat::Counted,
+            Ok(Ok(false)) => Beat::Refused,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a beat has failed");
+                Beat::Failed
+            }
+            Err(_) => Beat::Failed,
+        };
+        let next = {
+            let mut lease = self.lease();
+            lease.told(begun, beat);
+            lease.next_beat(begun, now(), beat)
+        };
+        if !self.leaving.is_cancelled() {
+            self.publish();
+        }
+        next
+    }
+
+    /// Tells whoever follows where it stands, if that has changed.
+    fn publish(&self) {
+        let standing = {
+            let lease = self.lease();
+            match (lease.is_buried(), lease.may_act(now())) {
+                (true, _) => Standing::Dead,
+                (false, true) => Standing::Acts,
+                (false, false) => Standing::CutOff,
+            }
+        };
+        let changed = self.standing.send_if_modified(|before| std::mem::replace(before, standing) != standing);
+        if changed {
+            match standing {
+                Standing::Acts => tracing::warn!("the database is reached again"),
+                Standing::CutOff => {
+                    tracing::error!("the database was not reached for too long; nothing is done until it is")
+                }
+                Standing::Dead => tracing::error!("another server has taken the place of this one, which ends"),
+            }
+        }
+    }
+}
+
+/// Beats until the membership is over.
+async fn beat_on(membership: Weak<Membership>, first: Moment) {
+    let mut next = first;
+    loop {
+        let Some(leaving) = membership.upgrade().map(|this| this.leaving.clone()) else { return };
+        tokio::select! {
+            () = leaving.cancelled() => return,
+            () = until(next) => {}
+        }
+        let Some(this) = membership.upgrade() else { return };
+        match this.beat().await {
+            Some(again) => next = again,
+            None => return,
+        }
+    }
+}
+
+/// Tells of the end of a lease when it comes, also while a beat is waited for.
+async fn see_lease_end(membership: Weak<Membership>) {
+    let Some(mut standing) = membership.upgrade().map(|this| this.standing()) else { return };
+    loop {
+        let Some(end) = membership.upgrade().and_then(|this| this.lease().ends()) else { return };
+        until(end).await;
+        let Some(this) = membership.upgrade() else { return };
+        this.publish();
+        drop(this);
+        while *standing.borrow_and_update() != Standing::Acts {
+            if standing.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The moment it is: on a clock of this machine that goes on while the process is stopped and while the machine sleeps.
+fn now() -> Moment {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+/// Waits for a moment. The timer may stand still while the machine sleeps, and then is late.
+async fn until(moment: Moment) {
+    sleep(moment.saturating_sub(now())).await;
+}
+
+#[cfg(test)]
+mod tests;

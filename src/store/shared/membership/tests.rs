@@ -1,0 +1,177 @@
+use std::collections::HashMap;
+
+use super::*;
+use crate::store::BoxFuture;
+use crate::store::shared::servers::ServerKind;
+
+/// Rows that are in memory, and can be out of reach for some.
+#[derive(Default)]
+struct Rows(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    rows: HashMap<ServerId, (ServerRow, u64)>,
+    unreachable: Vec<ServerId>,
+}
+
+impl Rows {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    fn cut_off(&self, id: ServerId) {
+        self.state().unreachable.push(id);
+    }
+
+    fn reach_again(&self) {
+        self.state().unreachable.clear();
+    }
+
+    fn names(&self) -> Vec<ServerId> {
+        self.state().rows.keys().copied().collect()
+    }
+}
+
+fn unreachable() -> Error {
+    Error::StoreUnavailable("out of reach".to_owned())
+}
+
+impl ServerRows for Rows {
+    fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>> {
+        let mut state = self.state();
+        let there: Vec<OtherServer> = state
+            .rows
+            .values()
+            .map(|(row, beat)| OtherServer { row: row.clone(), beat: *beat, silent_ms: 0 })
+            .collect();
+        let registered = if there.iter().any(|other| row.kind.excludes(other.row.kind)) {
+            Registered::Occupied(there.into_iter().filter(|other| other.row.id != row.id).collect())
+        } else {
+            state.rows.insert(row.id, (row, 0));
+            Registered::Yes
+        };
+        Box::pin(std::future::ready(Ok(registered)))
+    }
+
+    fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {
+        let mut state = self.state();
+        if state.unreachable.contains(&id) {
+            return Box::pin(std::future::ready(Err(unreachable())));
+        }
+        let row = state.rows.get_mut(&id).map(|(_, beat)| *beat += 1);
+        Box::pin(std::future::ready(Ok(row.is_some())))
+    }
+
+    fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>> {
+        let mut state = self.state();
+        let is_still = state.rows.get(&id).is_some_and(|(_, counted)| *counted == beat);
+        if is_still {
+            state.rows.remove(&id);
+        }
+        Box::pin(std::future::ready(Ok(is_still)))
+    }
+
+    fn leave(&self, id: ServerId) -> BoxFuture<'static, Result<(), Error>> {
+        self.state().rows.remove(&id);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Quick, and slow enough for a machine that is busy.
+fn timings() -> Timings {
+    Timings::USUAL.faster(20)
+}
+
+/// Of another machine, so that nobody looks whether its process is there.
+fn row(kind: ServerKind) -> ServerRow {
+    ServerRow { machine: None, ..ServerRow::of_this_process(kind) }
+}
+
+async fn join(rows: &Arc<Rows>, kind: ServerKind, admission: Admission) -> Result<Arc<Membership>, JoinError> {
+    Membership::join(Arc::clone(rows) as _, row(kind), admission, timings()).await
+}
+
+async fn stands(membership: &Membership, standing: Standing) {
+    let mut told = membership.standing();
+    let found = timeout(Duration::from_secs(60), told.wait_for(|now| *now == standing)).await;
+    assert!(found.is_ok(), "it is not {standing:?}");
+}
+
+#[tokio::test]
+async fn one_server_has_the_store_and_the_next_is_told_which() {
+    let rows = Arc::new(Rows::default());
+    let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    for kind in [ServerKind::Server, ServerKind::Run] {
+        match join(&rows, kind, Admission::AtOnce).await {
+            Err(JoinError::Occupied(other)) => assert_eq!(other.row.id, first.id()),
+            other => panic!("{:?}", other.map(|joined| joined.id())),
+        }
+    }
+    assert!(first.may_act().is_ok());
+    first.leave().await;
+    assert!(join(&rows, ServerKind::Server, Admission::AtOnce).await.is_ok());
+}
+
+#[tokio::test]
+async fn runs_have_it_together_and_no_server_beside_them() {
+    let rows = Arc::new(Rows::default());
+    let one = join(&rows, ServerKind::Run, Admission::AtOnce).await.unwrap();
+    let other = join(&rows, ServerKind::Run, Admission::AtOnce).await.unwrap();
+    assert!(join(&rows, ServerKind::Server, Admission::AtOnce).await.is_err());
+    one.leave().await;
+    other.leave().await;
+    assert!(join(&rows, ServerKind::Server, Admission::AtOnce).await.is_ok());
+}
+
+#[tokio::test]
+async fn whoever_stands_by_has_it_when_the_other_leaves() {
+    let rows = Arc::new(Rows::default());
+    let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let waiting = tokio::spawn({
+        let rows = Arc::clone(&rows);
+        async move { join(&rows, ServerKind::Server, Admission::StandsBy).await.map(|joined| joined.id()) }
+    });
+    first.leave().await;
+    let second = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
+    assert_eq!(rows.names(), [second]);
+}
+
+#[tokio::test]
+async fn who_is_cut_off_does_nothing_until_the_database_is_reached_again() {
+    let rows = Arc::new(Rows::default());
+    let server = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    rows.cut_off(server.id());
+    stands(&server, Standing::CutOff).await;
+    assert!(matches!(server.may_act(), Err(Error::StoreUnavailable(_))));
+    rows.reach_again();
+    stands(&server, Standing::Acts).await;
+    // What it may do is over again before long, unless it beats.
+    rows.cut_off(server.id());
+    stands(&server, Standing::CutOff).await;
+}
+
+#[tokio::test]
+async fn the_dead_are_buried_by_who_stands_by_and_never_act_again() {
+    let rows = Arc::new(Rows::default());
+    let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    rows.cut_off(first.id());
+    let second = timeout(Duration::from_secs(60), join(&rows, ServerKind::Server, Admission::StandsBy)).await;
+    let second = second.unwrap().unwrap();
+    // By then it had stopped by itself.
+    assert!(first.may_act().is_err());
+    rows.reach_again();
+    stands(&first, Standing::Dead).await;
+    assert!(first.may_act().is_err());
+    assert_eq!(rows.names(), [second.id()]);
+}
+
+#[tokio::test]
+async fn who_ran_on_this_machine_and_has_ended_is_buried_at_once() {
+    let rows = Arc::new(Rows::default());
+    let me = ServerRow::of_this_process(ServerKind::Server);
+    let ended = ServerRow { process: Some("0".to_owned()), ..ServerRow::of_this_process(ServerKind::Server) };
+    rows.state().rows.insert(ended.id, (ended, 7));
+    let hours = Timings { death: Duration::from_secs(3600), ..timings() };
+    let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, hours).await.unwrap();
+    assert_eq!(rows.names(), [joined.id()]);
+}

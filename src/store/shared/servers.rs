@@ -1,0 +1,188 @@
+//! The rows by which processes that share a database know of each other.
+
+use std::process;
+
+use rustix::system::uname;
+use uuid::Uuid;
+
+use crate::domain::Error;
+use crate::store::BoxFuture;
+
+/// One life of a process that has the store: nobody else, before or after, is called the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub Uuid);
+
+/// What a process wants with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerKind {
+    /// It serves, or changes what is everybody's: it has the store for itself.
+    Server,
+    /// It runs agents without a server, beside others that do.
+    Run,
+}
+
+impl ServerKind {
+    /// As it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Run => "run",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Server, Self::Run].into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    /// Whether both cannot have the store at the same time.
+    pub fn excludes(self, other: Self) -> bool {
+        self == Self::Server || other == Self::Server
+    }
+}
+
+/// A process, as its row names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerRow {
+    /// Which life of it.
+    pub id: ServerId,
+    /// What it wants.
+    pub kind: ServerKind,
+    /// The name of its machine, for people.
+    pub host: String,
+    /// Its number there.
+    pub pid: u32,
+    /// Where its number means something; `None` where that cannot be told.
+    pub machine: Option<String>,
+    /// Which of all processes that ever had its number there.
+    pub process: Option<String>,
+}
+
+impl ServerRow {
+    /// This process, as somebody new.
+    pub fn of_this_process(kind: ServerKind) -> Self {
+        let pid = process::id();
+        Self {
+            id: ServerId(Uuid::new_v4()),
+            kind,
+            host: uname().nodename().to_string_lossy().into_owned(),
+            pid,
+            machine: machine(),
+            process: process_of(pid),
+        }
+    }
+}
+
+/// Another process that has the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherServer {
+    /// Who.
+    pub row: ServerRow,
+    /// How often it was counted up.
+    pub beat: u64,
+    /// How long ago that was, by the database, in milliseconds.
+    pub silent_ms: u64,
+}
+
+impl OtherServer {
+    /// Whether it ran on the machine of `me`, and does not any more.
+    pub fn is_gone_beside(&self, me: &ServerRow) -> bool {
+        let is_here = self.row.machine.is_some() && self.row.machine == me.machine && self.row.process.is_some();
+        is_here && process_of(self.row.pid) != self.row.process
+    }
+}
+
+/// What came of registering.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registered {
+    /// The row is there.
+    Yes,
+    /// It is not: these are there, of which at least one wants the store for itself.
+    Occupied(Vec<OtherServer>),
+}
+
+/// The rows, in a database. Each call is one transaction.
+pub trait ServerRows: Send + Sync + 'static {
+    /// Adds the row, unless somebody excludes it ([`ServerKind::excludes`]). One that is there already stays.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`]: then it may be there.
+    fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>>;
+
+    /// Counts the row up. Whether it was there.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>>;
+
+    /// Takes away the row of a server that seems to be dead, if it is still at `beat`; whether it was. By then nothing that
+    /// the dead one had begun to commit can come about any more.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>>;
+
+    /// Takes the row away, by its own server.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    fn leave(&self, id: ServerId) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+/// This machine since it was started, as seen by those who share its process numbers.
+fn machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let numbers = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), numbers.display()))
+}
+
+/// When the process of that number was started, by the machine; `None` where there is none, or one that has ended and was
+/// not waited for.
+fn process_of(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the last parenthesis may hold anything.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let (state, started) = (fields.first()?, fields.get(19)?);
+    (!matches!(*state, "Z" | "X")).then(|| (*started).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn other(pid: u32, process: Option<String>) -> OtherServer {
+        let row = ServerRow { pid, process, ..ServerRow::of_this_process(ServerKind::Server) };
+        OtherServer { row, beat: 0, silent_ms: 0 }
+    }
+
+    #[test]
+    fn who_ran_here_and_has_ended_is_gone() {
+        let me = ServerRow::of_this_process(ServerKind::Server);
+        assert!(me.machine.is_some() && me.process.is_some());
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let there = other(child.id(), process_of(child.id()));
+        assert!(!there.is_gone_beside(&me));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(there.is_gone_beside(&me));
+    }
+
+    #[test]
+    fn a_process_that_has_the_number_of_another_is_not_that_one() {
+        let me = ServerRow::of_this_process(ServerKind::Server);
+        assert!(other(me.pid, Some("0".to_owned())).is_gone_beside(&me));
+        assert!(!other(me.pid, me.process.clone()).is_gone_beside(&me));
+    }
+
+    #[test]
+    fn nobody_knows_of_a_process_of_another_machine() {
+        let me = ServerRow::of_this_process(ServerKind::Server);
+        let mut elsewhere = other(me.pid, Some("0".to_owned()));
+        elsewhere.row.machine = Some("another".to_owned());
+        assert!(!elsewhere.is_gone_beside(&me));
+        elsewhere.row.machine = None;
+        assert!(!elsewhere.is_gone_beside(&ServerRow { machine: None, ..me }));
+    }
+}

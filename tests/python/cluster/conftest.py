@@ -1,0 +1,60 @@
+"""Databases, and servers on them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.python.support import postgres
+from tests.python.support.served import Served
+
+AGENT = "tests.python.faults.slow_step_agent:agent"
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """The address of an empty database."""
+    with postgres.database() as address:
+        yield address
+
+
+@pytest.fixture
+def serve(database: str) -> Iterator[Serve]:
+    """Starts a server on the database, or, with `address`, on another way to it."""
+    with ExitStack() as servers:
+
+        def start(address: str = database, **options: Any) -> Served:
+            # Half of the usual times: a test waits for the death of a server, and a busy machine must cause none.
+            environment = {"HITL_CLUSTER_SPEED": "2"}
+            options = {"park_after": 0, **options}
+            return servers.enter_context(Served(AGENT, store=address, environment=environment, **options))
+
+        yield start
+
+
+@pytest.fixture
+def stand_by(serve: Serve) -> Callable[[], Served]:
+    """Starts a server where another one has the store already."""
+
+    def start() -> Served:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = serve(port=port, stands_by=True)
+        server.wait_for_line("stands by")
+        return server
+
+    return start
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where a step says that it runs, and is let go on."""
+    return tmp_path / "step"

