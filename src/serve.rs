@@ -1,7 +1,7 @@
 //! A whole server: listener, workers, store, engine and HTTP, put together and taken apart in the right order.
 
 mod descriptors;
-mod standing;
+mod presence;
 
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +30,7 @@ use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::open;
 use crate::store::open_error::OpenError;
-use crate::store::standing::Standing;
+use crate::store::presence::Presence;
 use crate::supervisor::Supervisor;
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 
@@ -289,10 +289,10 @@ impl Running {
         let supervisor = start_workers(&config, channel, stop).await?;
         let started = tokio::select! {
             started = start_engine(&config, settings, webhooks) => started,
-            never = standing::stand_by(&listener) => match never {},
+            never = presence::stand_by(&listener) => match never {},
             () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
         };
-        let (engine, standing) = match started {
+        let (engine, presence) = match started {
             Ok(started) => started,
             Err(error) => {
                 supervisor.shutdown(Duration::ZERO).await;
@@ -339,8 +339,8 @@ impl Running {
             ..HttpSettings::default()
         };
         let over = CancellationToken::new();
-        if let Some(standing) = standing {
-            tokio::spawn(standing::obey(standing, Arc::clone(&supervisor), over.clone()));
+        if let Some(presence) = presence {
+            tokio::spawn(presence::obey(presence, Arc::clone(&supervisor), over.clone()));
         }
         let http = {
             let (engine, stop, over) = (Arc::clone(&engine), stop_http.clone(), over.clone());
@@ -396,10 +396,10 @@ async fn start_engine(
     config: &Config,
     settings: Settings,
     webhooks: Arc<Webhooks>,
-) -> Result<(Arc<Engine>, Option<watch::Receiver<Standing>>), ServerStartError> {
+) -> Result<(Arc<Engine>, Option<watch::Receiver<Presence>>), ServerStartError> {
     let store = open::serve(&config.store).await?;
     match Engine::start(settings, Arc::clone(&store), webhooks).await {
-        Ok(engine) => Ok((engine, store.standing())),
+        Ok(engine) => Ok((engine, store.presence())),
         Err(error) => {
             if let Err(error) = store.close().await {
                 tracing::error!(%error, "the store of a server that did not start could not be closed");

@@ -21,6 +21,7 @@ pub mod open_error;
 pub mod outbox;
 pub mod owner;
 pub mod postgres;
+pub mod presence;
 pub mod query;
 pub mod record;
 mod rows;
@@ -28,7 +29,6 @@ pub mod shared;
 #[cfg(test)]
 pub(crate) mod simulated;
 pub mod sqlite;
-pub mod standing;
 pub mod turns;
 pub mod upkeep;
 
@@ -57,9 +57,9 @@ use clock::{Clock, WallClock};
 pub(crate) use delegate::reads_from;
 use outbox::{OutboxReader, OutboxWriter};
 use owner::TurnOwner;
+use presence::Presence;
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{DueKind, EventNumber, StoredReply, Turn};
-use standing::Standing;
 use turns::TurnWriter;
 use upkeep::Upkeep;
 
@@ -106,7 +106,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Where this process stands with others that use the store; `None` where nobody could take its place.
-    fn standing(&self) -> Option<watch::Receiver<Standing>> {
+    fn presence(&self) -> Option<watch::Receiver<Presence>> {
         None
     }
 

@@ -26,9 +26,7 @@ app = typer.Typer(no_args_is_help=True, help="Who did what: take the audit out, 
 
 Store = Annotated[
     str | None,
-    typer.Option(
-        "--store", help="Read this store, sqlite:PATH or postgresql://..., and ask no server.", show_default=False
-    ),
+    typer.Option("--store", help="Read this store (as serve has it) and ask no server.", show_default=False),
 ]
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 

@@ -37,7 +37,7 @@ Store = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="Use this store, sqlite:PATH or postgresql://..., and ask no server; none may have it.",
+        help="Use this store (as serve has it) and ask no server; none may have it.",
         show_default=False,
     ),
 ]

@@ -25,9 +25,7 @@ def replay_check(
     ],
     store: Annotated[
         str,
-        typer.Option(
-            "--store", envvar="HITL_STORE", help="sqlite:PATH or postgresql://...; its server may be running."
-        ),
+        typer.Option("--store", envvar="HITL_STORE", help="As serve has it; its server may be running."),
     ] = DEFAULT_STORE,
     limit: Annotated[int, typer.Option("--limit", help="How many turns at most; 0 is all.", min=0)] = 0,
     patience: Annotated[

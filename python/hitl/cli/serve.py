@@ -40,7 +40,7 @@ def serve(
     host: Annotated[str, _option("--host", help="Address to listen on.")] = DEFAULTS.host,
     port: Annotated[int, _option("--port", help="Port; 0 takes a free one.")] = DEFAULTS.port,
     store: Annotated[
-        str, _option("--store", help="sqlite:PATH, postgresql://USER@HOST/DB, or memory.")
+        str, _option("--store", help="sqlite:PATH, postgresql://USER@HOST/DATABASE, or memory.")
     ] = DEFAULTS.store,
     policy: Annotated[
         str | None, _option("--policy", help="TOML file of rules for tool calls; read again when it changes.")

@@ -56,9 +56,7 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", help="How many at most; 0 is all.", min=0)] = 100,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store", help="Read this store, sqlite:PATH or postgresql://..., and ask no server.", show_default=False
-        ),
+        typer.Option("--store", help="Read this store (as serve has it) and ask no server.", show_default=False),
     ] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,

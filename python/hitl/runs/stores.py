@@ -14,11 +14,11 @@ from hitl.runs.thread_loop import blocking_loop, refuse_on_a_loop
 
 
 class Store:
-    """A store that stays open between runs: ``sqlite:PATH``, a path, ``postgresql://...``, or ``memory`` (gone with it).
+    """A store that stays open between runs: ``sqlite:PATH``, a path, ``postgresql://...``, or ``memory``.
 
     Opened at its first use; ``async with`` or ``close()`` closes it, where no loop runs ``with`` or ``close_sync()``.
-    Usable from several loops and threads, and beside other processes that run agents on the same store; a server has its
-    store for itself. StoreError, from the first run, for one that cannot be opened.
+    Usable from several loops and threads, and beside other processes that run agents on the same store; a server has
+    its store for itself. StoreError, from the first run, for one that cannot be opened.
     """
 
     def __init__(self, address: str | os.PathLike[str] = "memory") -> None:

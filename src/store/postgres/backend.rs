@@ -258,7 +258,15 @@ impl Backend for PostgresBackend {
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
-        let pool = self.pool();
-        Box::pin(async move { pool.close().await })
+        let inner = self.inner();
+        Box::pin(async move {
+            if inner.links
+                && let Err(error) = inner.link_audit().await
+            {
+                // The next one does.
+                tracing::debug!(%error, "the last of the audit is not linked");
+            }
+            inner.pool.close().await
+        })
     }
 }

@@ -34,6 +34,12 @@ impl SqlCall {
     pub(super) fn new(sql: impl Into<String>, params: Vec<Param>) -> Self {
         Self { sql: sql.into(), params }
     }
+
+    /// Its text.
+    #[cfg(test)]
+    pub(super) fn sql(&self) -> &str {
+        &self.sql
+    }
 }
 
 /// In which transaction calls are made.

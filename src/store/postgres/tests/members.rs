@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::support::*;
 use crate::domain::Error;
-use crate::store::Store as _;
 use crate::store::StoreExt;
 use crate::store::about::About;
 use crate::store::contract::fixture::*;
@@ -12,8 +11,8 @@ use crate::store::open::{self, Address};
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::postgres::migrating::{self, SchemaState};
 use crate::store::postgres::servers::PostgresServers;
+use crate::store::presence::Presence;
 use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRow, ServerRows};
-use crate::store::standing::Standing;
 
 fn somebody(kind: ServerKind) -> ServerRow {
     ServerRow { machine: None, ..ServerRow::of_this_process(kind) }
@@ -76,8 +75,8 @@ async fn nothing_is_committed_for_whoever_was_buried() {
         Err(Error::StoreUnavailable(_))
     ));
     // It finds out, and does not even read.
-    let mut standing = store.standing().unwrap();
-    standing.wait_for(|standing| *standing == Standing::Dead).await.unwrap();
+    let mut presence = store.presence().unwrap();
+    presence.wait_for(|presence| *presence == Presence::Dead).await.unwrap();
     assert!(store.query(|reader| reader.count_sessions()).await.is_err());
     assert_eq!(database.count("sessions").await, 1);
     let next = open::open(&database.text()).await.unwrap();

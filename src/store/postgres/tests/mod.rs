@@ -6,5 +6,6 @@ mod audit;
 mod commits;
 mod connections;
 mod members;
+mod plans;
 pub(in crate::store) mod support;
 mod upkeep;

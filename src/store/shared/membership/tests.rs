@@ -91,10 +91,10 @@ async fn join(rows: &Arc<Rows>, kind: ServerKind, admission: Admission) -> Resul
     Membership::join(Arc::clone(rows) as _, row(kind), admission, timings()).await
 }
 
-async fn stands(membership: &Membership, standing: Standing) {
-    let mut told = membership.standing();
-    let found = timeout(Duration::from_secs(60), told.wait_for(|now| *now == standing)).await;
-    assert!(found.is_ok(), "it is not {standing:?}");
+async fn stands(membership: &Membership, presence: Presence) {
+    let mut told = membership.presence();
+    let found = timeout(Duration::from_secs(60), told.wait_for(|now| *now == presence)).await;
+    assert!(found.is_ok(), "it is not {presence:?}");
 }
 
 #[tokio::test]
@@ -141,13 +141,13 @@ async fn who_is_cut_off_does_nothing_until_the_database_is_reached_again() {
     let rows = Arc::new(Rows::default());
     let server = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
     rows.cut_off(server.id());
-    stands(&server, Standing::CutOff).await;
+    stands(&server, Presence::CutOff).await;
     assert!(matches!(server.may_act(), Err(Error::StoreUnavailable(_))));
     rows.reach_again();
-    stands(&server, Standing::Acts).await;
+    stands(&server, Presence::Acts).await;
     // What it may do is over again before long, unless it beats.
     rows.cut_off(server.id());
-    stands(&server, Standing::CutOff).await;
+    stands(&server, Presence::CutOff).await;
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn the_dead_are_buried_by_who_stands_by_and_never_act_again() {
     // By then it had stopped by itself.
     assert!(first.may_act().is_err());
     rows.reach_again();
-    stands(&first, Standing::Dead).await;
+    stands(&first, Presence::Dead).await;
     assert!(first.may_act().is_err());
     assert_eq!(rows.names(), [second.id()]);
 }

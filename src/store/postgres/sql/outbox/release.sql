@@ -1,4 +1,4 @@
 WITH released AS (
     UPDATE hitl.outbox SET leased = false, due_at = $1 WHERE status = 'pending' AND leased RETURNING session
 )
-UPDATE hitl.sessions SET version = version + 1, token = $2 WHERE id IN (SELECT session FROM released)
+UPDATE hitl.sessions SET version = version + 1, token = $2 WHERE id = ANY (ARRAY(SELECT session FROM released))

@@ -1,7 +1,8 @@
-DELETE FROM hitl.outbox WHERE (id, reminder) IN (
-    SELECT old.id, old.reminder FROM hitl.outbox old
+-- By arrays: how many rows there are to be does not change the plan.
+DELETE FROM hitl.outbox WHERE ctid = ANY (ARRAY(
+    SELECT old.ctid FROM hitl.outbox old
     WHERE old.settled_at < $1
     ORDER BY old.settled_at, old.seq
     LIMIT $2
     FOR UPDATE SKIP LOCKED
-)
+))

@@ -1,3 +1,4 @@
+-- By arrays: how many rows there are to be does not change the plan.
 WITH old AS (
     SELECT s.id FROM hitl.sessions s
     WHERE s.settled_at < $1
@@ -6,15 +7,15 @@ WITH old AS (
     LIMIT $2
     FOR UPDATE OF s SKIP LOCKED
 ), gone AS (
-    DELETE FROM hitl.sessions s USING old WHERE s.id = old.id RETURNING s.id, s.seq
+    DELETE FROM hitl.sessions WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id, seq
 ), messages AS (
-    DELETE FROM hitl.messages USING gone WHERE session = gone.id
+    DELETE FROM hitl.messages WHERE session = ANY (ARRAY(SELECT id FROM gone))
 ), turns AS (
-    DELETE FROM hitl.turns USING gone WHERE session = gone.id
+    DELETE FROM hitl.turns WHERE session = ANY (ARRAY(SELECT id FROM gone))
 ), journal AS (
-    DELETE FROM hitl.journal USING gone WHERE session = gone.id
+    DELETE FROM hitl.journal WHERE session = ANY (ARRAY(SELECT id FROM gone))
 ), interrupts AS (
-    DELETE FROM hitl.interrupts USING gone WHERE session = gone.id
+    DELETE FROM hitl.interrupts WHERE session = ANY (ARRAY(SELECT id FROM gone))
 ), told AS (
     INSERT INTO hitl.deeds (number, at, action, session, interrupt, actor, address, details)
     SELECT (SELECT event_base FROM hitl.meta) + (pg_current_xact_id()::text::bigint << 12) + row_number() OVER (ORDER BY gone.seq) - 1,

@@ -1,3 +1,4 @@
+-- By arrays: how many rows there are to be does not change the plan.
 WITH old AS (
     SELECT id, session FROM hitl.turns
     WHERE ended_at < $1 AND suspended_code IS NULL AND NOT compacted
@@ -5,10 +6,11 @@ WITH old AS (
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), moved AS (
-    UPDATE hitl.sessions SET version = version + 1, token = $3 WHERE id IN (SELECT session FROM old)
+    UPDATE hitl.sessions SET version = version + 1, token = $3 WHERE id = ANY (ARRAY(SELECT session FROM old))
 ), journal AS (
-    DELETE FROM hitl.journal j USING old WHERE j.session = old.session AND j.turn = old.id
+    DELETE FROM hitl.journal
+    WHERE session = ANY (ARRAY(SELECT session FROM old)) AND turn = ANY (ARRAY(SELECT id FROM old))
 ), compacted AS (
-    UPDATE hitl.turns t SET compacted = true FROM old WHERE t.id = old.id RETURNING 1
+    UPDATE hitl.turns SET compacted = true WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING 1
 )
 SELECT count(*) FROM compacted

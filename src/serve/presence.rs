@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::server;
-use crate::store::standing::Standing;
+use crate::store::presence::Presence;
 use crate::supervisor::Supervisor;
 
 /// How long a store is waited for before whoever asks is told so.
@@ -30,19 +30,19 @@ pub async fn stand_by(listener: &TcpListener) -> Infallible {
 }
 
 /// Does what a server has to that others may take for dead: its workers are gone before they do. One that was buried ends.
-pub async fn obey(mut standing: watch::Receiver<Standing>, supervisor: Arc<Supervisor>, over: CancellationToken) {
+pub async fn obey(mut presence: watch::Receiver<Presence>, supervisor: Arc<Supervisor>, over: CancellationToken) {
     loop {
-        match *standing.borrow_and_update() {
-            Standing::Acts => {}
-            Standing::CutOff => supervisor.kill_workers(),
-            Standing::Dead => {
+        match *presence.borrow_and_update() {
+            Presence::Acts => {}
+            Presence::CutOff => supervisor.kill_workers(),
+            Presence::Dead => {
                 supervisor.kill_workers();
                 over.cancel();
                 return;
             }
         }
         tokio::select! {
-            changed = standing.changed() => if changed.is_err() { return },
+            changed = presence.changed() => if changed.is_err() { return },
             () = over.cancelled() => return,
         }
     }

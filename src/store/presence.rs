@@ -2,7 +2,7 @@
 
 /// Where a process stands with the others that use its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Presence {
     /// It may act.
     Acts,
     /// It has not reached the store for so long that others may soon take it for dead: it does nothing until it has.

@@ -1,0 +1,178 @@
+//! How the database goes about each statement where there are many rows: none looks at all of a table.
+
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::support::*;
+use crate::domain::event::StoredEvent;
+use crate::domain::status::{InterruptStatus, Status};
+use crate::domain::{Timestamp, audit};
+use crate::store::contract::fixture::*;
+use crate::store::kept::KeptForms;
+use crate::store::postgres::{asking, writing};
+use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, SessionQuery};
+use crate::store::record::DueKind;
+use crate::store::shared::changes::{Changes, NoticeChange, RowChange};
+use crate::store::shared::question::StoreQuestion;
+
+/// What a plan of a statement that takes longer the more rows there are says.
+const SCANS: [&str; 9] = [
+    "Seq Scan on sessions",
+    "Seq Scan on turns",
+    "Seq Scan on messages",
+    "Seq Scan on journal",
+    "Seq Scan on interrupts",
+    "Seq Scan on replies",
+    "Seq Scan on events",
+    "Seq Scan on deeds",
+    "Seq Scan on outbox",
+];
+
+/// The plan for parameters of which nothing is known.
+async fn plan(client: &Client, statement: &str) -> String {
+    let explained = client.simple_query(&format!("EXPLAIN (GENERIC_PLAN, COSTS OFF) {statement}")).await;
+    let rows = explained.unwrap_or_else(|error| panic!("{error:?}: {statement}"));
+    let line = |row: &SimpleQueryMessage| match row {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    rows.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How many rows there are of each kind.
+fn many() -> u64 {
+    if std::env::var_os("HITL_TEST_FULL").is_some() { 100_000 } else { 20_000 }
+}
+
+/// The statement of that name.
+fn text_of(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/postgres/sql");
+    std::fs::read_to_string(format!("{folder}/{name}.sql")).unwrap()
+}
+
+async fn full() -> (Database, Client) {
+    let database = Database::new().await;
+    drop(database.store().await);
+    let client = database.client().await;
+    let rows =
+        include_str!("many_rows.sql").replace("generate_series(1, 100000)", &format!("generate_series(1, {})", many()));
+    client.batch_execute(&rows).await.unwrap();
+    (database, client)
+}
+
+/// What jobs ask on their way, one of each kind, and pages as the inbox and clients ask for them.
+fn questions() -> Vec<StoreQuestion> {
+    let (session, turn, interrupt) = (session_id(1), turn_id(1), interrupt_id(1));
+    let pending = InterruptQuery { status: Some(InterruptStatus::Pending), limit: 50, ..InterruptQuery::default() };
+    vec![
+        StoreQuestion::Session(session),
+        StoreQuestion::Messages(session),
+        StoreQuestion::Turn(turn),
+        StoreQuestion::Journal(turn),
+        StoreQuestion::LastEntry(turn),
+        StoreQuestion::JournalPage { turn, first: 1, limit: 10 },
+        StoreQuestion::AskingStep(turn, interrupt),
+        StoreQuestion::BegunStep(turn, "1".to_owned()),
+        StoreQuestion::WithApprovers(turn),
+        StoreQuestion::Interrupt(interrupt),
+        StoreQuestion::SessionOfTurn(turn),
+        StoreQuestion::SenderOfTurn(turn),
+        StoreQuestion::SessionOfInterrupt(interrupt),
+        StoreQuestion::Reply { scope: "messages:1".to_owned(), key: "k".to_owned() },
+        StoreQuestion::Carried(turn),
+        StoreQuestion::Lane { session, url: "https://a.test/1".to_owned(), limit: 2 },
+        StoreQuestion::Seen(interrupt, "ada".to_owned()),
+        StoreQuestion::LastEvent,
+        StoreQuestion::LastEventOf(session),
+        StoreQuestion::AuditHead,
+        StoreQuestion::EventsAfter { after: 1, session: None, limit: 256 },
+        StoreQuestion::EventsAfter { after: 1, session: Some(session), limit: 256 },
+        StoreQuestion::Sessions(SessionQuery { limit: 50, ..SessionQuery::default() }),
+        StoreQuestion::Sessions(SessionQuery {
+            status: Some(Status::Interrupted),
+            limit: 50,
+            ..SessionQuery::default()
+        }),
+        StoreQuestion::Interrupts(pending.clone()),
+        StoreQuestion::Interrupts(InterruptQuery { cursor: Some(1000), ..pending.clone() }),
+        StoreQuestion::Interrupts(InterruptQuery { tool: Some("tool 1".to_owned()), ..pending.clone() }),
+        StoreQuestion::Interrupts(InterruptQuery { session_id: Some(session), ..pending.clone() }),
+        StoreQuestion::Interrupts(InterruptQuery { claimed_by: Some(("ada".to_owned(), at(1))), ..pending }),
+        StoreQuestion::Notices(NoticeQuery { limit: 50, ..NoticeQuery::default() }),
+        StoreQuestion::Audit(AuditQuery { limit: 50, ..AuditQuery::default() }),
+        StoreQuestion::Audit(AuditQuery { session_id: Some(session), limit: 50, ..AuditQuery::default() }),
+        StoreQuestion::Audit(AuditQuery { interrupt_id: Some(interrupt), limit: 50, ..AuditQuery::default() }),
+    ]
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+/// One of each kind of row.
+fn changes() -> Changes {
+    let seen = crate::store::contract::outbox::notice(1, 1);
+    Changes {
+        sessions: vec![
+            touched(1, 1, RowChange::Written(Box::new(session(1)))),
+            touched(2, 1, RowChange::Kept),
+            touched(3, 1, RowChange::Deleted),
+            new_session(session(4)),
+        ],
+        messages: vec![(session_id(1), 1, vec![message("two")])],
+        turns: vec![turn_change(turn(session_id(1), 1), false), turn_change(turn(session_id(4), 4), true)],
+        entries: vec![entry(1, "second")],
+        interrupts: vec![(custom(1, 1), false), (custom(1, 2), true)],
+        set_aside: vec![
+            (session_id(1), DueKind::Timers(turn_id(1))),
+            (session_id(1), DueKind::Interrupt(interrupt_id(1))),
+        ],
+        notices: vec![NoticeChange { notice: seen.clone(), seen: Some(seen) }],
+        events: vec![(StoredEvent::session(session_id(1), Status::Idle, None), at(1))],
+        deeds: vec![(audit::Deed::new(audit::Action::ALL[0]), at(1))],
+        ..Changes::default()
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
+    let (database, client) = full().await;
+    let mut statements: Vec<String> =
+        questions().iter().flat_map(asking::calls).map(|call| call.sql().to_owned()).collect();
+    let (calls, _) = writing::calls(&changes(), &KeptForms::default()).unwrap();
+    statements.extend(calls.iter().map(|call| call.sql().to_owned()));
+    // What is done over everything every second or so, and for every commit.
+    statements.extend(
+        [
+            "servers/lives",
+            "servers/beat",
+            "turns/under_way",
+            "turns/retriable",
+            "turns/suspended",
+            "turns/compact",
+            "due/list",
+            "due/next",
+            "outbox/next_due",
+            "outbox/sweep",
+            "events/sweep",
+            "events/horizon",
+            "replies/sweep",
+            "sessions/sweep",
+            "deeds/unlinked",
+            "deeds/horizon",
+        ]
+        .map(text_of),
+    );
+    statements.push(format!("{} {}", text_of("outbox/select"), text_of("outbox/due")));
+    assert!(statements.len() > 60, "{}", statements.len());
+    let mut wrong = Vec::new();
+    for statement in statements {
+        let plan = plan(&client, &statement).await;
+        if SCANS.iter().any(|scan| plan.contains(scan)) {
+            wrong.push(format!("{statement}\n{plan}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    // Nor does how many sessions there are, which is told as the database knows it.
+    let counted = number(&database.store().await, StoreQuestion::CountSessions).await;
+    assert!(counted.abs_diff(many()) <= many() / 100, "{counted}");
+}
