@@ -173,8 +173,6 @@ class Server:
         require_tested()
         # Late: the command line says what is wrong with an option before it imports what serves.
         from hitl import _core
-        from hitl.driver.shapes import as_agent
-        from hitl.worker.inprocess import InProcessWorker
 
         if self._core is not None:
             raise RuntimeError("the server is running already")
@@ -186,10 +184,17 @@ class Server:
         settings["python"] = sys.executable
         settings["working_dir"] = str(Path.cwd())
         settings["environment"] = worker_environment()
-        loaded = None if isinstance(options.agent, str) else as_agent(options.agent)
-        settings["agent"] = options.agent if loaded is None else loaded.name
-        core = _core.Server(settings)
-        if loaded is not None:
+        if isinstance(options.agent, str):
+            settings["agent"] = options.agent
+            core = _core.Server(settings)
+        else:
+            # Only here: who serves an agent by its name starts at once, without what runs turns, asyncio above all.
+            from hitl.driver.shapes import as_agent
+            from hitl.worker.inprocess import InProcessWorker
+
+            loaded = as_agent(options.agent)
+            settings["agent"] = loaded.name
+            core = _core.Server(settings)
             self._worker = InProcessWorker(loaded, core.open_channel()).start()
         self._core = core
         return core

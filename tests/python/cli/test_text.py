@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl.cli.text import Stream, exact, exact_json, one_line, plain
@@ -65,11 +65,14 @@ def test_what_can_be_seen_is_shown_as_it_is() -> None:
     assert exact(text) == text
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_shown_json_is_the_value(text: str) -> None:
     assert json.loads(exact_json({"path": text})) == {"path": text}
 
 
+# A busy machine may stop in the middle of any example.
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("\x1b[]0;m\x07\\\r\nP\x9b\x9c ab\u202e"), max_size=30), st.data())
 def test_pieces_come_out_as_safe_as_the_whole(text: str, data: st.DataObject) -> None:
     stream, shown, rest = Stream(), "", text

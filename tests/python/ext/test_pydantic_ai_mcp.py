@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from fastmcp.client.transports import StdioTransport
 from pydantic_ai import Agent
-from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import ApprovalRequiredToolset
 
@@ -17,6 +15,10 @@ from tests.python.support.served import ROOT
 
 def librarian() -> Agent[Any, Any]:
     """Each has a connection of its own."""
+    # Here, for they take seconds, which every process of `pytest -n auto` would spend while it collects.
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai.mcp import MCPToolset
+
     transport = StdioTransport(sys.executable, [str(ROOT / "tests/python/support/mcp_server.py")])
     gated = ApprovalRequiredToolset(MCPToolset(transport), lambda ctx, tool, args: tool.name == "write")
     return Agent(TestModel(call_tools=["write"]), name="librarian", toolsets=[gated])

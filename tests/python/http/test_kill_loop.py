@@ -27,7 +27,7 @@ Check = Callable[[Api], None]
 
 class QuickServed(Served):
     @staticmethod
-    def command(agent: str, options: Mapping[str, Any]) -> list[str]:
+    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str]:
         return [sys.executable, "-m", agent, str(options["store"])]
 
 

@@ -9,6 +9,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,12 @@ def is_of_tests(path: Path) -> bool:
     return path.name in {"tests.rs", "fuzz.rs", "fuzzing.rs"} or bool(parts & {"tests", "contract", "random_agents"})
 
 
+@cache
 def declared() -> dict[str, list[Item]]:
-    """What each file of the core and of the package declares."""
+    """What each file of the core and of the package declares.
+
+    For the tests that ask: every process of `pytest -n auto` would parse the package while it collects.
+    """
     files = {}
     for path in sorted((ROOT / "src").rglob("*.rs")):
         if not is_of_tests(path):
@@ -102,8 +107,6 @@ def is_called(unsaid: str, kind: str, name: str) -> bool:
     return name.lstrip("_") == unsaid and (kind in _TYPES) is unsaid[0].isupper()
 
 
-FILES = declared()
-
 _OF_INTERRUPTS_AND_NOTICES = (
     "src/domain/abandoned/",
     "src/domain/interrupt",
@@ -136,7 +139,7 @@ def test_a_word_has_one_row() -> None:
 def test_a_type_name_means_one_thing_or_is_listed_with_the_reason() -> None:
     listed = {name: row[1] for row in rows(DOUBLE) for name in in_backticks(row[0])}
     assert all(listed.values())
-    found = doubles(FILES)
+    found = doubles(declared())
     new = {name: found[name] for name in found.keys() - listed.keys()}
     assert not new, f"give them names of their own, or list them in docs/glossary.md with the reason: {new}"
     assert not listed.keys() - found.keys(), "docs/glossary.md lists what has one meaning by now"
@@ -147,7 +150,7 @@ def test_nothing_is_called_by_a_word_that_we_do_not_say() -> None:
     assert len(unsaid) > 20
     said = [
         f"{file}: {name} ({word})"
-        for file, items in FILES.items()
+        for file, items in declared().items()
         for kind, name, _ in items
         for word in unsaid
         if is_called(word, kind, name)
@@ -159,7 +162,7 @@ def test_only_interrupts_and_notices_are_settled() -> None:
     settling = re.compile(r"settl(e|es|ed|ing)(?![a-z])", re.IGNORECASE)
     others = [
         f"{file}: {name}"
-        for file, items in FILES.items()
+        for file, items in declared().items()
         if not file.startswith(_OF_INTERRUPTS_AND_NOTICES)
         for _, name, _ in items
         if settling.search(name)

@@ -1,7 +1,13 @@
-"""A server in a process of its own, as `hitl serve` starts it, which a test may also kill."""
+"""A server in a process of its own, as `hitl serve` starts it, which a test may also kill.
+
+As a program, `python -m tests.python.support.served MODULE:ATTR OPTIONS`, it is what `hitl serve` is once it has read
+its command line: most of what a start costs is typer's, which imports pydantic, and the suite starts a thousand. That
+each option of a server is one of the command line, tests of `hitl serve` say (`tests/python/cli/test_serve.py`).
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,20 +15,32 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from tests.python.support.api import Api
+from hitl.serving.options import ServeOptions
+
+if TYPE_CHECKING:
+    from tests.python.support.api import Api
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENTS = "tests.python.support.agents"
+PUPPET = "tests.python.support.puppet:puppet"
 START = 240.0
 """Seconds a start may take on a busy machine."""
 STOP = 100.0
 """Seconds that the end may take there."""
 
 _URL = re.compile(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]|localhost):\d+")
+
+
+def named(agent: str) -> str:
+    """`MODULE:ATTR` of one of the agents here, or of another."""
+    if agent == "puppet":
+        return PUPPET
+    return agent if ":" in agent else f"{AGENTS}:{agent}"
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
@@ -40,7 +58,7 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 
 
 class Served:
-    """One `hitl serve`, from its start until `stop` or `kill`. `api` talks to it.
+    """One server, from its start until `stop` or `kill`. `api` talks to it.
 
     One that `stands_by` has a `port`, and is not waited for.
     """
@@ -59,8 +77,12 @@ class Served:
         self._lines: list[str] = []
         self._ended = False
         self._api: Api | None = None
+        options = {"port": 0, "store": "memory", "log_format": "json", **options}
+        # The command line alone reads options from the environment.
+        by_variable = any(name.startswith("HITL_") for name in environment or {})
+        quick = None if by_variable else self.quick_command(agent, options)
         self._process = subprocess.Popen(
-            [*prefix, *self.command(agent, {"port": 0, "store": "memory", "log_format": "json", **options})],
+            [*prefix, *(quick or self.command(agent, options))],
             cwd=ROOT,
             env=clean_environment() | dict(environment or {}),
             pass_fds=pass_fds,
@@ -88,13 +110,23 @@ class Served:
 
     @staticmethod
     def command(agent: str, options: Mapping[str, Any]) -> list[str]:
-        """What starts it."""
-        agent = agent if ":" in agent else f"{AGENTS}:{agent}"
-        return [sys.executable, "-m", "hitl", "serve", agent, *flags(options)]
+        """What starts it from the command line."""
+        return [sys.executable, "-m", "hitl", "serve", named(agent), *flags(options)]
+
+    @staticmethod
+    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
+        """What starts the same without a command line; None for options that only that has (`--no-ui`)."""
+        if not options.keys() <= {field.name for field in fields(ServeOptions)}:
+            return None
+        given = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+        return [sys.executable, "-m", __spec__.name, named(agent), json.dumps(given)]
 
     @property
     def api(self) -> Api:
         """A connection pool of its own, with the server's key."""
+        # Here, for a server needs no client.
+        from tests.python.support.api import Api
+
         if self._api is None:
             self._api = Api(self.url, api_key=self._api_key)
         return self._api
@@ -192,3 +224,15 @@ def clean_environment() -> dict[str, str]:
     """This process's environment without what would configure a server, or a model."""
     secret = ("HITL_", "OPENAI_", "OPENROUTER_")
     return {name: value for name, value in os.environ.items() if not name.startswith(secret)}
+
+
+def main() -> int:
+    """Serve, as the command line does with the same options."""
+    from hitl.serving.server import serve
+
+    agent, options = sys.argv[1:]
+    return serve(ServeOptions(agent=agent, **json.loads(options)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
