@@ -40,7 +40,7 @@ class TurnHooks(HookRegistry):
 
     async def invoke_callbacks_async(self, event: Any) -> Any:
         """The event as all callbacks left it, and no interrupts."""
-        owner = getattr(event, "agent", None) or getattr(event, "source", None)
+        owner: Any = getattr(event, "agent", None) or getattr(event, "source", None)
         in_turn = in_turn_of(owner)
         if in_turn is None:
             return await super().invoke_callbacks_async(event)

@@ -95,11 +95,8 @@ def turn_of(
         last = shown.pop()
     else:
         last = ChatMessage.assistant_message(content=reply)
-    kept: list[Any]
-    if list(after[: len(before)]) == list(before):
-        kept = list(after[len(before) :])
-    else:
-        kept = [{_INSTEAD: True}, *after]
+    is_longer = list(after[: len(before)]) == list(before)
+    kept: list[Any] = list(after[len(before) :]) if is_longer else [{_INSTEAD: True}, *after]
     if state is not None:
         kept.append({_STATE: dict(state)})
     return keep([*shown, last], FORM, encode_bytes_values(kept))
@@ -155,9 +152,8 @@ def spoken(message: Message) -> ChatMessage:
 
 def recorded(native: Mapping[str, Any]) -> RecordedReply:
     """A model's reply for the journal. ``native``: stop_reason, message, usage and metrics."""
-    usage = {
-        ours: native["usage"][theirs] for theirs, ours in _USAGE.items() if native["usage"].get(theirs) is not None
-    }
+    said = native["usage"]
+    usage = {ours: said[theirs] for theirs, ours in _USAGE.items() if said.get(theirs) is not None}
     return RecordedReply(spoken(native["message"]), usage, native["stop_reason"], dict(native))
 
 

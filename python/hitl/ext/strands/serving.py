@@ -46,8 +46,8 @@ def as_agent(
 
     - ``name``: what clients, rules and the journal call it; the agent's own name otherwise.
     - ``invocation_state``: called at the begin of each run of a turn, also when it goes on after a restart, with the
-      JSON that the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message. Returns
-      what hooks and tools get as ``invocation_state``, or an awaitable of it; without it they get that JSON.
+      JSON that the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message.
+      Returns what hooks and tools get as ``invocation_state``, or an awaitable of it; without it they get that JSON.
     - ``approvals``: how to ask about calls, by tool: ``description``, ``allowed_decisions``, ``approvers``,
       ``expires_in``.
     - ``stream``: whether a model's words are shown one by one to whoever watches.

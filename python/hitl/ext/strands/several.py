@@ -34,7 +34,7 @@ class _Node(GraphNode):
         return zlib.crc32(self.node_id.encode())
 
 
-def copy_of_several(turn: Turn, several: MultiAgentBase, in_turn: InTurn) -> MultiAgentBase:
+def copy_of_several(turn: Turn, several: MultiAgentBase, in_turn: InTurn) -> Any:
     """A graph or swarm for a turn, as ``in_turn`` says. A person's time is not a node's: its time-outs are not kept."""
     own: Any = copy.copy(several)
     know(own, in_turn)
@@ -65,12 +65,11 @@ def copy_of_several(turn: Turn, several: MultiAgentBase, in_turn: InTurn) -> Mul
     return own
 
 
-def text_of(several: MultiAgentBase, result: MultiAgentResult) -> str:
+def text_of(several: Any, result: MultiAgentResult) -> str:
     """What a graph or swarm says: what the nodes say after which there is none. RuntimeError where it failed."""
     if result.status == Status.FAILED:
-        raise RuntimeError(
-            f"{type(several).__name__} {several.id!r} failed, after {', '.join(result.results) or 'no'} nodes"
-        )
+        came_to = ", ".join(result.results) or "none"
+        raise RuntimeError(f"the {type(several).__name__} {several.id!r} failed; nodes that ran: {came_to}")
     if isinstance(several, Graph):
         leads_on = {edge.from_node.node_id for edge in several.edges}
         last = [node.node_id for node in several.state.execution_order if node.node_id not in leads_on]
@@ -119,4 +118,4 @@ class _Unhurried:
         return await (awaited if is_in_turn() else asyncio.wait_for(awaited, timeout))
 
 
-graph.asyncio = _Unhurried()  # type: ignore[attr-defined]
+vars(graph)["asyncio"] = _Unhurried()

@@ -156,11 +156,8 @@ async def _called(in_turn: InTurn, context: ExecuteToolContext, next_fn: Next, o
         once=once,
         tool_call_id=call_id,
     )
-    wire: dict[str, Any]
-    if isinstance(stored, dict) and _WIRE in stored:
-        wire = stored[_WIRE]
-    else:
-        wire = {"result": _result(stored, call_id)}
+    is_wire = isinstance(stored, dict) and _WIRE in stored
+    wire: dict[str, Any] = stored[_WIRE] if is_wire else {"result": _result(stored, call_id)}
     for name, value in wire.get("state", {}).items():
         agent.state.set(name, value)
     for name in wire.get("unset", ()):

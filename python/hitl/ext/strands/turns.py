@@ -67,8 +67,8 @@ def in_turn_of(agent: Any) -> InTurn | None:
 
 
 def is_in_turn() -> bool:
-    """Whether this code is a turn's and can make steps. A run in a loop of its own, as ``agent(...)`` in a tool, cannot:
-    it is part of the step that the tool is."""
+    """Whether this code is a turn's and can make steps. A run in a loop of its own cannot, as ``agent(...)`` in a tool
+    is one: it is part of the step that the tool is."""
     place = place_var.get()
     if place is None:
         return False
