@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 from strands import Agent, ToolContext, tool
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.models import Model
 from strands.session import FileSessionManager
+from strands.telemetry.tracer import get_tracer
 from strands.types.exceptions import ContextWindowOverflowException, ModelThrottledException
 from strands.vended_interventions.hitl import HumanInTheLoop
 from strands.vended_tools import stop
@@ -276,6 +281,18 @@ async def test_what_a_guardrail_takes_back_stays_taken_back() -> None:
     run, reply = await proved_text(lambda effects: Agent(Guarded(), name="guarded"))
     assert reply == "no"
     assert history_of(run.state).messages[0]["content"] == [{"text": "[blocked]"}]
+
+
+async def test_spans_of_what_is_replayed_are_exported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(get_tracer(), "tracer", provider.get_tracer("strands"))
+    agent = payer([], [("pay", {"cents": 1})], [("pay", {"cents": 2})])
+    result = await hitl.run(agent, "go")
+    while result.status == "interrupted":
+        result = await hitl.run(agent, result.state.approve(result.interrupts[0]))
+    names = Counter(span.name.partition(" ")[0] for span in exporter.get_finished_spans())
+    assert names == {"chat": 3, "execute_tool": 2, "execute_event_loop_cycle": 3, "invoke_agent": 1}
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -23,7 +23,6 @@ from strands.telemetry.tracer import Tracer
 from hitl.ext.strands.hooks import TurnHooks, let_approve
 from hitl.ext.strands.steps import call_tool, invoke_model
 from hitl.ext.strands.turns import InTurn, in_turn_of, is_in_turn, know, may_pass
-from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries
 from hitl.turn.runtime import current_turn
 
@@ -112,19 +111,23 @@ def _give_to_nested_runs() -> None:
     Agent.stream_async = stream_async  # type: ignore[method-assign]
 
 
-def _end_spans_once() -> None:
-    """A span that ends in a replay has ended before, in the process that did what is replayed: it is exported there."""
-    end: Any = Tracer._end_span
+def _export_spans_once() -> None:
+    """A span that ends in a replay has ended before, in the process that did what is replayed: it is exported there.
+    One that ends because the turn leaves memory has not ended."""
+    for name in ("_end_span", "end_span_with_cancellation"):
+        setattr(Tracer, name, _ending(getattr(Tracer, name)))
 
+
+def _ending(end: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(end)
-    def _end_span(self: Tracer, *args: Any, **kwargs: Any) -> None:
-        place = place_var.get()
-        if place is None or not is_in_turn() or current_turn().order.is_live:
+    def end_once(self: Tracer, *args: Any, **kwargs: Any) -> None:
+        turn = current_turn() if is_in_turn() else None
+        if turn is None or (turn.order.is_live and not turn.closed):
             end(self, *args, **kwargs)
 
-    Tracer._end_span = _end_span  # type: ignore[method-assign]
+    return end_once
 
 
 _unnamed: Final = "Strands Agents"
 _give_to_nested_runs()
-_end_spans_once()
+_export_spans_once()
