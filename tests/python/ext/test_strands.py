@@ -123,6 +123,17 @@ async def test_a_nested_agent_asks_in_its_own_name_and_what_it_did_is_done_once(
         assert sorted(run.effects) == [2, 2, 3, 3]
 
 
+async def test_a_turn_that_leaves_memory_does_so_at_once_and_without_errors(caplog: pytest.LogCaptureFixture) -> None:
+    inner = payer([], name="inner")
+    calls = [("inner", {"input": "a"}), ("pay", {"cents": 1})]
+    outer = payer([], model=says(calls), interventions=[HumanInTheLoop(allowed_tools=["inner"])])
+    outer.tool_registry.process_tools([inner])
+    async with asyncio.timeout(4):  # less than what leftover tasks are given to clean up
+        result = await hitl.run(outer, "go")
+    assert sorted(asked.agent or "" for asked in result.interrupts) == ["inner", "payer"]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_a_reply_of_a_type_is_json() -> None:
     class City(BaseModel):
         name: str

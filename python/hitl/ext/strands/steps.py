@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 from pydantic_core import to_jsonable_python
@@ -22,6 +22,7 @@ from hitl.journal.error_codec import decode_error, encode_error
 from hitl.turn.retrying import run
 
 Next = Callable[[Any], AsyncGenerator[Any, None]]
+Body = Callable[[], Awaitable[Any]]
 
 _WIRE: Final = "strands"
 
@@ -51,14 +52,17 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
     said = [each.to_dict() for each in to_chat(context.messages)]
     tools = {spec["name"]: spec["inputSchema"] for spec in context.tool_specs}
     with in_turn.speaking():
-        reply: dict[str, Any] = await run(
-            in_turn.turn,
-            in_turn.retries,
-            "model",
-            _model_id(context.model),
+        reply: dict[str, Any] = await _with_its_body(
             body,
-            key=f"model:{in_turn.name}",
-            arguments={"messages": said, "tools": tools},
+            lambda body: run(
+                in_turn.turn,
+                in_turn.retries,
+                "model",
+                _model_id(context.model),
+                body,
+                key=f"model:{in_turn.name}",
+                arguments={"messages": said, "tools": tools},
+            ),
         )
     native = reply["native"]
     if "redacted" in native:
@@ -147,14 +151,17 @@ async def _called(in_turn: InTurn, context: ExecuteToolContext, next_fn: Next, o
             wire["cancel"] = agent._cancel_message
         return _plain(wire, call_id)
 
-    stored = await in_turn.turn.run_step(
-        "tool",
-        context.tool_use["name"],
+    stored = await _with_its_body(
         body,
-        key=f"tool:{call_id}",
-        arguments=_arguments(context),
-        once=once,
-        tool_call_id=call_id,
+        lambda body: in_turn.turn.run_step(
+            "tool",
+            context.tool_use["name"],
+            body,
+            key=f"tool:{call_id}",
+            arguments=_arguments(context),
+            once=once,
+            tool_call_id=call_id,
+        ),
     )
     is_wire = isinstance(stored, dict) and _WIRE in stored
     wire: dict[str, Any] = stored[_WIRE] if is_wire else {"result": _result(stored, call_id)}
@@ -169,6 +176,27 @@ async def _called(in_turn: InTurn, context: ExecuteToolContext, next_fn: Next, o
 
 def _wire_of(interrupt: Interrupt) -> list[Any]:
     return [interrupt.id, interrupt.name, to_jsonable_python(interrupt.reason, fallback=repr)]
+
+
+async def _with_its_body(body: Body, step: Callable[[Body], Awaitable[Any]]) -> Any:
+    """``step(body)``. Who stops waiting for it goes on once the body has stopped: it is in a generator of the
+    framework's, which those around close as soon as they hear of that."""
+    tasks: set[asyncio.Task[Any] | None] = set()
+
+    async def noted() -> Any:
+        task = asyncio.current_task()
+        tasks.add(task)
+        try:
+            return await body()
+        finally:
+            tasks.discard(task)
+
+    try:
+        return await step(noted)
+    except BaseException:
+        if at_work := [task for task in tasks if task is not None]:
+            await asyncio.wait(at_work)
+        raise
 
 
 def _plain(wire: dict[str, Any], call_id: str) -> Any:
