@@ -81,7 +81,7 @@ def tests_of(name: str) -> list[str]:
 
 def check_tests(name: str, python: Path, *arguments: str) -> bool:
     """Whether a framework's tests pass; they print what they have to say."""
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "-p", "no:cacheprovider", "-k", name, *tests_of(name)]
+    command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-k", name, *tests_of(name)]
     return subprocess.run([*command, *arguments], check=False, cwd=ROOT).returncode == 0
 
 

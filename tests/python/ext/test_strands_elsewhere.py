@@ -64,7 +64,9 @@ async def main(path):
         result = await hitl.run(agent, "go")
     else:
         state = hitl.RunState.from_string(agent, path.read_text())
-        result = await hitl.run(agent, state.approve(state.interrupts[-1]))
+        for asked in state.interrupts:
+            state.approve(asked)
+        result = await hitl.run(agent, state)
     if result.status == "interrupted":
         path.write_text(result.state.to_string())
     print(result.status, len(result.interrupts), result.output)
@@ -88,8 +90,8 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_state_goes_from_process_to_process(program: Path) -> None:
-    said = [python("payer.py", "state.json").stdout for _ in range(3)]
-    assert said == ["interrupted 2 None\n", "interrupted 1 None\n", "idle 0 done\n"]
+    said = [python("payer.py", "state.json").stdout for _ in range(2)]
+    assert said == ["interrupted 2 None\n", "idle 0 done\n"]
     done = sorted(Path("ledger").read_text().splitlines())
     assert done == ["look", "model", "model", "pay 1", "pay 2"]
 

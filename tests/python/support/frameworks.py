@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import sys
 from pathlib import Path
 
-from tools.frameworks import groups
+from tools.frameworks import ENVIRONMENTS, groups
 
 ROOT = Path(__file__).resolve().parents[3]
 
-ELSEWHERE = frozenset(name for name in groups() if find_spec(name) is None)
+HERE = Path(sys.prefix).name if Path(sys.prefix).parent == ENVIRONMENTS else None
+"""Whose environment this is."""
+
+ELSEWHERE = frozenset(groups()) - {HERE}
 """Those that this environment does not have: `make test-frameworks` runs their tests where they are."""
 
 
