@@ -2,8 +2,8 @@
 
     hitl serve examples.recipe_loop:agent
 
-Try `clean up`: a person decides about each file by itself. Kill the server with `kill -9` meanwhile: what the model said
-is not asked for again, and each file is deleted once.
+Try `clean up`: a person decides about each file by itself. Kill the server with `kill -9` meanwhile: what the model
+said is not asked for again, and each file is deleted once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ async def ask_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"role": "assistant", "calls": calls}
 
 
+def note(path: str) -> None:
+    with DELETED.open("a", encoding="utf-8") as deleted:
+        deleted.write(f"{path}\n")
+
+
 @hitl.requires_approval
 async def delete_file(path: str) -> str:
     """Delete a file."""
-    with DELETED.open("a", encoding="utf-8") as deleted:
-        deleted.write(f"{path}\n")
+    await asyncio.to_thread(note, path)
     return f"Deleted {path}."
 
 
