@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test test-rust test-python test-pythons test-frameworks slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -42,7 +42,7 @@ else
 endif
 	@touch $@
 
-test: test-rust test-python test-pythons ## Set up, then run every test, Rust and Python; names the slowest
+test: test-rust test-python test-pythons test-frameworks ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
 
 test-rust: setup ## The tests of the core, with real Python workers
@@ -55,6 +55,9 @@ test-python: setup browser ## The tests of the package: agents, workers, HTTP, c
 
 test-pythons: setup ## Loops, order and old journals on each other Python that is here, and replays between them
 	$(IN_VENV) python tools/other_pythons.py
+
+test-frameworks: setup ## Agents of frameworks whose pins exclude those of the other tools, each in an environment of its own
+	$(IN_VENV) python tools/frameworks.py $(ARGS)
 
 slowest: $(VENV)/.tools ## Name the slowest tests of the last `make test`
 	@$(BIN)/python tools/slowest.py
@@ -95,6 +98,7 @@ lint-python: $(SETUP)
 	$(IN_VENV) ruff check .
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) mypy
+	$(IN_VENV) python tools/frameworks.py --types
 	$(IN_VENV) MYPYPATH=python stubtest hitl._core
 
 lint-ui: $(VENV)/.tools

@@ -8,6 +8,10 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.python.support.frameworks import ELSEWHERE
+
+collect_ignore_glob = [f"*/test_{prefix}{name}*.py" for name in ELSEWHERE for prefix in ("", "ext_")]
+
 WAITING = 2
 """Processes besides one for each processor: half of the time of a test is a wait, for a server or for a timer."""
 

@@ -20,6 +20,7 @@ GROUP: Final = "hitl.agents"
 
 _OURS: Final[dict[str, tuple[str, str, str]]] = {
     "pydantic_ai": ("hitl.ext.pydantic_ai", "pydantic-ai", "pydantic_ai.Agent"),
+    "strands": ("hitl.ext.strands", "strands", "strands.Agent, a Graph or Swarm"),
 }
 """By package: our module for it, the extra with what that needs, and what of the package it takes."""
 

@@ -44,8 +44,23 @@ class PydanticAIAgent(Protocol):
         """What its model may call."""
 
 
+class StrandsAgent(Protocol):
+    """What a type checker, which may have no Strands, knows of its agents, graphs and swarms."""
+
+    @property
+    def hooks(self) -> Any:
+        """Who is told of what they do."""
+
+    @property
+    def stream_async(self) -> Callable[..., Any]:
+        """Runs them."""
+
+
 RunnableAgent: TypeAlias = (
-    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult] | TurnRunner | PydanticAIAgent
+    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult]
+    | TurnRunner
+    | PydanticAIAgent
+    | StrandsAgent
 )
 """What runs turns, or is made to."""
 

@@ -15,8 +15,15 @@ from typing import Any
 import pytest
 
 from tests.python.docs.blocks import DOCUMENTS, Block, blocks
+from tests.python.support.frameworks import is_elsewhere
 
-PYTHON = [block for document in DOCUMENTS for block in blocks(document) if block.language == "python"]
+PYTHON = [
+    block
+    for document in DOCUMENTS
+    if not is_elsewhere(document)
+    for block in blocks(document)
+    if block.language == "python"
+]
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"{block.document}:{block.line}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.ext.proof import CAMPS, Ledger
+from tests.python.support.frameworks import ELSEWHERE
 from tests.python.support.served import Served
 
 RULES = """
@@ -34,7 +35,7 @@ when = "args.path == 'scratch'"
 """
 
 
-@pytest.fixture(scope="module", params=CAMPS)
+@pytest.fixture(scope="module", params=[name for name in CAMPS if name not in ELSEWHERE])
 def camp(request: pytest.FixtureRequest) -> str:
     """Which framework."""
     name: str = request.param

@@ -11,6 +11,7 @@ import pytest
 
 import hitl
 from hitl import errors
+from tests.python.support.frameworks import modules
 
 PACKAGES = ["hitl", "hitl.client", "hitl.hooks", "hitl.models", "hitl.planner", "hitl.testing"]
 
@@ -18,11 +19,10 @@ PACKAGES = ["hitl", "hitl.client", "hitl.hooks", "hitl.models", "hitl.planner", 
 def test_every_public_name_is_there_after_every_module_was_imported() -> None:
     """A module `hitl/tool.py` would take the place of `hitl.tool` as soon as somebody imports it."""
     code = """
-import importlib, pkgutil, sys, types
+import importlib, sys, types
 import hitl
-for module in pkgutil.walk_packages(hitl.__path__, "hitl."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+for module in MODULES:
+    importlib.import_module(module)
 for name in PACKAGES:
     package = sys.modules[name]
     for public in package.__all__:
@@ -38,7 +38,7 @@ print("done")
             "-W",
             "ignore:hitl:DeprecationWarning",
             "-c",
-            code.replace("PACKAGES", repr(PACKAGES)),
+            code.replace("PACKAGES", repr(PACKAGES)).replace("MODULES", repr(modules())),
         ],
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import subprocess
 import sys
 import tarfile
@@ -44,7 +45,7 @@ def test_versions_for_development_satisfy_what_is_asked_of_users() -> None:
 
     pinned = {
         requirement.name: next(iter(requirement.specifier)).version
-        for requirement in map(Requirement, PROJECT["dependency-groups"]["dev"])
+        for requirement in map(Requirement, itertools.chain(*PROJECT["dependency-groups"].values()))
     }
     project = PROJECT["project"]
     asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]

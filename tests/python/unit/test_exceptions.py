@@ -2,14 +2,12 @@
 
 import importlib
 import pickle
-import pkgutil
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-import hitl
 from hitl import client, errors
 from hitl.agents.conversation import MaxStepsExceeded
 from hitl.agents.seams import HookFailed
@@ -38,6 +36,7 @@ from hitl.tools.mcp import MCPServerError
 from hitl.tools.schema import InvalidArguments
 from hitl.turn.bodies import NoOutcome
 from hitl.turn.retrying import TryFailed
+from tests.python.support.frameworks import modules
 
 ASKED = client.Interrupt("i1", "color", {"type": "color"})
 SESSION = client.Session("s1", "error", None, "it broke", "agent_error", (), None, {})
@@ -147,14 +146,12 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
 
 def classes() -> Iterator[type[BaseException]]:
     """Every exception class that a module of hitl defines."""
-    for found in pkgutil.walk_packages(hitl.__path__, "hitl."):
-        if found.name.rpartition(".")[2] == "__main__":  # runs when it is imported
-            continue
+    for name in modules():
         with warnings.catch_warnings():  # an old path says that it is one
             warnings.simplefilter("ignore", DeprecationWarning)
-            module = importlib.import_module(found.name)
+            module = importlib.import_module(name)
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == found.name:
+            if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == name:
                 yield value
 
 

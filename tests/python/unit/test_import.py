@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import pkgutil
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 
 import hitl
 from hitl.cli.app import COMMANDS
+from tests.python.support.frameworks import modules
 
 HEAVY = {"pydantic", "openai", "httpx2", "typer", "rich", "mcp", "asyncio"}
 
@@ -39,9 +39,8 @@ def test_serving_imports_no_other_command_and_nothing_heavy() -> None:
 @pytest.mark.filterwarnings("ignore:hitl.:DeprecationWarning")  # an old path says that it is one
 def test_every_public_name_is_there_after_every_module_was_imported() -> None:
     """A submodule with the name of a public object would hide it once it is imported."""
-    for module in pkgutil.walk_packages(hitl.__path__, "hitl."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    for module in modules():
+        importlib.import_module(module)
     for name in hitl.__all__:
         value = getattr(hitl, name)
         assert type(value).__name__ != "module", f"hitl.{name} is a module"

@@ -1,0 +1,133 @@
+"""Copies of agents, one for each turn: what a run changes in an agent is seen by no other turn, and found by no replay.
+
+An agent that a tool calls begins each call as it was made.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+from weakref import WeakSet
+
+from strands import Agent
+from strands.agent.state import AgentState
+from strands.handlers.callback_handler import PrintingCallbackHandler, null_callback_handler
+from strands.interventions.registry import InterventionRegistry
+from strands.middleware import ExecuteToolStage, InvokeModelStage
+from strands.telemetry.metrics import EventLoopMetrics
+from strands.telemetry.tracer import Tracer
+
+from hitl.ext.strands.hooks import TurnHooks, let_approve
+from hitl.ext.strands.steps import call_tool, invoke_model
+from hitl.ext.strands.turns import InTurn, in_turn_of, is_in_turn, know, may_pass
+from hitl.turn.retrying import Retries
+from hitl.turn.runtime import current_turn
+
+UNNAMED: Final = "agent"
+"""What an agent without a name is called."""
+
+_RETRIES: Final = Retries(2, "suspend", may_pass)
+
+_equipped: WeakSet[Any] = WeakSet()
+"""The registries of middleware that have ours."""
+
+
+def name_of(agent: Agent) -> str:
+    """What it is called, if it is called anything."""
+    return UNNAMED if agent.name == _unnamed else agent.name
+
+
+def copy_for(agent: Agent, in_turn: InTurn) -> Agent:
+    """An agent as it was made, for a turn: what it does there is journaled, what it asks are interrupts.
+
+    Model, tools, hooks and plugins are those of ``agent``; messages, state, and what else a run changes, are its own.
+    """
+    return _copied(agent, in_turn, {})
+
+
+def _copied(agent: Agent, in_turn: InTurn, made: dict[int, Agent]) -> Agent:
+    _equip(agent)
+    own = made[id(agent)] = copy.copy(agent)
+    know(own, in_turn)
+    own.messages = copy.deepcopy(agent.messages)
+    own.state = AgentState(agent.state.get())
+    own.event_loop_metrics = EventLoopMetrics()
+    own.trace_span = None
+    own.hooks = TurnHooks(agent.hooks)
+    own.conversation_manager = copy.copy(agent.conversation_manager)
+    own.tool_registry = copy.copy(agent.tool_registry)
+    own.tool_registry.registry = {
+        name: _copied_tool(tool, in_turn, made) for name, tool in agent.tool_registry.registry.items()
+    }
+    own.tool_registry.dynamic_tools = dict(agent.tool_registry.dynamic_tools)
+    own.tool_registry._tool_providers = []  # theirs are the agent's, and not given back with the copy
+    own.tool_caller = type(agent.tool_caller)(own)
+    own._interrupt_state = type(agent._interrupt_state)()
+    own._concurrency = type(agent._concurrency)(agent.concurrent_invocation_mode)
+    own._model_state = copy.deepcopy(agent._model_state)
+    own._cancel_signal = threading.Event()
+    if isinstance(agent.callback_handler, PrintingCallbackHandler):
+        own.callback_handler = null_callback_handler  # what a server prints is its log
+    return own
+
+
+def _copied_tool(tool: Any, in_turn: InTurn, made: dict[int, Agent]) -> Any:
+    """A tool that is an agent, with an agent of its own; every other tool as it is."""
+    agent = getattr(tool, "agent", None)
+    if tool.tool_type != "agent" or not isinstance(agent, Agent):
+        return tool
+    own = copy.copy(tool)
+    nested = InTurn(in_turn.turn, name_of(agent), in_turn.retries, in_turn.approvals, in_turn.stream)
+    own._agent = made.get(id(agent)) or _copied(agent, nested, made)
+    own._lock = threading.Lock()
+    return own
+
+
+def _equip(agent: Agent) -> None:
+    """Let what it does be journaled in turns, once and for all of its copies."""
+    registry: Any = agent._middleware_registry
+    if registry not in _equipped:
+        _equipped.add(registry)
+        agent.add_middleware(InvokeModelStage, invoke_model)
+        agent.add_middleware(ExecuteToolStage, call_tool)
+    interventions: InterventionRegistry = agent._intervention_registry
+    let_approve(interventions.handlers)
+
+
+def _give_to_nested_runs() -> None:
+    """Let every run in a turn be journaled: nobody tells of agents that a tool calls by itself."""
+    begin: Any = Agent.stream_async
+
+    @functools.wraps(begin)
+    def stream_async(self: Agent, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        if is_in_turn() and in_turn_of(self) is None:
+            self = copy_for(self, InTurn(current_turn(), name_of(self), _RETRIES, {}, stream=True))
+        events: AsyncIterator[Any] = begin(self, *args, **kwargs)
+        return events
+
+    Agent.stream_async = stream_async  # type: ignore[method-assign]
+
+
+def _export_spans_once() -> None:
+    """A span that ends in a replay has ended before, in the process that did what is replayed: it is exported there.
+    One that ends because the turn leaves memory has not ended."""
+    for name in ("_end_span", "end_span_with_cancellation"):
+        setattr(Tracer, name, _ending(getattr(Tracer, name)))
+
+
+def _ending(end: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(end)
+    def end_once(self: Tracer, *args: Any, **kwargs: Any) -> None:
+        turn = current_turn() if is_in_turn() else None
+        if turn is None or (turn.order.is_live and not turn.closed):
+            end(self, *args, **kwargs)
+
+    return end_once
+
+
+_unnamed: Final = "Strands Agents"
+_give_to_nested_runs()
+_export_spans_once()

@@ -1,0 +1,151 @@
+"""Hooks that ask: each waits for its answer where it stands, and goes on when that is there, whatever else is open.
+
+Strands by itself runs all calls of a reply to their end, collects what hooks have asked meanwhile, and goes on with all
+of it at once. Here the callbacks of one event are called again as soon as what they asked is answered. What an
+intervention wants confirmed is approved right before the call is made, with the arguments that it is made with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from strands.hooks import BeforeToolCallEvent, HookRegistry, MessageAddedEvent
+from strands.interventions import Confirm, InterventionHandler, Proceed
+from strands.interventions.actions import default_evaluate
+from strands.vended_interventions.hitl import HumanInTheLoop
+from strands.vended_interventions.hitl.classifier import ClassifierResult
+
+from hitl.ext.strands.asking import put_question
+from hitl.ext.strands.turns import InTurn, in_turn_of
+
+_REPLACED: Final = "before_tool_call"
+"""The member of a handler with what stands before its method of this name."""
+
+_STDIO: Final = "_create_stdio_ask"
+"""Which of Strands' functions makes what ``ask=\"stdio\"`` stands for."""
+
+
+class TurnHooks(HookRegistry):
+    """The hooks of an agent, or of several that are one, in a turn: those that it has, none of which is a question to
+    whoever has called the agent."""
+
+    def __init__(self, hooks: HookRegistry) -> None:
+        self.__dict__.update(vars(hooks))
+
+    async def invoke_callbacks_async(self, event: Any) -> Any:
+        """The event as all callbacks left it, and no interrupts."""
+        owner: Any = getattr(event, "agent", None) or getattr(event, "source", None)
+        in_turn = in_turn_of(owner)
+        if in_turn is None:
+            return await super().invoke_callbacks_async(event)
+        if isinstance(event, MessageAddedEvent):
+            in_turn.added.append(event.message)
+        begin, answered = dict(vars(event)), set[str]()
+        tool_use = event.tool_use if isinstance(event, BeforeToolCallEvent) else None
+        while True:
+            event, interrupts = await super().invoke_callbacks_async(event)
+            if not interrupts:
+                break
+            with in_turn.speaking():
+                questions = (put_question(in_turn.turn, interrupt, tool_use) for interrupt in interrupts)
+                answers = await asyncio.gather(*questions)
+            answer(owner, interrupts, answers)
+            answered.update(interrupt.id for interrupt in interrupts)
+            vars(event).clear()
+            vars(event).update(begin)
+        if tool_use is None:
+            for interrupt_id in answered:  # an answer is for this once, and no standing one
+                owner._interrupt_state.interrupts.pop(interrupt_id, None)
+        elif answered:
+            in_turn.allowed.add(tool_use["toolUseId"])
+        return event, []
+
+
+def answer(owner: Any, interrupts: Iterable[Any], answers: Iterable[Any]) -> None:
+    """Let ``interrupt`` return the answers when it is called again."""
+    state = owner._interrupt_state.interrupts
+    for interrupt, given in zip(interrupts, answers, strict=True):
+        state.setdefault(interrupt.id, interrupt).response = given
+
+
+def let_approve(handlers: Iterable[InterventionHandler]) -> None:
+    """Make approvals of what interventions want confirmed in a turn. Nothing changes outside of turns."""
+    for handler in handlers:
+        if _REPLACED not in vars(handler):
+            vars(handler)[_REPLACED] = _approving(handler)
+
+
+def _approving(handler: InterventionHandler) -> Callable[..., Any]:
+    decide = handler.before_tool_call
+
+    @functools.wraps(decide)
+    async def before_tool_call(event: BeforeToolCallEvent, **kwargs: Any) -> Any:
+        in_turn, call_id = in_turn_of(event.agent), event.tool_use["toolUseId"]
+        if in_turn is None:
+            return await _awaited(decide(event, **kwargs))
+        asked = _of_call(handler, in_turn, call_id) if isinstance(handler, HumanInTheLoop) else None
+        action = await _awaited((asked.before_tool_call if asked is not None else decide)(event, **kwargs))
+        if not isinstance(action, Confirm) or action.response is not None or not _takes_a_yes(handler, action):
+            return action  # decided; or it reads the answer itself, which is that to an interrupt then
+        in_turn.to_approve[call_id] = _description(handler, action, event)
+        return Proceed()
+
+    return before_tool_call
+
+
+def _takes_a_yes(handler: InterventionHandler, action: Confirm) -> bool:
+    evaluate = handler._evaluate if isinstance(handler, HumanInTheLoop) else action.evaluate
+    return evaluate is None or evaluate is default_evaluate
+
+
+def _description(handler: InterventionHandler, action: Confirm, event: BeforeToolCallEvent) -> str | None:
+    """What an approval says beside the call; of Strands' own sentence the reason alone, for the call is there."""
+    if not isinstance(handler, HumanInTheLoop):
+        return action.prompt or None
+    name, arguments = event.tool_use["name"], json.dumps(event.tool_use["input"])
+    reason = action.prompt.removeprefix(f'Approve "{name}"').removesuffix(f"?\n  Input: {arguments}")
+    return reason.removeprefix(" — ") or None
+
+
+def _of_call(handler: HumanInTheLoop, in_turn: InTurn, call_id: str) -> HumanInTheLoop:
+    """The handler for one call. What its classifier says and what its ``ask`` brings are steps, and whom a terminal
+    would ask is asked by an approval. It remembers nothing: a replay has to be told the same."""
+    own = copy.copy(handler)
+    del vars(own)[_REPLACED]
+    own._classified_tool_use_ids = set()
+    if (classify := handler._classifier) is not None:
+
+        async def classified(event: BeforeToolCallEvent, **kwargs: Any) -> ClassifierResult:
+            async def body() -> dict[str, Any]:
+                verdict = await _awaited(classify(event, **kwargs))
+                return {"required": verdict.requires_human_in_the_loop, "reason": verdict.reason}
+
+            verdict = await _step_once(in_turn, f"classify:{call_id}", body)
+            return ClassifierResult(requires_human_in_the_loop=verdict["required"], reason=verdict["reason"])
+
+        own._classifier = classified
+    if (ask := handler._ask) is not None:
+
+        async def inquire(prompt: str, **kwargs: Any) -> Any:
+            return await _step_once(in_turn, f"inquire:{call_id}", lambda: _awaited(ask(prompt, **kwargs)))
+
+        own._ask = None if _STDIO in getattr(ask, "__qualname__", "") else inquire
+    return own
+
+
+async def _step_once(in_turn: InTurn, key: str, body: Callable[[], Awaitable[Any]]) -> Any:
+    """The outcome of a step, also when callbacks are called again because another one has asked."""
+    if key not in in_turn.outcomes:
+        with in_turn.speaking():
+            in_turn.outcomes[key] = await in_turn.turn.run_step("step", key.partition(":")[0], body, key=key)
+    return in_turn.outcomes[key]
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

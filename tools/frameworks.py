@@ -1,0 +1,116 @@
+"""Tests of frameworks whose pins exclude those of our tools: `python tools/frameworks.py`, or `make test-frameworks`.
+
+Each dependency group of pyproject.toml besides `dev` and `example` is such a framework. It gets an environment of its
+own in target/frameworks, which has what the group says and borrows everything else from this one; it is made anew when
+the group, the tools or this Python have changed. There run the tests that are named after the group: its part of the
+common proof, `tests/python/ext/test_<group>*.py`, its page and its example. With `--types` mypy checks
+`hitl.ext.<group>` there instead.
+
+A further framework is a line in pyproject.toml, and one more among the modules that mypy leaves out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENTS = ROOT / "target" / "frameworks"
+SHARED_GROUPS = ("dev", "example")
+"""Groups that are no framework's."""
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+def groups() -> dict[str, list[str]]:
+    """What each framework's environment has, by the framework's name as modules, pages and tests have it."""
+    declared: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    return {name.replace("-", "_"): lines for name, lines in declared.items() if name not in SHARED_GROUPS}
+
+
+def constraints(wanted: list[str]) -> list[str]:
+    """The versions of the other tools, but for those packages of which the group has its own."""
+    declared: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
+    own = {_name_of(line) for line in wanted}
+    return [re.sub(r"\[.*\]", "", line) for line in declared if _name_of(line) not in own]
+
+
+def environment_of(name: str, wanted: list[str]) -> Path:
+    """The Python of a framework's environment, which is made where it is not there, or old."""
+    folder = ENVIRONMENTS / name
+    python, stamp = folder / "bin" / "python", folder / ".made"
+    borrowed, pinned = sysconfig.get_path("purelib"), constraints(wanted)
+    content = hashlib.sha256("\n".join([sys.version, sys.executable, borrowed, *wanted, *pinned]).encode()).hexdigest()
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    with (ENVIRONMENTS / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the tests and the types may both be about to make it
+        if stamp.exists() and stamp.read_text() == content:
+            return python
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        (site,) = folder.glob("lib/python*/site-packages")
+        # Behind its own packages on the path, with the links that are there in turn, such as that to this package.
+        (site / "borrowed.pth").write_text(f"import site; site.addsitedir({borrowed!r})\n")
+        (folder / "constraints.txt").write_text("\n".join(pinned))
+        subprocess.run([*installer(python), "--quiet", "--constraint", folder / "constraints.txt", *wanted], check=True)
+        stamp.write_text(content)
+    return python
+
+
+def installer(python: Path) -> list[str]:
+    """The command that installs into another environment: uv where it is there, else the pip of this one."""
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--python", str(python)]
+    return [sys.executable, "-m", "pip", "--python", str(python), "install", "--disable-pip-version-check"]
+
+
+def tests_of(name: str) -> list[str]:
+    """The files in which a framework's tests are; `-k` picks its own out of them."""
+    folder = ROOT / "tests" / "python"
+    shared = [folder / "ext" / "test_served.py", folder / "docs" / "test_python_blocks.py"]
+    own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), folder / "examples" / f"test_ext_{name}.py"]
+    return [str(path.relative_to(ROOT)) for path in (*shared, *own)]
+
+
+def check_tests(name: str, python: Path, *arguments: str) -> bool:
+    """Whether a framework's tests pass; they print what they have to say."""
+    command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-k", name, *tests_of(name)]
+    return subprocess.run([*command, *arguments], check=False, cwd=ROOT).returncode == 0
+
+
+def check_types(name: str, python: Path) -> bool:
+    """Whether mypy has nothing to say about the framework's module."""
+    # File by file: what the settings leave out is left out of folders and packages.
+    files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "python/hitl/ext" / name).rglob("*.py"))]
+    command = [sys.executable, "-m", "mypy", "--python-executable", python, *files]
+    return subprocess.run(command, check=False, cwd=ROOT).returncode == 0
+
+
+def main(arguments: list[str]) -> int:
+    """Run everything; the exit code. Arguments besides `--types` are pytest's."""
+    failed = []
+    for name, wanted in groups().items():
+        print(f"{name}: {', '.join(wanted)}", flush=True)
+        python = environment_of(name, wanted)
+        passed = check_types(name, python) if "--types" in arguments else check_tests(name, python, *arguments)
+        if not passed:
+            failed.append(name)
+    print(f"FAILED with {', '.join(failed)}" if failed else "passed in each environment")
+    return 1 if failed else 0
+
+
+def _name_of(line: str) -> str:
+    found = _NAME.match(line)
+    assert found is not None, line
+    return found[0].lower().replace("_", "-")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
