@@ -23,7 +23,10 @@ from typing import Any
 from tests.python.support.api import Api, Json, ok
 from tests.python.support.waiting import eventually
 
-CAMPS = {"pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent"}
+CAMPS = {
+    "pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent",
+    "openai_agents": "tests.python.ext.openai_agents_agent:agent",
+}
 """The agents that are proved, by framework."""
 
 Round = list[tuple[str, Json]]
