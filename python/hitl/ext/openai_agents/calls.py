@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agents import Agent, FunctionTool
+from agents.exceptions import ToolInputGuardrailTripwireTriggered
 from agents.items import ToolApprovalItem
 from agents.tool_context import ToolContext
-from agents.exceptions import ToolInputGuardrailTripwireTriggered
 from agents.tool_guardrails import ToolInputGuardrailData
 from pydantic import BaseModel
 
-from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, InvalidPayload, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
@@ -79,7 +78,7 @@ async def _is_required(
 
     async def body() -> bool:
         try:
-            return (await seams.needs_approval(tool, context, call)).outcome != "invoke"
+            return bool((await seams.needs_approval(tool, context, call)).outcome != "invoke")
         except Exception as error:  # noqa: BLE001  (who cannot say that it may run does not let it run)
             logger.warning("needs_approval of %s raised %s: a person is asked", tool.name, type(error).__name__)
             return True
@@ -104,8 +103,10 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
         # A decision that the SDK's own state brought along: rules are asked all the same.
         shown = read_arguments(arguments)
         try:
-            given = None if shown is None else await approve(
-                turn, foreign_call(function_tool, context.tool_call_id, shown), required=False
+            given = (
+                None
+                if shown is None
+                else await approve(turn, foreign_call(function_tool, context.tool_call_id, shown), required=False)
             )
         except REFUSALS as no:
             return seams.InvocationResult(str(no), True)
@@ -141,8 +142,8 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
 async def _check_again(tool: FunctionTool, context: ToolContext[Any]) -> str | None:
     """What the tool's guardrails say of a person's arguments: they have seen the model's only."""
     for guardrail in tool.tool_input_guardrails or ():
-        assert context.agent is not None  # of a call in a run
-        verdict = await guardrail.run(ToolInputGuardrailData(context=context, agent=context.agent))
+        agent: Any = context.agent
+        verdict = await guardrail.run(ToolInputGuardrailData(context=context, agent=agent))
         if verdict.behavior["type"] == "raise_exception":
             raise ToolInputGuardrailTripwireTriggered(guardrail=guardrail, output=verdict)
         if verdict.behavior["type"] == "reject_content":
@@ -207,5 +208,3 @@ def _result(recorded: Any) -> Any:
         kept = recorded[_WIRE]
         return seams.InvocationResult(kept["output"], kept["is_error"])
     return seams.InvocationResult(recorded, False)
-
-

@@ -88,5 +88,5 @@ def install() -> None:
     """Let guardrails in turns be steps."""
     InputGuardrail.run = _input  # type: ignore[method-assign]
     OutputGuardrail.run = _output  # type: ignore[method-assign]
-    ToolInputGuardrail.run = _tool_input  # type: ignore[method-assign, assignment]
-    ToolOutputGuardrail.run = _tool_output  # type: ignore[method-assign, assignment]
+    ToolInputGuardrail.run = _tool_input  # type: ignore[method-assign]
+    ToolOutputGuardrail.run = _tool_output  # type: ignore[method-assign]

@@ -10,18 +10,20 @@ from typing import Any
 from agents import HostedMCPTool, ModelResponse, Tool
 from agents.tool import MCPToolApprovalRequest
 
+from hitl.decisions import DecisionKind
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
 from hitl.ext.openai_agents.memory import call_place, memory_of
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
 _REQUEST = "mcp_approval_request"
-_ALLOWED = ("approve", "reject")
+_ALLOWED: tuple[DecisionKind, ...] = ("approve", "reject")
 
 
 def gated(tool: HostedMCPTool) -> HostedMCPTool:
     """The tool, of whose calls the turn decides. A function of the program's that does is asked once."""
-    return replace(tool, on_approval_request=_Gate(tool))
+    gate: Any = _Gate(tool)
+    return replace(tool, on_approval_request=gate)
 
 
 class _Gate:
@@ -49,7 +51,7 @@ class _Gate:
 
 def ask_at_once(turn: Turn, agent: str, response: ModelResponse, tools: list[Tool]) -> None:
     """Ask about the calls in a reply that a person has to decide."""
-    gates = {
+    gates: dict[Any, Any] = {
         tool.tool_config.get("server_label"): tool.on_approval_request
         for tool in tools
         if isinstance(tool, HostedMCPTool)
@@ -85,5 +87,3 @@ async def _ask(turn: Turn, item: Any, agent: str) -> dict[str, Any]:
     except REFUSALS as no:
         return {"approve": False, "reason": str(no)}
     return {"approve": True}
-
-

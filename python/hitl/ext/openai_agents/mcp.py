@@ -138,7 +138,7 @@ class _Connection:
         if before is not None and before.task.get_loop() is asyncio.get_running_loop():
             await asyncio.wait({before.task})
         try:
-            await server.connect()
+            await server.connect()  # type: ignore[no-untyped-call]
         except Exception as error:  # noqa: BLE001  (it belongs to whoever waits for the connection)
             self.ready.set_exception(error)
             self.ready.exception()  # seen: a cancelled caller must not leave a complaint at exit
@@ -148,6 +148,6 @@ class _Connection:
             await self.closing.wait()
         finally:
             try:
-                await server.cleanup()
+                await server.cleanup()  # type: ignore[no-untyped-call]
             except Exception as error:  # noqa: BLE001  (nobody waits for it any more)
                 logger.warning("the MCP server %s ended badly: %s", server.name, type(error).__name__)

@@ -29,10 +29,10 @@ def prompt_of(message: ChatMessage) -> Item:
     """A person's message as an item."""
     if message.base64_image is None:
         return {"role": "user", "content": message.content or ""}
-    url = message.base64_image
+    given = message.base64_image
+    url = given if "," in given else f"data:image/png;base64,{given}"
     parts: list[Item] = [{"type": "input_text", "text": message.content}] if message.content else []
-    image = {"type": "input_image", "detail": "auto", "image_url": url if "," in url else f"data:image/png;base64,{url}"}
-    return {"role": "user", "content": [*parts, image]}
+    return {"role": "user", "content": [*parts, {"type": "input_image", "detail": "auto", "image_url": url}]}
 
 
 def history_of(state: Sequence[ChatMessage]) -> list[Item]:
@@ -57,7 +57,7 @@ def turn_of(message: ChatMessage, made: Sequence[Item], reply: str, agent: str) 
 
 def last_agent(state: Sequence[ChatMessage]) -> str | None:
     """Who spoke last in a session: the agent that the conversation was handed to."""
-    kept = [each for each in state if FORM == ((each.user_params or {}).get("native") or {}).get("form")]
+    kept = [each for each in state if ((each.user_params or {}).get("native") or {}).get("form") == FORM]
     return kept[-1].name if kept else None
 
 
@@ -132,10 +132,12 @@ class _Said:
         )
 
 
-def _close(said: _Said | None, shown: list[ChatMessage]) -> None:
+def _close(said: _Said | None, shown: list[ChatMessage]) -> _Said | None:
+    """Show what was said until here: nothing is said then."""
     message = None if said is None else said.message()
     if message is not None:
         shown.append(message)
+    return None
 
 
 def spoken(items: Iterable[Item]) -> ChatMessage:

@@ -32,7 +32,7 @@ _OUTPUT: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
 
 def journaled(agent: Agent[Any], config: RunConfig) -> Model:
     """The model of an agent. Whatever is asked until the next request is asked by this agent."""
-    model = seams.get_model(agent, config)
+    model: Model = seams.get_model(agent, config)
     if not is_in_turn() or isinstance(model, JournaledModel):
         return model
     name = name_of(current_turn(), agent)
@@ -171,7 +171,9 @@ def _recorded(response: ModelResponse) -> RecordedReply:
         "request_id": response.request_id,
         "raw_usage": response.raw_usage,
     }
-    return RecordedReply(spoken(output), usage, None, {name: value for name, value in native.items() if value is not None})
+    return RecordedReply(
+        spoken(output), usage, None, {key: value for key, value in native.items() if value is not None}
+    )
 
 
 def _response(native: dict[str, Any]) -> ModelResponse:
@@ -200,7 +202,7 @@ def _item(wire: Item) -> Any:
 
 def _completed(response: ModelResponse, model: str) -> Response:
     said = response.usage
-    made = Response.model_construct(
+    return Response.model_construct(
         id=response.response_id or "",
         created_at=0.0,
         model=model,
@@ -218,7 +220,6 @@ def _completed(response: ModelResponse, model: str) -> Response:
             output_tokens_details=said.output_tokens_details,
         ),
     )
-    return made
 
 
 def _told(turn: Turn, input: str | list[Any]) -> str | list[Any]:

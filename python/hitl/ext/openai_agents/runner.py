@@ -66,15 +66,16 @@ class TurnAgentRunner(AgentRunner):
             done, _ = await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 call_id = open_.pop(task)
-                if (item := items.get(call_id)) is None:
+                found = items.get(call_id)
+                if found is None:
                     continue
                 try:
                     given = task.result()
                 except REFUSALS as no:
-                    state.reject(item, rejection_message=str(no))
+                    state.reject(found, rejection_message=str(no))
                 else:
                     memory_of(turn).given[call_place(call_id)] = given
-                    state.approve(item)
+                    state.approve(found)
             result = await self._runner.run(agent, state, **_journaled(options))
         return result
 

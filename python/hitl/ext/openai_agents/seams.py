@@ -1,8 +1,8 @@
 """Where this adapter meets the SDK's inside: every name of it that is no public one, and what is put in its place.
 
-The SDK has no interface for what we do: its models and tools can be wrapped, but then agents, tools and hooks see copies
-of each other. So a few of its functions are replaced once, by ours, which outside of a turn call them. A release that has
-them no more is an ImportError that says so: ``hitl.driver.adapters`` shows it.
+The SDK has no interface for what we do: its models and tools can be wrapped, but then agents, tools and hooks see
+copies of each other. So a few of its functions are replaced once, by ours, which outside of a turn call them. A release
+that has them no more is an ImportError that says so: ``hitl.driver.adapters`` shows it.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ def as_agent(
     """An agent of the OpenAI Agents SDK to be served or run, with options.
 
     - ``name``: what clients, rules and the journal call it; the agent's own name otherwise.
-    - ``context``: called at the begin of each run of a turn, also when it goes on after a restart, with the JSON that the
-      turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message. Returns the context of
-      the run, or an awaitable of it. What it opens is not journaled.
+    - ``context``: called at the begin of each run of a turn, also when it goes on after a restart, with the JSON that
+      the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message. Returns the
+      context of the run, or an awaitable of it. What it opens is not journaled.
     - ``session``: called with the id of hitl's session, returns a session of the SDK that conversations are kept in;
       without it they are kept in hitl's.
     - ``run_config``, ``max_turns``, ``hooks``, ``error_handlers``: as for ``Runner.run``.
@@ -75,7 +75,14 @@ def as_agent(
     options = {"max_turns": max_turns, "hooks": hooks, "error_handlers": error_handlers}
     config = run_config or RunConfig()
     return OpenAIAgents(
-        agent, name or agent.name or UNNAMED, context, session, config, options, stream, Retries(retries, transient, is_transient)
+        agent,
+        name or agent.name or UNNAMED,
+        context,
+        session,
+        config,
+        options,
+        stream,
+        Retries(retries, transient, is_transient),
     )
 
 
@@ -85,12 +92,14 @@ def message_of(state: RunState[Any] | str) -> ChatMessage:
     ``state``: as ``result.to_state()`` gives it, or its ``to_string()``. What it leaves undecided is asked. Its context
     is not taken: ``as_agent(context=)`` makes one.
     """
-    text = state if isinstance(state, str) else state.to_string(context_serializer=lambda context: {}, strict_context=False)
+    text = (
+        state
+        if isinstance(state, str)
+        else state.to_string(context_serializer=lambda context: {}, strict_context=False)
+    )
     kept = json.loads(text)
     original = kept.get("original_input")
-    return ChatMessage.user_message(
-        content=original if isinstance(original, str) else "", user_params={_STATE: text}
-    )
+    return ChatMessage.user_message(content=original if isinstance(original, str) else "", user_params={_STATE: text})
 
 
 class OpenAIAgents:
@@ -200,7 +209,7 @@ def _install() -> None:
     seams.put_model(models.journaled)
     seams.put_tools(calls.decide, calls.invoke)
     AgentBase.get_all_tools = _all_tools  # type: ignore[method-assign]
-    MCPUtil.get_all_function_tools = staticmethod(mcp.function_tools)  # type: ignore[method-assign, assignment]
+    MCPUtil.get_all_function_tools = staticmethod(mcp.function_tools)  # type: ignore[method-assign]
     guardrails.install()
     set_default_agent_runner(TurnAgentRunner(get_default_agent_runner()))
 

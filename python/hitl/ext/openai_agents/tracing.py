@@ -1,8 +1,8 @@
 """The SDK's tracing over pauses: one trace for a turn, each span exported once, by whoever sees its end.
 
-In a replay spans begin and end again. They have the ids and times that they had; those that end in it have been exported
-before, and are kept from the processors. One that begins in a replay and ends after it is shown to them when the turn
-goes on.
+In a replay spans begin and end again. They have the ids and times that they had; those that end in it have been
+exported before, and are kept from the processors. One that begins in a replay and ends after it is shown to them when
+the turn goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from hitl.ext.openai_agents.memory import memory_of, step_path
 from hitl.ext.turns import is_in_turn
 from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn, current_turn
-
 
 
 class OncePerTurn(TracingProcessor):
