@@ -44,8 +44,23 @@ class PydanticAIAgent(Protocol):
         """What its model may call."""
 
 
+class OpenAIAgent(Protocol):
+    """What a type checker, which may have no OpenAI Agents SDK, knows of its agents."""
+
+    @property
+    def handoffs(self) -> Sequence[Any]:
+        """Whom it hands over to."""
+
+    @property
+    def tool_use_behavior(self) -> Any:
+        """What becomes of what its tools return."""
+
+
 RunnableAgent: TypeAlias = (
-    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult] | TurnRunner | PydanticAIAgent
+    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult]
+    | TurnRunner
+    | PydanticAIAgent
+    | OpenAIAgent
 )
 """What runs turns, or is made to."""
 

@@ -42,7 +42,7 @@ class Says(Model):
         usage = Usage(requests=1, input_tokens=3, output_tokens=4, total_tokens=7)
         if done < len(self.rounds):
             output = [
-                function_call(each[0], each[1], call_id=f"{each[0]}-{begin}-{done}-{n}") if isinstance(each, tuple) else each
+                function_call(*each, call_id=f"{each[0]}-{begin}-{done}-{n}") if isinstance(each, tuple) else each
                 for n, each in enumerate(self.rounds[done])
             ]
             return ModelResponse(output=output, usage=usage, response_id=None)

@@ -40,7 +40,6 @@ from hitl.testing import HitlServer
 from tests.python.ext.openai_agents_runs import APPROVE, Says, Streams, payer, proved
 from tests.python.support.prefixes import Effects
 
-
 ERROR = "An error occurred while running the tool. Please try again."
 """What the SDK tells a model."""
 
@@ -84,7 +83,7 @@ async def test_a_function_that_says_whether_a_call_needs_approval_is_asked_once(
     result = await hitl.run(make([]), result.state.approve(result.interrupts[0]))
     result = await hitl.run(make([]), result.state.approve(result.interrupts[0]))
     assert (result.output, sorted(asked)) == ('["spent 5", "spent 7", "spent 50"]', [5, 7, 50])
-    run, said = await proved(make, lambda question: APPROVE)
+    run, _ = await proved(make, lambda question: APPROVE)
     assert [each["payload"]["tool_args"] for each in run.requests] == [{"cents": 7}, {"cents": 50}]
     assert sorted(run.effects) == [5, 7, 50]
 
@@ -141,7 +140,7 @@ async def test_what_a_tool_returns_reaches_the_model_as_without_hitl() -> None:
         return Agent(name="a", tools=[look, where, none], model=Says([("look", {}), ("where", {}), ("none", {})]))
 
     plain = await Runner.run(make([]), "go")
-    run, said = await proved(make)
+    _, said = await proved(make)
     assert said == json.loads(plain.final_output)
     assert [part["text"] for part in said[0]] == ["one", "two"]
 
@@ -422,7 +421,7 @@ async def test_instructions_that_say_what_time_it_is_are_not_compared() -> None:
         return payer(effects, instructions=lambda context, agent: f"It is {next(times)} o'clock.")
 
     turns: list[Any] = []
-    run, _ = await proved(make, lambda asked: APPROVE, setup=turns.append)
+    await proved(make, lambda asked: APPROVE, setup=turns.append)
     assert {warning for turn in turns for warnings in turn.port.replays for warning in warnings} == set()
 
 
@@ -449,7 +448,10 @@ def test_a_conversation_is_kept_in_the_sdks_own_form(hitl_server: HitlServer) ->
 
             seen.append(input)
             thought = ResponseReasoningItem(
-                id="rs", type="reasoning", summary=[{"type": "summary_text", "text": "hm"}], encrypted_content="signed"  # type: ignore[list-item]
+                id="rs",
+                type="reasoning",
+                summary=[{"type": "summary_text", "text": "hm"}],
+                encrypted_content="signed",  # type: ignore[list-item]
             )
             output = [thought, assistant_message(f"reply {len(seen)}")]
             return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)

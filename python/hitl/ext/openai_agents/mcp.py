@@ -88,12 +88,10 @@ class ServerOfTurn(MCPServer):
 async def leave(turn: Turn, *, wait: bool) -> None:
     """The turn needs its servers no more. ``wait``: until those that nobody else uses are gone."""
     left = _of_turns.pop(turn, {})
-    for server, connection in left.items():
+    for connection in left.values():
         connection.users -= 1
         if connection.users == 0:
             connection.closing.set()
-            if _connections.get(server) is connection:
-                del _connections[server]
     if wait:
         gone = {connection.task for connection in left.values() if connection.closing.is_set()}
         if gone:
@@ -105,10 +103,12 @@ async def _connect(turn: Turn, server: MCPServer) -> None:
     mine = _of_turns.setdefault(turn, {})
     connection = mine.get(server)
     if connection is None:
-        if getattr(server, "session", None) is not None and server not in _connections:
-            return  # the program has connected it
         connection = _connections.get(server)
         if connection is None or connection.task.done():
+            if getattr(server, "session", None) is not None:
+                return  # the program has connected it
+            connection = None
+        if connection is None or connection.closing.is_set() or connection.loop is not turn.loop:
             connection = _connections[server] = _Connection(server, connection)
         connection.users += 1
         mine[server] = connection
@@ -118,8 +118,6 @@ async def _connect(turn: Turn, server: MCPServer) -> None:
         # The next call tries anew.
         mine.pop(server, None)
         connection.users -= 1
-        if _connections.get(server) is connection:
-            del _connections[server]
         raise
 
 
@@ -127,16 +125,16 @@ class _Connection:
     """What holds one server connected: a task, since the SDK wants it closed by whoever has opened it."""
 
     def __init__(self, server: MCPServer, before: _Connection | None) -> None:
-        loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self.users = 0
-        self.ready: asyncio.Future[None] = loop.create_future()
+        self.ready: asyncio.Future[None] = self.loop.create_future()
         self.closing = asyncio.Event()
         # An empty context: whatever turn runs here, this task is not part of it.
-        self.task = loop.create_task(self._hold(server, before), name="hitl mcp", context=contextvars.Context())
+        self.task = self.loop.create_task(self._hold(server, before), name="hitl mcp", context=contextvars.Context())
 
     async def _hold(self, server: MCPServer, before: _Connection | None) -> None:
-        if before is not None and before.task.get_loop() is asyncio.get_running_loop():
-            await asyncio.wait({before.task})
+        if before is not None and before.loop is self.loop:
+            await asyncio.wait({before.task})  # it leaves the server as it found it
         try:
             await server.connect()  # type: ignore[no-untyped-call]
         except Exception as error:  # noqa: BLE001  (it belongs to whoever waits for the connection)

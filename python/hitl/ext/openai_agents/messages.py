@@ -71,7 +71,7 @@ def to_chat(items: Iterable[Item]) -> list[ChatMessage]:
     """What of items everybody reads. What a model said and called at once is one message."""
     shown: list[ChatMessage] = []
     names: dict[str, str] = {}
-    said: _Said | None = None
+    said: _Speech | None = None
     for item in items:
         kind, role = item.get("type") or "message", item.get("role")
         if role in ("user", "system", "developer"):
@@ -90,7 +90,7 @@ def to_chat(items: Iterable[Item]) -> list[ChatMessage]:
         elif kind.endswith(_OUTPUT_END):
             said = _close(said, shown)  # of a tool of the provider's kind: a shell, a computer
         else:
-            said = said or _Said()
+            said = said or _Speech()
             said.add(kind, item)
             if kind in _CALLS:
                 names[str(item.get("call_id") or "")] = str(item.get("name") or "tool")
@@ -98,7 +98,7 @@ def to_chat(items: Iterable[Item]) -> list[ChatMessage]:
     return shown
 
 
-class _Said:
+class _Speech:
     """What a model said at once."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class _Said:
         )
 
 
-def _close(said: _Said | None, shown: list[ChatMessage]) -> _Said | None:
+def _close(said: _Speech | None, shown: list[ChatMessage]) -> _Speech | None:
     """Show what was said until here: nothing is said then."""
     message = None if said is None else said.message()
     if message is not None:

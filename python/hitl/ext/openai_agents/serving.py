@@ -16,7 +16,7 @@ from agents.run import DEFAULT_MAX_TURNS, get_default_agent_runner, set_default_
 from pydantic_core import to_json
 
 from hitl.errors import AgentLoadError
-from hitl.ext.openai_agents import calls, guardrails, hosted, mcp, models, seams, tracing
+from hitl.ext.openai_agents import calls, guardrails, hosted, local_tools, mcp, models, seams, tracing
 from hitl.ext.openai_agents.memory import UNNAMED, memory_of
 from hitl.ext.openai_agents.messages import Item, history_of, last_agent, plain, prompt_of, turn_of
 from hitl.ext.openai_agents.models import with_notes
@@ -200,7 +200,14 @@ async def _all_tools(self: AgentBase[Any], run_context: Any) -> list[Tool]:
     tools: list[Tool] = await seams.get_all_tools(self, run_context)
     if not is_in_turn():
         return tools
-    return [hosted.gated(tool) if isinstance(tool, HostedMCPTool) else tool for tool in tools]
+    return [_of_turn(tool) for tool in tools]
+
+
+def _of_turn(tool: Tool) -> Tool:
+    """A tool, as its calls in a turn see it. Function tools are left as they are: see ``calls``."""
+    if isinstance(tool, HostedMCPTool):
+        return hosted.gated(tool)
+    return local_tools.journaled(tool) if isinstance(tool, local_tools.LOCAL_TOOLS) else tool
 
 
 @functools.cache
