@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,9 @@ from agents.tracing import TracingProcessor, custom_span, get_trace_provider
 import hitl
 from hitl.ext.openai_agents.tracing import TurnTraceProvider
 from tests.python.ext.openai_agents_runs import Says, payer
+from tests.python.support.api import ok
+from tests.python.support.served import Served
+from tests.python.support.waiting import eventually
 
 
 class Collected(TracingProcessor):
@@ -107,3 +113,41 @@ async def test_processors_that_are_added_later_and_runs_outside_of_turns_are_as_
     assert later.kinds == collected.kinds
     assert later.kinds["agent"] == 1
     assert len(later.traces) == 2
+
+
+AGENT = """
+import json, os
+from pathlib import Path
+
+from agents import set_trace_processors
+from agents.tracing.processors import BatchTraceProcessor
+from tests.python.ext.openai_agents_runs import payer
+
+class File:
+    def export(self, items):
+        with Path(os.environ["LEDGER"]).open("a") as file:
+            for item in items:
+                file.write(json.dumps(item.export()) + chr(10))
+
+set_trace_processors([BatchTraceProcessor(File(), schedule_delay=3600)])
+agent = payer([])
+"""
+
+
+def test_what_a_process_has_collected_is_exported_before_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "traced.py").write_text(AGENT)
+    paths = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    environment = {"LEDGER": str(tmp_path / "ledger"), "PYTHONPATH": paths}
+    with Served("traced:agent", isolation="process", workers=1, environment=environment) as server:
+        api = server.api
+        session_id = api.create()
+        session = api.settled(session_id, "go", 1)
+        ok(api.resume(session_id, session["interrupts"][0]["interrupt_id"], {"type": "approve"}))
+        eventually(lambda: Counter(kinds(tmp_path))["agent"], 1)
+    assert Counter(kinds(tmp_path)) == {"trace": 1, "agent": 1, "function": 1, "custom": 1 + 2}
+
+
+def kinds(path: Path) -> list[str]:
+    file = path / "ledger"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [each.get("span_data", {}).get("type", "trace") for each in map(json.loads, lines)]

@@ -30,9 +30,9 @@ from hitl.turn.runtime import Turn, agent_name, current_turn
 _OUTPUT: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
 
 
-def journaled(agent: Agent[Any], config: RunConfig) -> Model:
+def journaled(agent: Agent[Any], run_config: RunConfig) -> Model:
     """The model of an agent. Whatever is asked until the next request is asked by this agent."""
-    model: Model = seams.get_model(agent, config)
+    model: Model = seams.get_model(agent, run_config)
     if not is_in_turn() or isinstance(model, JournaledModel):
         return model
     name = name_of(current_turn(), agent)

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from agents.tracing import Span, Trace, TracingProcessor, get_trace_provider, set_trace_provider
 from agents.tracing.provider import DefaultTraceProvider, TraceProvider
 
+from hitl.driver.flushing import before_exit
 from hitl.ext.openai_agents.memory import memory_of, step_path
 from hitl.ext.turns import is_in_turn
 from hitl.turn.places import place_var
@@ -105,10 +106,15 @@ def install() -> None:
     provider: TraceProvider = get_trace_provider()
     if isinstance(provider, TurnTraceProvider) or type(provider) is not DefaultTraceProvider:
         return
+    before_exit(_flush)
     ours = TurnTraceProvider()
     ours.set_processors(list(provider._multi_processor._processors))
     ours._env_disabled, ours._manual_disabled = provider._env_disabled, provider._manual_disabled
     set_trace_provider(ours)
+
+
+def _flush() -> None:
+    get_trace_provider().force_flush()
 
 
 def _wrapped(processor: TracingProcessor) -> TracingProcessor:
