@@ -443,7 +443,7 @@ def test_a_conversation_is_kept_in_the_sdks_own_form(hitl_server: HitlServer) ->
     seen: list[Any] = []
 
     class Thinker(Says):
-        async def get_response(self, instructions: Any, input: Any, *asked: Any, **more: Any) -> ModelResponse:
+        async def get_response(self, system_instructions: Any, input: Any, *asked: Any, **more: Any) -> ModelResponse:
             from openai.types.responses import ResponseReasoningItem
 
             seen.append(input)

@@ -222,7 +222,7 @@ class Once(Says):
         super().__init__()
         self.call = call
 
-    async def get_response(self, instructions: Any, input: Any, *asked: Any, **more: Any) -> Any:
+    async def get_response(self, system_instructions: Any, input: Any, *asked: Any, **more: Any) -> Any:
         from agents import ModelResponse, Usage
         from agents.testing import assistant_message
 

@@ -27,6 +27,8 @@ from hitl.turn.places import place_var
 from hitl.turn.retrying import run
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
+_ASKED = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing")
+
 _OUTPUT: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
 
 
@@ -117,7 +119,8 @@ class JournaledModel(Model):
                 return await _collected(turn, self._model.stream_response(*asked, **more))
             except NotImplementedError:
                 pass  # it says all it has to say at once
-        return await self._model.get_response(*asked, **more)
+        # By name, as the SDK does: a model of the program's own need not have them in this order.
+        return await self._model.get_response(**dict(zip(_ASKED, asked, strict=True)), **more)
 
 
 async def _collected(turn: Turn, events: AsyncIterator[Any]) -> ModelResponse:
