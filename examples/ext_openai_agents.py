@@ -3,8 +3,8 @@
     hitl serve examples.ext_openai_agents:agent
 
 Try `cancel order 42`: the cancellation waits for somebody, and so does the mail about the refund; each is done as soon
-as it is approved, in the inbox at http://127.0.0.1:8000 or in `hitl chat`. Kill the server with `kill -9` meanwhile: the
-model is not asked again for what it has said, and the order is cancelled once.
+as it is approved, in the inbox at http://127.0.0.1:8000 or in `hitl chat`. Kill the server with `kill -9` meanwhile:
+the model is not asked again for what it has said, and the order is cancelled once.
 
 With OPENAI_API_KEY set, and HITL_MODEL for another model than the SDK's own choice, a real model answers
 (`pip install 'hitl-runtime[openai-agents]'`).

@@ -1,5 +1,5 @@
-"""What a process hands over before it ends: one that runs a single turn ends by ``os._exit``, without exit handlers, and
-what a tracing library has collected would be lost with it."""
+"""What a process hands over before it ends: one that runs a single turn ends by ``os._exit``, without exit handlers,
+and what a tracing library has collected would be lost with it."""
 
 from __future__ import annotations
 
