@@ -118,24 +118,21 @@ def test_a_state_goes_from_process_to_process(program: Path) -> None:
     assert done == ["look", "model", "model", "pay 1", "pay 2"]
 
 
-@pytest.mark.parametrize(
-    ("edit", "verdict"),
-    [
-        (('"paid"', '"paid in full"'), "goes on"),
-        (("_approval=True", "_approval=False"), "breaks"),
-    ],
-    ids=["what a tool says", "that nobody is asked"],
-)
-def test_the_check_before_a_deploy_knows_what_waits(program: Path, edit: tuple[str, str], verdict: str) -> None:
+def test_the_check_before_a_deploy_knows_what_waits(program: Path) -> None:
     store = "sqlite:payer.db"
     with Server("payer:agent", port=0, store=store, workers=1, park_after=0) as server, Client(server.url) as client:
         session = client.ask(client.create_session().session_id, "go")
         assert session.status == "interrupted"
     text = program.read_text()
-    assert edit[0] in text
-    program.write_text(text.replace(*edit))
-    report = checked(store)
-    assert [turn["verdict"] for turn in report["turns"]] == [verdict], report
+    edits = {
+        "goes on": ('"paid"', '"paid in full"'),  # what a tool says
+        "breaks": ("_approval=True", "_approval=False"),  # that nobody is asked
+    }
+    for verdict, edit in edits.items():
+        assert edit[0] in text
+        program.write_text(text.replace(*edit))
+        report = checked(store)
+        assert [turn["verdict"] for turn in report["turns"]] == [verdict], report
 
 
 def checked(store: str) -> dict[str, Any]:
