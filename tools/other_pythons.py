@@ -33,6 +33,7 @@ PACKAGES = (
     "httpx2",
     "hypothesis",
     "openai",
+    "openai-agents",
     "prompt-toolkit",
     "pydantic",
     "pydantic-ai-slim",

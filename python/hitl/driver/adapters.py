@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
@@ -21,8 +22,12 @@ GROUP: Final = "hitl.agents"
 _OURS: Final[dict[str, tuple[str, str, str]]] = {
     "pydantic_ai": ("hitl.ext.pydantic_ai", "pydantic-ai", "pydantic_ai.Agent"),
     "strands": ("hitl.ext.strands", "strands", "strands.Agent, a Graph or Swarm"),
+    "agents": ("hitl.ext.openai_agents", "openai-agents", "agents.Agent (OpenAI Agents SDK)"),
 }
 """By package: our module for it, the extra with what that needs, and what of the package it takes."""
+
+_TELLTALE: Final = {"agents": "agents.run_context"}
+"""What of a package is imported only where it is the framework's: many a program has a package `agents` of its own."""
 
 
 def adapt(candidate: Any, what: str) -> Any:
@@ -30,7 +35,7 @@ def adapt(candidate: Any, what: str) -> Any:
     AgentLoadError: of a framework, but none of its agents, or with a version that is not supported."""
     packages = _packages_of(candidate)
     for package in packages:
-        if package in _OURS:
+        if package in _OURS and _TELLTALE.get(package, package) in sys.modules:
             return _adapted(candidate, what, package)
     if inspect.isroutine(candidate) or hasattr(candidate, "run_turn"):
         return None  # most agents by far: nobody's metadata is read for them

@@ -56,11 +56,24 @@ class StrandsAgent(Protocol):
         """Runs them."""
 
 
+class OpenAIAgent(Protocol):
+    """What a type checker, which may have no OpenAI Agents SDK, knows of its agents."""
+
+    @property
+    def handoffs(self) -> Sequence[Any]:
+        """Whom it hands over to."""
+
+    @property
+    def tool_use_behavior(self) -> Any:
+        """What becomes of what its tools return."""
+
+
 RunnableAgent: TypeAlias = (
     Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult]
     | TurnRunner
     | PydanticAIAgent
     | StrandsAgent
+    | OpenAIAgent
 )
 """What runs turns, or is made to."""
 

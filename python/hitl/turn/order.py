@@ -238,6 +238,11 @@ class Order:
     def _clock(self, at: int) -> float:
         return min(at / 1000 + self._offset, self.schedule.time())
 
+    @property
+    def wall_time(self) -> float:
+        """The time of what the turn was told last, in seconds since 1970: the same in every replay."""
+        return self.now - self._offset
+
     # -- replay -----------------------------------------------------------------------------------------------------
 
     @property

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable
 
 import hitl
+from hitl.driver.flushing import flush_all
 from hitl.driver.frames import PROTOCOL, Frame
 from hitl.driver.running import DROPPED, RunningTurn, unopened
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import WorkerProtocolError
 from hitl.worker.channel import Channel
+
+_FLUSH_SECONDS = 1.5
+"""How long what was traced may take to be handed over: a server waits two seconds for the end of a process."""
 
 
 class Worker:
@@ -52,6 +56,8 @@ class Worker:
                 }
             )
             await self._done
+            if self._single:
+                flush_all(_FLUSH_SECONDS)  # before the channel's end, at which the server ends the process
         finally:
             self._channel.close()
 

@@ -26,6 +26,7 @@ from tests.python.support.waiting import eventually
 CAMPS = {
     "pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent",
     "strands": "tests.python.ext.strands_agent:agent",
+    "openai_agents": "tests.python.ext.openai_agents_agent:agent",
 }
 """The agents that are proved, by framework."""
 

@@ -7,9 +7,12 @@ import subprocess
 import sys
 import types
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
+import agents
 import pytest
+from agents.testing import ScriptedModel, assistant_message
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
@@ -31,6 +34,11 @@ def parrot() -> Agent:
     return Agent(TestModel(custom_output_text="hello"), name="parrot")
 
 
+def triage() -> Any:
+    """What users of the OpenAI Agents SDK have."""
+    return agents.Agent(name="triage", model=ScriptedModel([[assistant_message("hello")]]))
+
+
 def imported_by(code: str) -> set[str]:
     program = f"import json, sys; {code}; print(json.dumps(list(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -42,16 +50,38 @@ def test_who_uses_no_framework_imports_none_and_no_adapter() -> None:
         "import hitl, hitl.worker.child, hitl.worker.loading, hitl.driver.shapes as s; s.as_agent(lambda m, n: (m, n))"
     )
     loaded = imported_by(code)
-    assert not {name for name in loaded if name.startswith(("hitl.ext", "pydantic", "importlib.metadata"))}
+    assert not {name for name in loaded if name.startswith(("hitl.ext", "pydantic", "agents", "importlib.metadata"))}
 
 
-def test_an_agent_is_served_as_it_is(hitl_server: HitlServer) -> None:
-    assert hitl_server(parrot()).send("hi").content == "hello"
+@pytest.mark.parametrize("make", [parrot, triage])
+def test_an_agent_is_served_as_it_is(hitl_server: HitlServer, make: Any) -> None:
+    assert hitl_server(make()).send("hi").content == "hello"
 
 
-async def test_an_agent_runs_as_it_is() -> None:
-    result = await hitl.run(parrot(), "hi")
+@pytest.mark.parametrize("make", [parrot, triage])
+async def test_an_agent_runs_as_it_is(make: Any) -> None:
+    result = await hitl.run(make(), "hi")
     assert (result.status, result.output) == ("idle", "hello")
+
+
+async def test_a_package_of_the_programs_own_may_have_the_name_of_a_frameworks(tmp_path: Path) -> None:
+    (tmp_path / "agents.py").write_text(
+        "class Robot:\n    async def run_turn(self, message, state): ...\nrobot = Robot()\n"
+    )
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import agents, hitl.driver.shapes as s; "
+    assert "hitl.ext" not in imported_by(code + "assert s.as_agent(agents.robot).name == 'Robot'")
+
+
+def test_a_release_that_is_made_otherwise_inside_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is parked with another one does not go on by chance."""
+    monkeypatch.delattr("agents.run_internal.tool_execution.function_needs_approval")
+    for name in [name for name in sys.modules if name.startswith("hitl.ext.openai_agents")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        AgentLoadError, match="openai-agents [0-9.]+ has no agents.run_internal.tool_execution"
+    ) as caught:
+        as_agent(triage(), "app:agent")
+    assert "pip install 'hitl-runtime[openai-agents]'" in (caught.value.hint or "")
 
 
 async def test_a_decorated_agent_keeps_its_options() -> None:
@@ -88,7 +118,8 @@ def test_what_nobody_takes_says_what_is_taken() -> None:
     with pytest.raises(AgentLoadError, match="app:agent is of type int, not an agent") as caught:
         as_agent(7, "app:agent")
     assert caught.value.hint is not None
-    for taken in ("a function (message, state)", "run_turn(message, state)", "pydantic_ai.Agent", "without parameters"):
+    shapes = ("a function (message, state)", "run_turn(message, state)", "pydantic_ai.Agent", "agents.Agent")
+    for taken in (*shapes, "without parameters"):
         assert taken in caught.value.hint
 
 

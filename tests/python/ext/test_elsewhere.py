@@ -14,17 +14,9 @@ from hitl import Server
 from hitl.client import Client
 from tests.python.support.served import clean_environment
 
-PROGRAM = """
-import asyncio, sys
-from pathlib import Path
-
-import hitl
+PYDANTIC_AI = """
 from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-
-def note(what):
-    with Path("ledger").open("a") as ledger:
-        ledger.write(what + chr(10))
 
 def model(messages, info):
     note("model")
@@ -44,7 +36,50 @@ def pay(cents: int) -> str:
 def look() -> str:
     note("look")
     return "seen"
+"""
 
+OPENAI_AGENTS = """
+from agents import Agent, Model, ModelResponse, Usage, function_tool, set_tracing_disabled
+from agents.testing import assistant_message, function_call
+
+set_tracing_disabled(True)
+
+class Scripted(Model):
+    async def get_response(self, system_instructions, input, *asked, **more):
+        note("model")
+        calls = [function_call("pay", {"cents": cents}, call_id=str(cents)) for cents in (1, 2)]
+        calls.append(function_call("look", {}, call_id="look"))
+        output = [assistant_message("done")] if len(input) > 1 else calls
+        return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
+
+    def stream_response(self, *asked, **more):
+        raise NotImplementedError
+
+@function_tool(needs_approval=True)
+def pay(cents: int) -> str:
+    note(f"pay {cents}")
+    return "paid"
+
+@function_tool
+def look() -> str:
+    note("look")
+    return "seen"
+
+agent = Agent(name="payer", model=Scripted(), tools=[pay, look])
+"""
+
+BEFORE = """
+import asyncio, sys
+from pathlib import Path
+
+import hitl
+
+def note(what):
+    with Path("ledger").open("a") as ledger:
+        ledger.write(what + chr(10))
+"""
+
+AFTER = """
 async def main(path):
     if not path.exists():
         result = await hitl.run(agent, "go")
@@ -60,10 +95,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+PROGRAMS = {"pydantic_ai": BEFORE + PYDANTIC_AI + AFTER, "openai_agents": BEFORE + OPENAI_AGENTS + AFTER}
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "payer.py").write_text(PROGRAM)
+    (tmp_path / "payer.py").write_text(PROGRAMS[request.param])
     return tmp_path / "payer.py"
 
 
@@ -80,23 +118,21 @@ def test_a_state_goes_from_process_to_process(program: Path) -> None:
     assert done == ["look", "model", "model", "pay 1", "pay 2"]
 
 
-@pytest.mark.parametrize(
-    ("edit", "verdict"),
-    [
-        (('"paid"', '"paid in full"'), "goes on"),
-        (("requires_approval=True", "requires_approval=False"), "breaks"),
-    ],
-    ids=["what a tool says", "that nobody is asked"],
-)
-def test_the_check_before_a_deploy_knows_what_waits(program: Path, edit: tuple[str, str], verdict: str) -> None:
+def test_the_check_before_a_deploy_knows_what_waits(program: Path) -> None:
     store = "sqlite:payer.db"
     with Server("payer:agent", port=0, store=store, workers=1, park_after=0) as server, Client(server.url) as client:
         session = client.ask(client.create_session().session_id, "go")
         assert session.status == "interrupted"
-    assert edit[0] in PROGRAM
-    program.write_text(PROGRAM.replace(*edit))
-    report = checked(store)
-    assert [turn["verdict"] for turn in report["turns"]] == [verdict], report
+    text = program.read_text()
+    edits = {
+        "goes on": ('"paid"', '"paid in full"'),  # what a tool says
+        "breaks": ("_approval=True", "_approval=False"),  # that nobody is asked
+    }
+    for verdict, edit in edits.items():
+        assert edit[0] in text
+        program.write_text(text.replace(*edit))
+        report = checked(store)
+        assert [turn["verdict"] for turn in report["turns"]] == [verdict], report
 
 
 def checked(store: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, assert_type
 
+import agents as openai_agents
+from agents.testing import ScriptedModel
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.test import TestModel
 
@@ -23,6 +25,8 @@ from hitl import (
     Tool,
     TransientError,
 )
+from hitl.ext.openai_agents import as_agent as as_openai_agent
+from hitl.ext.openai_agents import message_of
 from hitl.ext.pydantic_ai import as_agent
 from hitl.models import (
     ChatClient,
@@ -83,6 +87,7 @@ async def makes_one_later() -> Echo:
 
 
 parrot: PydanticAgent[None, str] = PydanticAgent(TestModel(), name="parrot", deps_type=type(None))
+triage: openai_agents.Agent[None] = openai_agents.Agent(name="triage", model=ScriptedModel([]))
 
 AGENTS: list[Agent] = [
     plain,
@@ -96,12 +101,18 @@ AGENTS: list[Agent] = [
     makes_one_later,
     parrot,
     as_agent(parrot, deps=lambda params: None, retries=0),
+    triage,
+    as_openai_agent(triage, context=lambda params: None, max_turns=3, retries=0),
 ]
 """Whatever runs turns is an `Agent`."""
 
 
 async def ask_all(agents: Sequence[Agent]) -> list[RunResult]:
     return [await hitl.run(agent, "hello") for agent in agents]
+
+
+async def take_in(result: openai_agents.RunResult) -> RunResult:
+    return await hitl.run(triage, message_of(result.to_state()))
 
 
 def no_agents() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any, Final
 
@@ -45,18 +44,6 @@ _NO_CONFIG: RoleBasedOperationConfig[None] = RoleBasedOperationConfig(
 
 _RETURNED: Final = "tool_return"
 _WIRE: Final = "pydantic_ai"
-
-
-def is_in_turn() -> bool:
-    """Whether this code is a turn's and can make steps. A run in a loop of its own, as ``run_sync`` in a tool, cannot:
-    it is part of the step that the tool is."""
-    place = place_var.get()
-    if place is None:
-        return False
-    try:
-        return asyncio.get_running_loop() is place.turn.loop
-    except RuntimeError:  # a thread, for example of a plain tool
-        return False
 
 
 class StepBackend(JournalCallableOperationBackend[None]):

@@ -47,8 +47,9 @@ from pydantic_ai.tools import (
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from hitl.errors import InterruptExpired
-from hitl.ext.pydantic_ai.backend import StepBackend, is_in_turn, may_pass, show
+from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
 from hitl.ext.pydantic_ai.gate import GatedToolset, ServersTools, ask_about, current_call, denial, put_question
+from hitl.ext.turns import is_in_turn
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
 

@@ -23,7 +23,7 @@ from hitl import _core
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
-from hitl.ext.pydantic_ai.backend import is_in_turn
+from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import current_turn
 
 OPTIONS: Final = "hitl"

@@ -1,0 +1,89 @@
+"""Calls that are made by whoever runs the model, of tools of MCP servers: a person is asked as soon as the model has
+asked for them, whatever else the reply wants called."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from agents import HostedMCPTool, ModelResponse, Tool
+from agents.tool import MCPToolApprovalRequest
+
+from hitl.decisions import DecisionKind
+from hitl.ext.gating import ForeignCall, approve
+from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
+from hitl.ext.openai_agents.memory import call_place, memory_of
+from hitl.turn.runtime import Turn, agent_name, current_turn
+
+_REQUEST = "mcp_approval_request"
+_ALLOWED: tuple[DecisionKind, ...] = ("approve", "reject")
+
+
+def gated(tool: HostedMCPTool) -> HostedMCPTool:
+    """The tool, of whose calls the turn decides. A function of the program's that does is asked once."""
+    gate: Any = _Gate(tool)
+    return replace(tool, on_approval_request=gate)
+
+
+class _Gate:
+    """Says of a call what was decided."""
+
+    def __init__(self, tool: HostedMCPTool) -> None:
+        self.tool = tool
+
+    async def __call__(self, request: MCPToolApprovalRequest) -> dict[str, Any]:
+        turn, item = current_turn(), request.data
+        callback = self.tool.on_approval_request
+        if callback is None:
+            return await _question(turn, item, agent_name.get() or "agent")
+        decided = callback
+
+        async def body() -> dict[str, Any]:
+            said = decided(request)
+            return dict(said if not asyncio.iscoroutine(said) else await said)  # type: ignore[arg-type]
+
+        verdict: dict[str, Any] = await turn.run_step(
+            "policy", f"{item.name}.on_approval_request", body, key=f"on_approval_request:{item.id}"
+        )
+        return verdict
+
+
+def ask_at_once(turn: Turn, agent: str, response: ModelResponse, tools: list[Tool]) -> None:
+    """Ask about the calls in a reply that a person has to decide."""
+    gates: dict[Any, Any] = {
+        tool.tool_config.get("server_label"): tool.on_approval_request
+        for tool in tools
+        if isinstance(tool, HostedMCPTool)
+    }
+    for item in response.output:
+        if getattr(item, "type", None) == _REQUEST:
+            gate = gates.get(getattr(item, "server_label", None))
+            if isinstance(gate, _Gate) and gate.tool.on_approval_request is None:
+                _question(turn, item, agent)
+
+
+def _question(turn: Turn, item: Any, agent: str) -> asyncio.Task[dict[str, Any]]:
+    asked = memory_of(turn).asked
+    place = call_place(item.id)
+    if place not in asked:
+        asked[place] = asyncio.create_task(_ask(turn, item, agent))
+    return asked[place]
+
+
+async def _ask(turn: Turn, item: Any, agent: str) -> dict[str, Any]:
+    agent_name.set(agent)
+    arguments = read_arguments(item.arguments)
+    call = ForeignCall(
+        tool_name=item.name,
+        arguments={"arguments": item.arguments} if arguments is None else arguments,
+        call_id=item.id,
+        source=f"mcp:{item.server_label}",
+        # It runs elsewhere, with the arguments that the model wrote.
+        options={"allowed_decisions": _ALLOWED},
+    )
+    try:
+        await approve(turn, call, required=True)
+    except REFUSALS as no:
+        return {"approve": False, "reason": str(no)}
+    return {"approve": True}

@@ -1,0 +1,193 @@
+"""Tools of other kinds that run in the program: shells, patches and tools that take text. Their calls are steps and
+ask as those of function tools do; the SDK makes those of one kind one after another."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from agents import (
+    ApplyPatchTool,
+    CustomTool,
+    LocalShellTool,
+    ShellCallOutcome,
+    ShellCommandOutput,
+    ShellResult,
+    ShellTool,
+)
+from agents.editor import ApplyPatchOperation, ApplyPatchResult
+from pydantic_core import to_jsonable_python
+
+from hitl.decisions import DecisionKind
+from hitl.ext.gating import ForeignCall, approve
+from hitl.ext.openai_agents.calls import REFUSALS
+from hitl.ext.openai_agents.memory import call_place, memory_of
+from hitl.turn.runtime import current_turn
+
+LocalTool: TypeAlias = ShellTool | ApplyPatchTool | CustomTool | LocalShellTool
+
+LOCAL_TOOLS: Final = (ShellTool, ApplyPatchTool, CustomTool, LocalShellTool)
+
+# What runs is what the model wrote: there is no schema to check anything else by.
+_ALLOWED: Final[tuple[DecisionKind, ...]] = ("approve", "reject")
+
+
+def journaled(tool: LocalTool) -> LocalTool:
+    """The tool, of whose calls the turn decides, and which are steps."""
+    if isinstance(tool, LocalShellTool):
+        return replace(tool, executor=_local_shell(tool))
+    if isinstance(tool, ShellTool):
+        return tool if tool.executor is None else _gated(tool, _commands, executor=_shell(tool))
+    if isinstance(tool, CustomTool):
+        return _gated(tool, lambda text: {"input": text}, on_invoke_tool=_custom(tool))
+    return _gated(tool, _operation, editor=_Editor(tool))
+
+
+def _gated(tool: LocalTool, show: Callable[[Any], dict[str, Any]], **changed: Any) -> LocalTool:
+    gated: LocalTool = _with_gate(tool, show, changed)
+    return gated
+
+
+def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[str, Any]) -> Any:
+    refused: dict[str, str] = {}
+
+    async def needs_approval(context: Any, asked: Any, call_id: str) -> bool:
+        turn = current_turn()
+        required = await _is_required(tool, context, asked, call_id)
+        decides_itself = required and tool.on_approval is not None
+        call = ForeignCall(
+            tool_name=tool.name, arguments=show(asked), call_id=call_id, options={"allowed_decisions": _ALLOWED}
+        )
+        try:
+            given = await approve(turn, call, required=required and not decides_itself)
+        except REFUSALS as no:
+            refused[call_id] = str(no)
+            return True
+        memory_of(turn).given[call_place(call_id)] = given
+        return decides_itself
+
+    async def on_approval(context: Any, item: Any) -> Any:
+        call_id = item.call_id
+        if call_id in refused:
+            return {"approve": False, "reason": refused[call_id]}
+
+        async def body() -> Any:
+            return to_jsonable_python(await _result_of(tool.on_approval(context, item)))
+
+        return await current_turn().run_step("policy", f"{tool.name}.on_approval", body, key=f"on_approval:{call_id}")
+
+    return replace(tool, needs_approval=needs_approval, on_approval=on_approval, **changed)
+
+
+async def _is_required(tool: Any, context: Any, asked: Any, call_id: str) -> bool:
+    if isinstance(tool.needs_approval, bool):
+        return tool.needs_approval
+
+    async def body() -> bool:
+        try:
+            return bool(await _result_of(tool.needs_approval(context, asked, call_id)))
+        except Exception:  # noqa: BLE001  (who cannot say that it may run does not let it run)
+            return True
+
+    required: bool = await current_turn().run_step(
+        "policy", f"{tool.name}.needs_approval", body, key=f"needs_approval:{call_id}"
+    )
+    return required
+
+
+async def _step(tool: Any, call_id: str, arguments: dict[str, Any], call: Callable[[], Awaitable[Any]]) -> Any:
+    turn = current_turn()
+    approved = memory_of(turn).given.get(call_place(call_id)) is not None
+    return await turn.run_step(
+        "tool", tool.name, call, key=f"tool:{call_id}", arguments=arguments, once=approved, tool_call_id=call_id
+    )
+
+
+def _local_shell(tool: LocalShellTool) -> Any:
+    async def execute(request: Any) -> str:
+        async def body() -> str:
+            return str(await _result_of(tool.executor(request)))
+
+        text: str = await _step(tool, request.data.call_id, {"command": list(request.data.action.command)}, body)
+        return text
+
+    return execute
+
+
+def _shell(tool: ShellTool) -> Any:
+    executor: Any = tool.executor
+
+    async def execute(request: Any) -> str | ShellResult:
+        async def body() -> Any:
+            made = await _result_of(executor(request))
+            return dataclasses.asdict(made) if isinstance(made, ShellResult) else made
+
+        recorded = await _step(tool, request.data.call_id, _commands(request.data.action), body)
+        return recorded if isinstance(recorded, str) else _shell_result(recorded)
+
+    return execute
+
+
+def _shell_result(recorded: dict[str, Any]) -> ShellResult:
+    output = [
+        ShellCommandOutput(**{**each, "outcome": ShellCallOutcome(**each["outcome"])}) for each in recorded["output"]
+    ]
+    return ShellResult(**{**recorded, "output": output})
+
+
+def _custom(tool: CustomTool) -> Any:
+    async def invoke(context: Any, text: str) -> Any:
+        async def body() -> Any:
+            return to_jsonable_python(await _result_of(tool.on_invoke_tool(context, text)), fallback=str)
+
+        return await _step(tool, context.tool_call_id, {"input": text}, body)
+
+    return invoke
+
+
+class _Editor:
+    """Applies patches as steps, each named by what it changes: the SDK does not say by which call."""
+
+    def __init__(self, tool: ApplyPatchTool) -> None:
+        self._tool = tool
+
+    async def create_file(self, operation: ApplyPatchOperation) -> Any:
+        return await self._apply("create_file", operation)
+
+    async def update_file(self, operation: ApplyPatchOperation) -> Any:
+        return await self._apply("update_file", operation)
+
+    async def delete_file(self, operation: ApplyPatchOperation) -> Any:
+        return await self._apply("delete_file", operation)
+
+    async def _apply(self, method: str, operation: ApplyPatchOperation) -> Any:
+        async def body() -> Any:
+            made = await _result_of(getattr(self._tool.editor, method)(operation))
+            return dataclasses.asdict(made) if isinstance(made, ApplyPatchResult) else made
+
+        recorded = await current_turn().run_step(
+            "tool",
+            self._tool.name,
+            body,
+            key=f"tool:{method}:{operation.path}",
+            arguments=_operation(operation),
+            once=self._tool.needs_approval is not False,
+        )
+        return ApplyPatchResult(**recorded) if isinstance(recorded, dict) else recorded
+
+
+def _commands(action: Any) -> dict[str, Any]:
+    shown = {"commands": list(action.commands), "timeout_ms": action.timeout_ms}
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _operation(operation: ApplyPatchOperation) -> dict[str, Any]:
+    shown = {name: getattr(operation, name) for name in ("type", "path", "diff", "move_to")}
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+async def _result_of(made: Any) -> Any:
+    return await made if inspect.isawaitable(made) else made

@@ -1,0 +1,151 @@
+"""MCP servers of the SDK in a turn: their lists of tools are steps, and they are connected outside of it.
+
+The SDK wants a server connected before an agent uses it, which no program can do for a worker. So a server that is not
+connected is, when a turn needs it, by a task that belongs to no turn: a connection of the turn's own would keep it from
+waiting. It ends when the last turn that used it ends or is parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from agents.mcp import MCPServer
+from mcp.types import Tool as MCPTool
+
+from hitl.ext.openai_agents import seams
+from hitl.ext.turns import is_in_turn
+from hitl.turn.runtime import Turn, current_turn
+
+logger = logging.getLogger("hitl.ext.openai_agents")
+
+_connections: WeakKeyDictionary[MCPServer, _Connection] = WeakKeyDictionary()
+_of_turns: WeakKeyDictionary[Turn, dict[MCPServer, _Connection]] = WeakKeyDictionary()
+
+
+async def function_tools(servers: list[MCPServer], *arguments: Any, **more: Any) -> Any:
+    """The tools of an agent's servers."""
+    if is_in_turn():
+        servers = [server if isinstance(server, ServerOfTurn) else ServerOfTurn(server) for server in servers]
+    return await seams.mcp_tools(servers, *arguments, **more)
+
+
+class ServerOfTurn(MCPServer):
+    """A server, as the turns that use it see it."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    @property
+    def name(self) -> str:
+        return self._server.name
+
+    @property
+    def cached_tools(self) -> list[MCPTool] | None:
+        return self._server.cached_tools
+
+    async def connect(self) -> None:
+        await _connect(current_turn(), self._server)
+
+    async def cleanup(self) -> None:
+        """Nothing: the turn keeps it."""
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[MCPTool]:
+        """The server's tools, as they were when the turn asked for them."""
+        turn = current_turn()
+
+        async def body() -> list[dict[str, Any]]:
+            await self.connect()
+            listed = await self._server.list_tools(run_context, agent)
+            return [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in listed]
+
+        name = self._server.name
+        tools = await turn.run_step("mcp", f"{name}.list_tools", body, key=f"tools:{name}")
+        return [MCPTool.model_validate(tool) for tool in tools]
+
+    async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
+        """A call; whoever makes it is in a step."""
+        await self.connect()
+        if meta is None:
+            return await self._server.call_tool(tool_name, arguments)
+        return await self._server.call_tool(tool_name, arguments, meta=meta)
+
+    async def list_prompts(self, *arguments: Any, **more: Any) -> Any:
+        await self.connect()
+        return await self._server.list_prompts(*arguments, **more)
+
+    async def get_prompt(self, *arguments: Any, **more: Any) -> Any:
+        await self.connect()
+        return await self._server.get_prompt(*arguments, **more)
+
+
+async def leave(turn: Turn, *, wait: bool) -> None:
+    """The turn needs its servers no more. ``wait``: until those that nobody else uses are gone."""
+    left = _of_turns.pop(turn, {})
+    for connection in left.values():
+        connection.users -= 1
+        if connection.users == 0:
+            connection.closing.set()
+    if wait:
+        gone = {connection.task for connection in left.values() if connection.closing.is_set()}
+        if gone:
+            await asyncio.wait(gone)
+
+
+async def _connect(turn: Turn, server: MCPServer) -> None:
+    """Return once the server can be used by the turn."""
+    mine = _of_turns.setdefault(turn, {})
+    connection = mine.get(server)
+    if connection is None:
+        connection = _connections.get(server)
+        if connection is None or connection.task.done():
+            if getattr(server, "session", None) is not None:
+                return  # the program has connected it
+            connection = None
+        if connection is None or connection.closing.is_set() or connection.loop is not turn.loop:
+            connection = _connections[server] = _Connection(server, connection)
+        connection.users += 1
+        mine[server] = connection
+    try:
+        await asyncio.shield(connection.ready)
+    except Exception:
+        # The next call tries anew.
+        mine.pop(server, None)
+        connection.users -= 1
+        raise
+
+
+class _Connection:
+    """What holds one server connected: a task, since the SDK wants it closed by whoever has opened it."""
+
+    def __init__(self, server: MCPServer, before: _Connection | None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.users = 0
+        self.ready: asyncio.Future[None] = self.loop.create_future()
+        self.closing = asyncio.Event()
+        # An empty context: whatever turn runs here, this task is not part of it.
+        self.task = self.loop.create_task(self._hold(server, before), name="hitl mcp", context=contextvars.Context())
+
+    async def _hold(self, server: MCPServer, before: _Connection | None) -> None:
+        if before is not None and before.loop is self.loop:
+            await asyncio.wait({before.task})  # it leaves the server as it found it
+        try:
+            await server.connect()  # type: ignore[no-untyped-call]
+        except Exception as error:  # noqa: BLE001  (it belongs to whoever waits for the connection)
+            self.ready.set_exception(error)
+            self.ready.exception()  # seen: a cancelled caller must not leave a complaint at exit
+            return
+        self.ready.set_result(None)
+        try:
+            await self.closing.wait()
+        finally:
+            try:
+                await server.cleanup()  # type: ignore[no-untyped-call]
+            except Exception as error:  # noqa: BLE001  (nobody waits for it any more)
+                logger.warning("the MCP server %s ended badly: %s", server.name, type(error).__name__)

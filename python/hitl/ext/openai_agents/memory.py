@@ -1,0 +1,76 @@
+"""What the parts of this adapter know of one turn, and forget with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from agents import Agent
+
+from hitl.decisions import Approval
+from hitl.turn.places import place_var
+from hitl.turn.retrying import Retries, is_transient
+from hitl.turn.runtime import Turn
+
+UNNAMED: Final = "agent"
+"""What an agent without a name is called."""
+
+CallPlace: TypeAlias = tuple[str, str]
+"""A call of a tool: the path of the step that its run is in, and its id."""
+
+
+@dataclass
+class TurnMemory:
+    """Of one turn; made anew whenever it runs."""
+
+    retries: Retries = field(default_factory=lambda: Retries(2, "suspend", is_transient))
+    stream: bool = True
+    root: Agent[Any] | None = None
+    """The agent that is served; what it is called there is the turn's agent."""
+
+    given: dict[CallPlace, Approval | None] = field(default_factory=dict)
+    """What was decided about calls; None: nobody had to be asked."""
+
+    notes: dict[CallPlace, str] = field(default_factory=dict)
+    """What the model is told beside the result of a call."""
+
+    asked: dict[CallPlace, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
+    """What is asked about calls that the provider makes."""
+
+    suspended: dict[str, Exception] = field(default_factory=dict)
+    """By path of the step around it: the error with which a nested run has suspended the turn."""
+
+    ids: Counter[str] = field(default_factory=Counter)
+    """How many ids of spans each step has taken."""
+
+
+_memories: WeakKeyDictionary[Turn, TurnMemory] = WeakKeyDictionary()
+
+
+def memory_of(turn: Turn) -> TurnMemory:
+    """What is known of a turn."""
+    memory = _memories.get(turn)
+    if memory is None:
+        memory = _memories[turn] = TurnMemory()
+    return memory
+
+
+def name_of(turn: Turn, agent: Any) -> str:
+    """What an agent is called in the journal and in the inbox."""
+    if memory_of(turn).root is agent and turn.agent:
+        return turn.agent
+    return agent.name or UNNAMED
+
+
+def call_place(call_id: str) -> CallPlace:
+    """A call that is made by the run in this context."""
+    return step_path(), call_id
+
+
+def step_path() -> str:
+    """The path of the step that this context is in; empty outside of steps."""
+    place = place_var.get()
+    return "" if place is None or place.step is None else place.step.path

@@ -1,0 +1,96 @@
+"""Where this adapter meets the SDK's inside: every name of it that is no public one, and what is put in its place.
+
+The SDK has no interface for what we do: its models and tools can be wrapped, but then agents, tools and hooks see
+copies of each other. So a few of its functions are replaced once, by ours, which outside of a turn call them. A release
+that has them no more is an ImportError that says so: ``hitl.driver.adapters`` shows it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from openai.types.responses import ResponseOutputItem
+
+
+def _find(module: str, name: str, *parameters: str) -> Any:
+    """Something of the SDK's, with these parameters where it is a function that we replace."""
+    try:
+        found = getattr(importlib.import_module(module), name)
+        missing = set(parameters) - set(inspect.signature(found).parameters if parameters else ())
+    except (ImportError, AttributeError) as error:
+        raise ImportError(f"openai-agents {version('openai-agents')} has no {module}.{name}") from error
+    if missing:
+        raise ImportError(f"{module}.{name} of openai-agents {version('openai-agents')} takes no {sorted(missing)}")
+    return found
+
+
+_EXECUTION = "agents.run_internal.tool_execution"
+
+get_model: Callable[..., Any] = _find("agents.run_internal.run_loop", "get_model", "agent", "run_config")
+needs_approval: Callable[..., Any] = _find(
+    _EXECUTION, "function_needs_approval", "function_tool", "context_wrapper", "tool_call"
+)
+invoke: Callable[..., Any] = _find(
+    _EXECUTION, "_invoke_function_tool_with_metadata", "function_tool", "context", "arguments"
+)
+get_all_tools: Callable[..., Any] = _find("agents.agent", "AgentBase").get_all_tools
+mcp_tools: Callable[..., Any] = _find("agents.mcp", "MCPUtil").get_all_function_tools
+
+InvocationResult: Any = _find("agents.tool", "_FunctionToolInvocationResult", "output", "is_sdk_generated_error")
+Evaluation: Any = _find("agents._function_tool_arguments", "FunctionToolApproval", "outcome", "tool", "invoker")
+usage_of: Callable[[Any], Any] = _find("agents.usage", "_response_usage_to_usage", "response_usage")
+_construct: Callable[..., Any] = _find("openai._models", "construct_type", "value", "type_")
+_namespace: Callable[..., Any] = _find("agents._tool_identity", "get_tool_call_namespace")
+_lookup_key: Callable[..., Any] = _find("agents._tool_identity", "get_function_tool_lookup_key_for_call")
+_is_deferred: Callable[..., Any] = _find("agents._tool_identity", "is_deferred_top_level_function_tool")
+origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
+
+
+def put(module: str, name: str, replacement: Any) -> None:
+    """Replace a function of the SDK's."""
+    setattr(importlib.import_module(module), name, replacement)
+
+
+def put_model(replacement: Any) -> None:
+    """Who finds the model of an agent."""
+    put("agents.run_internal.run_loop", "get_model", replacement)
+
+
+def put_tools(needs: Any, invoke: Any) -> None:
+    """Who finds out whether a call needs approval, and who makes it."""
+    put(_EXECUTION, "function_needs_approval", needs)
+    put(_EXECUTION, "_invoke_function_tool_with_metadata", invoke)
+
+
+def lenient_item(wire: dict[str, Any]) -> Any:
+    """An item of a model's output, as the client of the API makes one that its types do not describe."""
+    return _construct(value=wire, type_=ResponseOutputItem)
+
+
+def lookup_of(tool: Any, call: Any) -> tuple[str | None, Any]:
+    """By what the SDK finds the decision about a call: the namespace of the tool, and its key."""
+    namespace = _namespace(call)
+    if _is_deferred(tool):
+        return namespace or tool.name, ("deferred_top_level", tool.name)
+    return namespace, _lookup_key(call)
+
+
+def begin_anew(context: Any, arguments: str) -> None:
+    """Let a call see other arguments than those that the model wrote."""
+    context.tool_arguments = arguments
+    context._function_tool_arguments = None
+
+
+def is_agent_tool(tool: Any) -> bool:
+    """Whether it is an agent as a tool."""
+    return bool(tool._is_agent_tool)
+
+
+def server_of(tool: Any) -> str | None:
+    """The name of the MCP server that a tool is of."""
+    binding = tool._mcp_tool_binding
+    return None if binding is None else str(binding[0])

@@ -1,0 +1,264 @@
+"""Tools of agents of the OpenAI Agents SDK that are no functions: of MCP servers, here and at the provider's, shells,
+patches and tools that take text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    ApplyPatchTool,
+    CustomTool,
+    HostedMCPTool,
+    ShellCommandOutput,
+    ShellResult,
+    ShellTool,
+    set_tracing_disabled,
+)
+from agents.editor import ApplyPatchResult
+from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
+from openai.types.responses import ResponseCustomToolCall, ResponseFunctionShellToolCall
+from openai.types.responses.response_apply_patch_tool_call import ResponseApplyPatchToolCall
+from openai.types.responses.response_output_item import McpApprovalRequest
+
+import hitl
+from hitl.ext.openai_agents import as_agent
+from tests.python.ext.openai_agents_runs import APPROVE, Says, payer, proved
+from tests.python.support.prefixes import Effects
+from tests.python.support.served import ROOT
+
+SERVER = ROOT / "tests/python/support/mcp_server.py"
+
+
+@pytest.fixture(autouse=True)
+def untraced() -> None:
+    set_tracing_disabled(True)
+
+
+# -- at the provider's -------------------------------------------------------------------------------------------------
+
+
+def hosted_call(id: str, title: str) -> McpApprovalRequest:
+    return McpApprovalRequest(
+        id=id, type="mcp_approval_request", name="search", server_label="library", arguments=f'{{"title":"{title}"}}'
+    )
+
+
+def reader(effects: Effects, **options: Any) -> Agent[Any]:
+    """Wants two calls of a hosted server made, and one of a function."""
+    config: Any = {
+        "type": "mcp",
+        "server_label": "library",
+        "server_url": "http://127.0.0.1/",
+        "require_approval": "always",
+    }
+    agent = payer(effects)
+    agent.tools = [*agent.tools, HostedMCPTool(tool_config=config, **options)]
+    agent.model = Says([hosted_call("r1", "one"), hosted_call("r2", "two"), ("pay", {"cents": 5})])
+    return agent
+
+
+def verdicts(agent: Agent[Any]) -> list[tuple[str, bool, str | None]]:
+    seen: list[Any] = agent.model.seen  # type: ignore[union-attr]
+    found = [item for item in seen[-1] if item.get("type") == "mcp_approval_response"]
+    return [(item["approval_request_id"], item["approve"], item.get("reason")) for item in found]
+
+
+async def test_calls_of_a_hosted_server_are_asked_about_with_all_others() -> None:
+    agent = reader([])
+    result = await hitl.run(agent, "go")
+    asked = {(each.tool_name, str(each.tool_args)): each for each in result.interrupts}
+    assert [name for name, _ in asked] == ["search", "search", "pay"]
+    one, two, pay = asked.values()
+    assert one.allowed_decisions == ["approve", "reject"]
+    state = result.state.approve(one).reject(two, message="not that")
+    result = await hitl.run(agent, state)
+    assert [each.tool_name for each in result.interrupts] == ["pay"]
+    result = await hitl.run(agent, result.state.approve(pay.id))
+    assert (result.status, result.output) == ("idle", '["paid 5"]')
+    assert verdicts(agent) == [("r1", True, None), ("r2", False, "not that")]
+
+    run, _ = await proved(reader, lambda question: APPROVE)
+    assert {each["tool_source"] for each in run.requests} == {"mcp:library", None}
+
+
+async def test_code_that_decides_about_calls_of_a_hosted_server_is_asked_once() -> None:
+    decided: list[str] = []
+
+    def decide(request: Any) -> Any:
+        decided.append(request.data.id)
+        return {"approve": request.data.id == "r1", "reason": "no"}
+
+    agent = reader([], on_approval_request=decide)
+    result = await hitl.run(agent, "go")
+    assert [each.tool_name for each in result.interrupts] == ["pay"]
+    state = result.state
+    for _ in range(2):
+        assert (await hitl.run(agent, hitl.RunState.from_string(agent, state.to_string()))).status == "interrupted"
+    result = await hitl.run(agent, state.approve(state.interrupts[0]))
+    assert (verdicts(agent), decided) == ([("r1", True, None), ("r2", False, "no")], ["r1", "r2"])
+
+
+# -- servers of MCP here -----------------------------------------------------------------------------------------------
+
+
+def librarian(**options: Any) -> Agent[Any]:
+    """Writes a line, twice."""
+    server = MCPServerStdio(
+        {"command": sys.executable, "args": [str(SERVER)]},
+        name="shelf",
+        require_approval={"always": {"tool_names": ["write"]}},
+        client_session_timeout_seconds=60,
+    )
+    rounds = ([("write", {"line": "a"}), ("environment", {"name": "NOWHERE"})], [("write", {"line": "c"})])
+    return Agent(name="librarian", model=Says(*rounds), mcp_servers=[server], **options)
+
+
+async def test_a_server_is_connected_by_whoever_needs_it_and_keeps_no_turn_from_waiting() -> None:
+    asked = await hitl.run(librarian(), "go")
+    assert asked.status == "interrupted", asked.error
+    (question,) = asked.interrupts
+    assert (question.tool_name, question.tool_args) == ("write", {"line": "a"})
+
+    agent = librarian()
+    state = hitl.RunState.from_string(agent, asked.state.to_string())
+    result = await hitl.run(agent, state.edit(state.interrupts[0], {"line": "b", "times": 2}))
+    assert result.status == "interrupted", result.error
+    # The same server object, once more connected.
+    result = await hitl.run(agent, result.state.approve(result.interrupts[0]))
+    assert result.output is not None, result.error
+    texts = [output[0]["text"] for output in json.loads(result.output)]
+    assert texts == ["wrote 2", "unset", "wrote 1"]
+
+
+async def test_turns_at_once_share_the_connection_to_a_server() -> None:
+    import asyncio
+
+    agent = librarian()
+    first, second = await asyncio.gather(hitl.run(agent, "go"), hitl.run(agent, "go"))
+    assert [each.status for each in (first, second)] == ["interrupted"] * 2
+
+
+async def test_a_server_that_the_program_has_connected_stays_connected(mcp_url: str) -> None:
+    async with MCPServerStreamableHttp({"url": mcp_url}, name="shelf") as server:
+        agent = Agent(name="librarian", model=Says([("write", {"line": "a"})]), mcp_servers=[server])
+        for written in ("wrote 1", "wrote 2"):
+            result = await hitl.run(agent, "go")
+            assert written in (result.output or ""), result.error
+
+
+async def test_a_server_that_cannot_be_started_fails_the_turn() -> None:
+    server = MCPServerStdio({"command": "/nonexistent/server"}, name="nowhere")
+    result = await hitl.run(Agent(name="a", model=Says(), mcp_servers=[server]), "go")
+    assert result.status == "error"
+
+
+@pytest.fixture
+def mcp_url(tmp_path: Path) -> Any:
+    import subprocess
+
+    from tests.python.support.waiting import eventually
+
+    path = tmp_path / "url"
+    process = subprocess.Popen([sys.executable, str(SERVER), "--http", str(path)])
+    try:
+        eventually(path.exists, True)
+        yield path.read_text()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+# -- shells, patches, text ---------------------------------------------------------------------------------------------
+
+
+def shell(effects: Effects, **options: Any) -> Agent[Any]:
+    async def execute(request: Any) -> ShellResult:
+        effects.append(request.data.action.commands[0])
+        return ShellResult(output=[ShellCommandOutput(stdout="done", command="ls")])
+
+    call: Any = {"commands": ["ls"], "timeout_ms": 1000, "max_output_length": None}
+    made = ResponseFunctionShellToolCall(
+        id="s", type="shell_call", call_id="s1", status="completed", action=call, environment=None
+    )
+    tool = ShellTool(executor=execute, **options)
+    return Agent(name="operator", model=Once(made), tools=[tool])
+
+
+def typist(effects: Effects, **options: Any) -> Agent[Any]:
+    async def write(context: Any, text: str) -> str:
+        effects.append(text)
+        return "done"
+
+    made = ResponseCustomToolCall(type="custom_tool_call", call_id="t1", name="type", input="hello")
+    tool = CustomTool(name="type", description="types", on_invoke_tool=write, **options)
+    return Agent(name="typist", model=Once(made), tools=[tool])
+
+
+def editor(effects: Effects, **options: Any) -> Agent[Any]:
+    class Editor:
+        def create_file(self, operation: Any) -> ApplyPatchResult:
+            effects.append(operation.path)
+            return ApplyPatchResult(status="completed", output="done")
+
+        update_file = delete_file = create_file
+
+    operation: Any = {"type": "create_file", "path": "a.txt", "diff": "+hi"}
+    made = ResponseApplyPatchToolCall(
+        id="p", type="apply_patch_call", call_id="p1", status="completed", operation=operation
+    )
+    return Agent(name="editor", model=Once(made), tools=[ApplyPatchTool(editor=Editor(), **options)])
+
+
+class Once(Says):
+    """Has one call made, and repeats what came of it."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+    async def get_response(self, system_instructions: Any, input: Any, *asked: Any, **more: Any) -> Any:
+        from agents import ModelResponse, Usage
+        from agents.testing import assistant_message
+
+        outputs = [item["output"] for item in input if isinstance(item, dict) and "output" in item]
+        output = [assistant_message(str(outputs[0]))] if outputs else [self.call]
+        return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
+
+
+@pytest.mark.parametrize("make", [shell, typist, editor])
+async def test_a_call_of_a_tool_of_another_kind_is_a_step_and_asks(make: Any) -> None:
+    from tests.python.support.prefixes import run_all_prefixes
+
+    run = await run_all_prefixes(partial(make, needs_approval=True), lambda question: APPROVE)
+    assert (len(run.requests), len(run.effects), "done" in (run.response.content or "")) == (1, 1, True)
+    run = await run_all_prefixes(
+        partial(make, needs_approval=True), lambda question: {"type": "reject", "message": "leave it"}
+    )
+    assert (run.effects, "leave it" in (run.response.content or "")) == ([], True)
+    run = await run_all_prefixes(make, None)
+    assert (run.requests, len(run.effects)) == ([], 1)
+    decides = partial(make, needs_approval=True, on_approval=lambda context, item: {"approve": True})
+    run = await run_all_prefixes(decides, None)
+    assert (run.requests, len(run.effects)) == ([], 1)
+
+
+async def test_rules_are_asked_about_a_shell_too() -> None:
+    from hitl.driver.shapes import as_agent as load
+    from hitl.messages import ChatMessage
+    from tests.python.support.local import LocalTurn
+
+    effects: Effects = []
+    loaded = load(as_agent(shell(effects)))
+    local = LocalTurn(
+        agent=loaded.name, journal=[{"at": 1, "entry": "start", "code": "c", "python": "3.11", "policy": True}]
+    )
+    local.port.decide_at_once = lambda request: {"type": "reject", "reason": "closed", "by": "policy"}
+    reply, _ = await local.run(loaded.run, ChatMessage.user_message(content="go"), [])
+    await local.end()
+    assert (effects, "closed" in (reply.content or "")) == ([], True)
