@@ -19,6 +19,7 @@ GROUP: Final = "hitl.agents"
 """The group of entry points in which others offer adapters."""
 
 _OURS: Final[dict[str, tuple[str, str, str]]] = {
+    "langgraph": ("hitl.ext.langgraph", "langgraph", "a compiled graph of LangGraph"),
     "pydantic_ai": ("hitl.ext.pydantic_ai", "pydantic-ai", "pydantic_ai.Agent"),
 }
 """By package: our module for it, the extra with what that needs, and what of the package it takes."""

@@ -339,6 +339,9 @@ class Turn:
         if tool_call_id is not None:
             step["tool_call_id"] = tool_call_id
         path = step["path"]
+        if (finished := place.finished(path)) is not None:
+            again: T = bodies.opened(finished, None)
+            return again
         claim = self.order.claim(step, once)[0]
         if past is not NOTHING and claim == "live" and not self.order.is_live:
             result: T = past
@@ -369,6 +372,7 @@ class Turn:
             if scope is not None and scope.task is not None:
                 scope.task.cancel()
             raise
+        place.finish(path, outcome)
         if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
             stands_before.asked = True
         opened: T = bodies.opened(outcome, scope)
@@ -442,10 +446,15 @@ class Turn:
             request.update(approval)  # type: ignore[typeddict-item]  # its members are all members of a request
         if agent is not None:
             request["agent"] = agent
+        if (finished := place.finished(step["path"])) is not None:
+            return finished["answer"]
         with paused():
             if read is not None:
-                return await self.typed.ask(self, place, step, request, read)
-            return await self.put(place.next_number(), step, request)
+                answer = await self.typed.ask(self, place, step, request, read)
+            else:
+                answer = await self.put(place.next_number(), step, request)
+        place.finish(step["path"], {"answer": answer})
+        return answer
 
     def request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
         """A question of this turn, with members that are not as they mostly are."""

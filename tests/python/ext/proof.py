@@ -23,8 +23,23 @@ from typing import Any
 from tests.python.support.api import Api, Json, ok
 from tests.python.support.waiting import eventually
 
-CAMPS = {"pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent"}
+CAMPS = {
+    "langgraph": "tests.python.ext.langgraph_agent:agent",
+    "pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent",
+}
 """The agents that are proved, by framework."""
+
+REJECTED = {
+    "langgraph": "User rejected the tool call for `delete_file` with reason: keep it",
+    "pydantic_ai": "User rejected delete_file: keep it",
+}
+"""What the model is told of a call that was rejected because of `keep it`, in the framework's words."""
+
+EDITED = {
+    "langgraph": 'Executed instead: delete_file with arguments {"path": "other"}.',
+    "pydantic_ai": '[A person changed the arguments of this call to {"path":"other"}]',
+}
+"""What it is told of a call whose path a person changed to `other`."""
 
 Round = list[tuple[str, Json]]
 

@@ -1,0 +1,150 @@
+"""Each task of a graph as one step of the turn: what a node has written once is what it wrote, in every replay.
+
+LangGraph's own loop runs inside the turn, from its beginning, and is served from the journal: a finished node does not
+run again, whatever the ids of its tasks are this time. A node that calls ``interrupt()`` waits where it is, beside its
+siblings, and runs again from its top once it is answered, as in LangGraph; but what it has finished by then (steps,
+tools, nodes of a graph inside of it) it finds finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from langgraph._internal._constants import CONF, CONFIG_KEY_SCRATCHPAD, PUSH, RESUME, RETURN
+from langgraph.errors import GraphInterrupt, ParentCommand, is_invalid_resume
+from langgraph.pregel._algo import LazyAtomicCounter
+from langgraph.types import Interrupt, PregelExecutableTask
+
+from hitl.ext.langgraph.asking import answer
+from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids
+from hitl.ext.langgraph.wire import from_wire, to_wire
+from hitl.turn.places import Place, Rerun, place_var
+from hitl.turn.reasking import REFUSED
+from hitl.turn.runtime import Turn, agent_name, current_turn
+
+T = TypeVar("T")
+
+RunTask = Callable[..., Awaitable[Any]]
+
+_AGENT: Final = "lc_agent_name"
+
+
+async def run_task(
+    run: RunTask,
+    task: PregelExecutableTask,
+    retry_policy: Sequence[Any] | None,
+    stream: bool = False,
+    configurable: dict[str, Any] | None = None,
+) -> Any:
+    """``run`` of LangGraph, as a step: the task's writes are set, and for a task that was called, its value returned."""
+    turn = current_turn("a node")
+    named = (task.config.get("metadata") or {}).get(_AGENT)
+    token = agent_name.set(named) if named else None
+    try:
+        outcome: dict[str, Any] = await turn.run_step("step", task.name, _Body(turn, run, task, retry_policy, stream, configurable), key=_key(task))
+    finally:
+        if token is not None:
+            agent_name.reset(token)
+    approvals_of(turn).update(outcome.get("approved", {}))
+    if "to_parent" in outcome:
+        raise ParentCommand(from_wire(outcome["to_parent"]))
+    task.writes.clear()
+    task.writes.extend((channel, from_wire(value)) for channel, value in outcome["writes"])
+    return next((value for channel, value in task.writes if channel == RETURN), None)
+
+
+def _key(task: PregelExecutableTask) -> str:
+    """Names a task by its node, the super-step, and its number among those that were sent there or called."""
+    kind, *rest = task.path
+    scratchpad = task.config[CONF][CONFIG_KEY_SCRATCHPAD]
+    if kind == PUSH:
+        number = rest[1] if isinstance(rest[0], tuple) else rest[0]
+        return f"node:{task.name}:{scratchpad.step}:{number}"
+    return f"node:{task.name}:{scratchpad.step}"
+
+
+class _Body:
+    """Runs a task until it needs no more answers."""
+
+    def __init__(self, turn: Turn, run: RunTask, task: PregelExecutableTask, *rest: Any) -> None:
+        self._turn = turn
+        self._run = run
+        self._task = task
+        self._retry_policy, self._stream, self._configurable = rest
+
+    async def __call__(self) -> dict[str, Any]:
+        approvals = Approvals()
+        task = self._task
+        scratchpad = task.config[CONF][CONFIG_KEY_SCRATCHPAD]
+
+        async def run(answers: list[Any]) -> None:
+            given = {**(self._configurable or {}), CONFIG_KEY_SCRATCHPAD: with_answers(scratchpad, answers)}
+            await self._run(task, self._retry_policy, self._stream, given)
+
+        outcome: dict[str, Any] = {}
+        try:
+            await until_answered(self._turn, run, task.input, approvals)
+            outcome["writes"] = [[channel, to_wire(value)] for channel, value in task.writes if channel != RESUME]
+        except ParentCommand as command:
+            outcome["to_parent"] = to_wire(command.args[0])
+        if approved := approvals.to_json():
+            outcome["approved"] = approved
+        return outcome
+
+
+def with_answers(scratchpad: Any, answers: list[Any]) -> Any:
+    """The scratchpad of a task that runs from its top, and whose first interrupts are answered. Graphs that it runs
+    inside get names of their own each time, and so begin anew."""
+    return replace(
+        scratchpad,
+        call_counter=LazyAtomicCounter(),
+        interrupt_counter=LazyAtomicCounter(),
+        resume=list(answers),
+        get_null_resume=lambda consume=False: None,
+    )
+
+
+async def until_answered(turn: Turn, run: Callable[[list[Any]], Awaitable[T]], state: Any, approvals: Approvals) -> T:
+    """``run(answers)`` once no interrupt stops it any more; each is asked about here, in the step that runs."""
+    answers: list[Any] = []
+    outcomes: dict[str, dict[str, Any]] = {}
+    refusal, asked, number = "", None, 0
+    outer = place_var.get()
+    assert outer is not None
+    while True:
+        number += 1
+        restart_uuids(turn)
+        token = place_var.set(Place(turn, outer.step, Rerun(number, outcomes)))
+        try:
+            return await run(answers)
+        except GraphInterrupt as stopped:
+            (asked,), refusal = _interrupts_of(stopped), ""
+        except Exception as error:
+            if asked is None or not is_invalid_resume(error):
+                raise
+            answers.pop()  # it fits the schema, but not what checks it in Python
+            refusal = f"{REFUSED}{_first_line(error)}"
+        finally:
+            place_var.reset(token)
+        answers.append(await answer(turn, asked, len(answers) + 1, state, approvals, refusal))
+
+
+def _interrupts_of(stopped: GraphInterrupt) -> Sequence[Interrupt]:
+    interrupts: Sequence[Interrupt] = stopped.args[0]
+    if len(interrupts) != 1:
+        raise RuntimeError(
+            "a graph that was run without waiting for the turn's loop stopped with several interrupts; "
+            "call it with ainvoke(), or with invoke() in a plain function"
+        )
+    return interrupts
+
+
+def _first_line(error: Exception) -> str:
+    wrong = getattr(error, "errors", None)
+    if callable(wrong):
+        first = wrong(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "answer"
+        return f"{place}: {first['msg']}"
+    return str(error)
