@@ -129,6 +129,7 @@ async def until_answered(turn: Turn, run: Callable[[list[Any]], Awaitable[T]], s
         finally:
             place_var.reset(token)
         answers.append(await answer(turn, asked, len(answers) + 1, state, approvals, refusal))
+        approvals_of(turn).update(approvals.to_json())
 
 
 def _interrupts_of(stopped: GraphInterrupt) -> Sequence[Interrupt]:
