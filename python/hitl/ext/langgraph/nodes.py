@@ -12,10 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from langgraph._internal._constants import CONF, CONFIG_KEY_SCRATCHPAD, PUSH, RESUME, RETURN
+from langgraph._internal._constants import (
+    CONF,
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_SCRATCHPAD,
+    PUSH,
+    RESUME,
+    RETURN,
+)
 from langgraph.errors import GraphInterrupt, ParentCommand, is_invalid_resume
 from langgraph.pregel._algo import LazyAtomicCounter
-from langgraph.types import Interrupt, PregelExecutableTask
+from langgraph.pregel._retry import _checkpoint_ns_for_parent_command
+from langgraph.types import Command, Interrupt, PregelExecutableTask
 
 from hitl.ext.langgraph.asking import answer
 from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids
@@ -49,7 +57,7 @@ async def run_task(
             agent_name.reset(token)
     approvals_of(turn).update(outcome.get("approved", {}))
     if "to_parent" in outcome:
-        raise ParentCommand(from_wire(outcome["to_parent"]))
+        raise ParentCommand(_addressed(from_wire(outcome["to_parent"]), task))
     task.writes.clear()
     task.writes.extend((channel, from_wire(value)) for channel, value in outcome["writes"])
     return next((value for channel, value in task.writes if channel == RETURN), None)
@@ -65,6 +73,19 @@ def _key(task: PregelExecutableTask) -> str:
     return f"node:{task.name}:{scratchpad.step}"
 
 
+def _unaddressed(command: Command[Any], task: PregelExecutableTask) -> Command[Any]:
+    """A command for the graph around this one, which is named by ids that are others in the next run."""
+    return replace(command, graph=Command.PARENT) if command.graph == _parent_of(task) else command
+
+
+def _addressed(command: Command[Any], task: PregelExecutableTask) -> Command[Any]:
+    return replace(command, graph=_parent_of(task)) if command.graph == Command.PARENT else command
+
+
+def _parent_of(task: PregelExecutableTask) -> str:
+    return _checkpoint_ns_for_parent_command(task.config[CONF][CONFIG_KEY_CHECKPOINT_NS])
+
+
 class _Body:
     """Runs a task until it needs no more answers."""
 
@@ -77,18 +98,19 @@ class _Body:
     async def __call__(self) -> dict[str, Any]:
         approvals = Approvals()
         task = self._task
-        scratchpad = task.config[CONF][CONFIG_KEY_SCRATCHPAD]
+        known = task.config[CONF]
+        scratchpad = known[CONFIG_KEY_SCRATCHPAD]
 
         async def run(answers: list[Any]) -> None:
-            given = {**(self._configurable or {}), CONFIG_KEY_SCRATCHPAD: with_answers(scratchpad, answers)}
-            await self._run(task, self._retry_policy, self._stream, given)
+            known[CONFIG_KEY_SCRATCHPAD] = with_answers(scratchpad, answers)  # the tasks that it calls count there too
+            await self._run(task, self._retry_policy, self._stream, self._configurable)
 
         outcome: dict[str, Any] = {}
         try:
             await until_answered(self._turn, run, task.input, approvals)
             outcome["writes"] = [[channel, to_wire(value)] for channel, value in task.writes if channel != RESUME]
         except ParentCommand as command:
-            outcome["to_parent"] = to_wire(command.args[0])
+            outcome["to_parent"] = to_wire(_unaddressed(command.args[0], task))
         if approved := approvals.to_json():
             outcome["approved"] = approved
         return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import Awaitable, Callable
@@ -82,7 +83,7 @@ class LangGraph:
         retries: Retries,
     ) -> None:
         self.graph = graph
-        self.name = name or graph.name or UNNAMED
+        self.name = name or _name_of(graph)
         self._context = context
         self._input = input
         self._output = output
@@ -169,8 +170,18 @@ async def _ask_to_go_on(nodes: tuple[str, ...]) -> None:
     )
 
 
+def _name_of(graph: Pregel[Any, Any, Any, Any]) -> str:
+    """A graph's name; of an ``@entrypoint`` its function's."""
+    if graph.name == UNNAMED and not hasattr(graph, "builder") and len(graph.nodes) == 1:
+        return next(iter(graph.nodes))
+    return graph.name or UNNAMED
+
+
 def _required_fields(schema: Any) -> list[str]:
     """What a graph's context has to have; empty where that cannot be told."""
+    if dataclasses.is_dataclass(schema):
+        missing = dataclasses.MISSING
+        return [each.name for each in dataclasses.fields(schema) if each.default is each.default_factory is missing]
     fields = getattr(schema, "model_fields", None)
     if fields is not None:
         return [name for name, field in fields.items() if field.is_required()]
