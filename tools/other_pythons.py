@@ -32,6 +32,8 @@ PACKAGES = (
     "docstring-parser",
     "httpx2",
     "hypothesis",
+    "langchain",
+    "langgraph",
     "openai",
     "prompt-toolkit",
     "pydantic",

@@ -44,8 +44,23 @@ class PydanticAIAgent(Protocol):
         """What its model may call."""
 
 
+class CompiledGraph(Protocol):
+    """What a type checker, which may have no LangGraph, knows of its graphs."""
+
+    @property
+    def nodes(self) -> Any:
+        """What runs."""
+
+    @property
+    def channels(self) -> Any:
+        """What they share."""
+
+
 RunnableAgent: TypeAlias = (
-    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult] | TurnRunner | PydanticAIAgent
+    Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult]
+    | TurnRunner
+    | PydanticAIAgent
+    | CompiledGraph
 )
 """What runs turns, or is made to."""
 

@@ -14,17 +14,9 @@ from hitl import Server
 from hitl.client import Client
 from tests.python.support.served import clean_environment
 
-PROGRAM = """
-import asyncio, sys
-from pathlib import Path
-
-import hitl
+PYDANTIC_AI = """
 from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-
-def note(what):
-    with Path("ledger").open("a") as ledger:
-        ledger.write(what + chr(10))
 
 def model(messages, info):
     note("model")
@@ -44,7 +36,55 @@ def pay(cents: int) -> str:
 def look() -> str:
     note("look")
     return "seen"
+"""
 
+LANGGRAPH = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+class Model(BaseChatModel):
+    _llm_type = "scripted"
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, *args, **options):
+        note("model")
+        calls = [{"name": "pay", "args": {"cents": cents}, "id": str(cents)} for cents in (1, 2)]
+        calls.append({"name": "look", "args": {}, "id": "look"})
+        reply = AIMessage("done") if len(messages) > 1 else AIMessage("", tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+def pay(cents: int) -> str:
+    "Pay."
+    note(f"pay {cents}")
+    return "paid"
+
+def look() -> str:
+    "Look."
+    note("look")
+    return "seen"
+
+requires_approval=True
+gate = HumanInTheLoopMiddleware({"pay": requires_approval}, interrupt_mode="per_call")
+agent = create_agent(Model(), [pay, look], middleware=[gate], name="payer")
+"""
+
+BEGIN = """
+import asyncio, sys
+from pathlib import Path
+
+import hitl
+
+def note(what):
+    with Path("ledger").open("a") as ledger:
+        ledger.write(what + chr(10))
+"""
+
+END = """
 async def main(path):
     if not path.exists():
         result = await hitl.run(agent, "go")
@@ -60,10 +100,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=[LANGGRAPH, PYDANTIC_AI], ids=["langgraph", "pydantic_ai"])
+def program(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "payer.py").write_text(PROGRAM)
+    (tmp_path / "payer.py").write_text(f"{BEGIN}{request.param}{END}")
     return tmp_path / "payer.py"
 
 
@@ -93,8 +133,9 @@ def test_the_check_before_a_deploy_knows_what_waits(program: Path, edit: tuple[s
     with Server("payer:agent", port=0, store=store, workers=1, park_after=0) as server, Client(server.url) as client:
         session = client.ask(client.create_session().session_id, "go")
         assert session.status == "interrupted"
-    assert edit[0] in PROGRAM
-    program.write_text(PROGRAM.replace(*edit))
+    text = program.read_text()
+    assert edit[0] in text
+    program.write_text(text.replace(*edit))
     report = checked(store)
     assert [turn["verdict"] for turn in report["turns"]] == [verdict], report
 

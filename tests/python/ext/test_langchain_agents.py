@@ -16,7 +16,6 @@ from langchain.agents.middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
@@ -311,5 +310,3 @@ async def test_a_response_of_a_type_is_kept_in_a_replay() -> None:
 
     result = await hitl.run(make([]), "Which?")
     assert (result.error, result.output) == (None, "OSLO")
-
-

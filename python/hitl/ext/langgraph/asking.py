@@ -57,7 +57,11 @@ def args_schema_of(tool: Any) -> dict[str, Any] | None:
 
 
 def _is_call(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("type") == "tool_approval" and {"tool_call_id", "name", "args"} <= value.keys()
+    return (
+        isinstance(value, dict)
+        and value.get("type") == "tool_approval"
+        and {"tool_call_id", "name", "args"} <= value.keys()
+    )
 
 
 def _is_batch(value: Any) -> bool:
@@ -102,7 +106,13 @@ async def _decide(
         given = await approve(turn, foreign, required=True)
     except ToolRejected as no:
         # LangChain frames a message as the person's reason; without one it tells the model not to try again.
-        said = no.reason if no.reason is not None else None if str(no) == _core.rejection_text(call["name"], None) else str(no)
+        said = (
+            no.reason
+            if no.reason is not None
+            else None
+            if str(no) == _core.rejection_text(call["name"], None)
+            else str(no)
+        )
         return {"type": "reject", "message": said} if said else {"type": "reject"}
     except InterruptExpired as expired:
         return {"type": "reject", "message": str(expired)}
@@ -173,7 +183,9 @@ async def _ask(turn: Turn, interrupt: Interrupt, number: int, refusal: str) -> A
     kind = payload.get("type")
     type_ = kind if isinstance(kind, str) and kind else QUESTION
     checked = json.loads(_core.check_payload({**payload, "type": type_}, turn.max_payload))
-    message = value if isinstance(value, str) else next((payload[n] for n in _SAID if isinstance(payload.get(n), str)), None)
+    message = (
+        value if isinstance(value, str) else next((payload[n] for n in _SAID if isinstance(payload.get(n), str)), None)
+    )
     return await turn.ask(
         type_,
         checked,

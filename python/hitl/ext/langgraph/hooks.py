@@ -1,6 +1,6 @@
 """Where LangGraph and LangChain let a turn in. Outside of turns everything is as it was.
 
-A graph that a tool runs, and the model that it asks, are in nobody's list and have no hook that reaches them, so that the
+A graph that a tool runs, and the model that it asks, are in nobody's list and have no hook that reaches them. So the
 places where all of them come by are wrapped, once, when this module is imported.
 """
 
@@ -28,8 +28,16 @@ from hitl.ext.langgraph.tools import call_tool
 from hitl.turn.runtime import call_blocking, current_turn
 
 
+def _original(owner: Any, name: str) -> Any:
+    """What is wrapped; an ImportError, which says so, in a version that does not have it."""
+    found = getattr(owner, name, None)
+    if found is None:
+        raise ImportError(f"{owner.__name__} has no {name}")
+    return found
+
+
 def _wrap_nodes() -> None:
-    run = _runner.arun_with_retry
+    run = _original(_runner, "arun_with_retry")
 
     @functools.wraps(run)
     async def arun_with_retry(task: Any, retry_policy: Any, stream: bool = False, configurable: Any = None) -> Any:
@@ -37,11 +45,11 @@ def _wrap_nodes() -> None:
             return await run(task, retry_policy, stream, configurable)
         return await run_task(run, task, retry_policy, stream, configurable)
 
-    _runner.arun_with_retry = arun_with_retry
+    _runner.arun_with_retry = arun_with_retry  # type: ignore[attr-defined]
 
 
 def _wrap_graphs() -> None:
-    """A plain function of a turn that runs a graph waits for the turn's loop, which runs it: its nodes are steps too."""
+    """Where a plain function of a turn runs a graph, the turn's loop does it: the nodes of that are steps as well."""
     invoke = Pregel.invoke
 
     @functools.wraps(invoke)
@@ -54,7 +62,7 @@ def _wrap_graphs() -> None:
 
 
 def _wrap_tools() -> None:
-    execute = ToolNode._execute_tool_async
+    execute = _original(ToolNode, "_execute_tool_async")
 
     @functools.wraps(execute)
     async def execute_(self: ToolNode, request: Any, input_type: Any, config: Any) -> Any:
@@ -92,16 +100,21 @@ def _wrap_ids() -> None:
     """The ids that a graph gives to messages, when it adds them to its state."""
     names = types.SimpleNamespace(**vars(uuid))
     names.uuid4 = next_uuid
-    graph_messages.uuid = names  # type: ignore[assignment]
+    graph_messages.uuid = names  # type: ignore[assignment, attr-defined]
 
 
 def _wrap_task_making() -> None:
     """From Python 3.12 on LangGraph makes its tasks past the loop, which then does not know whose they are."""
-    ensure = _future._ensure_future
+    ensure = _original(_future, "_ensure_future")
 
     @functools.wraps(ensure)
     def ensure_future(
-        coro_or_future: Any, *, loop: asyncio.AbstractEventLoop, name: Any = None, context: Any = None, lazy: bool = True
+        coro_or_future: Any,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        name: Any = None,
+        context: Any = None,
+        lazy: bool = True,
     ) -> Any:
         return ensure(coro_or_future, loop=loop, name=name, context=context, lazy=lazy or on_loop())
 

@@ -60,7 +60,9 @@ class TurnSaver(BaseCheckpointSaver[int]):
             list(writes.values()),
         )
 
-    def list(self, config: Any, *, filter: Any = None, before: Any = None, limit: int | None = None) -> Iterator[CheckpointTuple]:
+    def list(
+        self, config: Any, *, filter: Any = None, before: Any = None, limit: int | None = None
+    ) -> Iterator[CheckpointTuple]:
         found = 0
         for thread, ns in [*self._threads]:
             if config is not None and _names(config) != (thread, ns):
@@ -102,7 +104,9 @@ class TurnSaver(BaseCheckpointSaver[int]):
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         return self.put(config, checkpoint, metadata, new_versions)
 
-    async def aput_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+    async def aput_writes(
+        self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
         self.put_writes(config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:

@@ -22,7 +22,11 @@ def prompt_of(message: ChatMessage) -> HumanMessage:
     """A person's message for a graph."""
     if message.base64_image is None:
         return HumanMessage(message.content or "")
-    url = message.base64_image if message.base64_image.startswith("data:") else f"data:image/png;base64,{message.base64_image}"
+    url = (
+        message.base64_image
+        if message.base64_image.startswith("data:")
+        else f"data:image/png;base64,{message.base64_image}"
+    )
     image = {"type": "image_url", "image_url": {"url": url}}
     text: list[str | dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
     return HumanMessage([*text, image])
@@ -32,7 +36,12 @@ def from_chat(message: ChatMessage) -> BaseMessage:
     """A message that no graph has made."""
     if message.role == "assistant":
         calls = [
-            {"name": call["function"]["name"], "args": _args(call["function"]["arguments"]), "id": call["id"], "type": "tool_call"}
+            {
+                "name": call["function"]["name"],
+                "args": _args(call["function"]["arguments"]),
+                "id": call["id"],
+                "type": "tool_call",
+            }
             for call in message.tool_calls or ()
         ]
         return AIMessage(message.content or "", tool_calls=calls)
@@ -53,7 +62,9 @@ def to_chat(messages: Sequence[BaseMessage]) -> Iterator[ChatMessage]:
         elif isinstance(message, SystemMessage):
             yield ChatMessage.system_message(content=str(message.text))
         elif isinstance(message, ToolMessage):
-            yield ChatMessage.tool_message(content=text_of(message), tool_call_id=message.tool_call_id, name=message.name)
+            yield ChatMessage.tool_message(
+                content=text_of(message), tool_call_id=message.tool_call_id, name=message.name
+            )
 
 
 def recorded(message: BaseMessage, native: Any) -> RecordedReply:
@@ -66,13 +77,17 @@ def recorded(message: BaseMessage, native: Any) -> RecordedReply:
             usage = {name: float(said[name]) for name in ("input_tokens", "output_tokens", "total_tokens")}
             if cached := (said.get("input_token_details") or {}).get("cache_read"):
                 usage["cached_tokens"] = cached
-    shown = spoken(message) if isinstance(message, AIMessage) else ChatMessage.assistant_message(content=str(message.text))
+    shown = (
+        spoken(message) if isinstance(message, AIMessage) else ChatMessage.assistant_message(content=str(message.text))
+    )
     return RecordedReply(shown, usage, finish if isinstance(finish, str) else None, native)
 
 
 def spoken(message: AIMessage) -> ChatMessage:
     """A model's message as everybody reads it."""
-    thoughts = "".join(str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning")
+    thoughts = "".join(
+        str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"
+    )
     calls: list[ToolCall] = [
         {
             "id": call["id"] or "",
@@ -81,12 +96,16 @@ def spoken(message: AIMessage) -> ChatMessage:
         }
         for call in message.tool_calls
     ]
-    return ChatMessage.assistant_message(content=str(message.text) or None, reasoning=thoughts or None, tool_calls=calls or None)
+    return ChatMessage.assistant_message(
+        content=str(message.text) or None, reasoning=thoughts or None, tool_calls=calls or None
+    )
 
 
 def text_of(message: BaseMessage) -> str:
     """The words of a message; of one that has none, its content as JSON."""
-    return str(message.text) or (message.content if isinstance(message.content, str) else json.dumps(message.content, default=repr))
+    return str(message.text) or (
+        message.content if isinstance(message.content, str) else json.dumps(message.content, default=repr)
+    )
 
 
 def _args(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests to chat models as steps: what a model said once is what it said, in every replay, and it is shown as it is said."""
+"""Requests to chat models as steps: what a model said is what it said, in every replay; it is shown as it is said."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
@@ -35,7 +35,12 @@ def is_asking() -> bool:
 
 
 async def ask_model(
-    generate: Generate, model: BaseChatModel, messages: list[BaseMessage], stop: Any, callbacks: Any, options: dict[str, Any]
+    generate: Generate,
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    stop: Any,
+    callbacks: Any,
+    options: dict[str, Any],
 ) -> LLMResult:
     """What ``generate``, which is the model's own, makes of the messages."""
     turn = current_turn("a model")
@@ -48,7 +53,12 @@ async def ask_model(
 
 
 def ask_model_in_thread(
-    generate: Generate, model: BaseChatModel, messages: list[BaseMessage], stop: Any, callbacks: Any, options: dict[str, Any]
+    generate: Generate,
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    stop: Any,
+    callbacks: Any,
+    options: dict[str, Any],
 ) -> LLMResult:
     """The same from a plain function."""
     turn = current_turn("a model")
@@ -88,7 +98,8 @@ def _name_of(model: BaseChatModel) -> str:
         name = getattr(model, attribute, None)
         if isinstance(name, str) and name:
             return name
-    return model._llm_type
+    kind = model._llm_type
+    return kind if isinstance(kind, str) and kind else type(model).__name__
 
 
 def _to_journal(result: LLMResult) -> dict[str, Any]:
@@ -105,7 +116,8 @@ def _to_journal(result: LLMResult) -> dict[str, Any]:
 
 def _from_journal(native: Any) -> LLMResult:
     generations = [
-        ChatGeneration(message=from_wire(each["message"]), generation_info=each["info"]) for each in native["generations"]
+        ChatGeneration(message=from_wire(each["message"]), generation_info=each["info"])
+        for each in native["generations"]
     ]
     return LLMResult(generations=[list(generations)], llm_output=native["llm_output"])
 
@@ -132,7 +144,7 @@ def _is_in_tool(scope: StepScope | None) -> bool:
     return scope is not None
 
 
-class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler):
+class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
     """Asks the model to say its words one by one, and shows them."""
 
     run_inline = True
@@ -141,7 +153,11 @@ class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler):
         self._turn = turn
 
     async def on_llm_new_token(
-        self, token: str | list[str | dict[str, Any]], *, chunk: GenerationChunk | ChatGenerationChunk | None = None, **_: Any
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        **_: Any,
     ) -> None:
         text = token if isinstance(token, str) else "".join(_texts(token))
         if text:
@@ -156,6 +172,3 @@ class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler):
 
 def _texts(blocks: list[str | dict[str, Any]]) -> list[str]:
     return [block if isinstance(block, str) else str(block.get("text", "")) for block in blocks]
-
-
-assert issubclass(_Reader, BaseCallbackHandler)

@@ -46,12 +46,14 @@ async def run_task(
     stream: bool = False,
     configurable: dict[str, Any] | None = None,
 ) -> Any:
-    """``run`` of LangGraph, as a step: the task's writes are set, and for a task that was called, its value returned."""
+    """``run`` of LangGraph, as a step: sets the task's writes; returns the value of one that was called."""
     turn = current_turn("a node")
     named = (task.config.get("metadata") or {}).get(_AGENT)
     token = agent_name.set(named) if named else None
     try:
-        outcome: dict[str, Any] = await turn.run_step("step", task.name, _Body(turn, run, task, retry_policy, stream, configurable), key=_key(task))
+        outcome: dict[str, Any] = await turn.run_step(
+            "step", task.name, _Body(turn, run, task, retry_policy, stream, configurable), key=_key(task)
+        )
     finally:
         if token is not None:
             agent_name.reset(token)

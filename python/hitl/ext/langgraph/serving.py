@@ -6,8 +6,9 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel import Pregel
@@ -65,7 +66,9 @@ def as_agent(
     if not is_agent(graph):
         raise TypeError(f"as_agent() takes a compiled graph, got {type(graph).__name__}")
     check_retries("as_agent()", retries, transient)
-    return LangGraph(graph, name, context, input, output, config or {}, stream, Retries(retries, transient, is_transient))
+    return LangGraph(
+        graph, name, context, input, output, config or {}, stream, Retries(retries, transient, is_transient)
+    )
 
 
 class LangGraph:
@@ -93,7 +96,9 @@ class LangGraph:
         builder = getattr(graph, "builder", None)
         self._takes_messages = builder is not None and MESSAGES in builder.schemas.get(builder.input_schema, ())
         nodes = (node.bound for node in graph.nodes.values())
-        self._tools = {name: tool for node in nodes if isinstance(node, ToolNode) for name, tool in node.tools_by_name.items()}
+        self._tools = {
+            name: tool for node in nodes if isinstance(node, ToolNode) for name, tool in node.tools_by_name.items()
+        }
 
     def prepare(self) -> None:
         """Find out before the first turn what would keep each of them from running: AgentLoadError."""
@@ -116,7 +121,7 @@ class LangGraph:
         saver.begin(thread, past.checkpoints)
         given = await self._context_for(message)
         configurable = {**self._config.get("configurable", {}), "thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}
-        config = {**self._config, "configurable": configurable, "run_id": next_uuid()}
+        config = cast(RunnableConfig, {**self._config, "configurable": configurable, "run_id": next_uuid()})
         value = self._input_of(message, past)
         while True:
             output = await self.graph.ainvoke(value, config, context=given, durability="sync")
@@ -166,7 +171,10 @@ async def _ask_to_go_on(nodes: tuple[str, ...]) -> None:
     """A breakpoint, ``interrupt_before`` or ``interrupt_after``: any answer lets the graph go on."""
     shown = ", ".join(nodes)
     await current_turn().ask(
-        "breakpoint", {"type": "breakpoint", "nodes": list(nodes)}, message=f"Go on with {shown}?", key=f"breakpoint:{shown}"
+        "breakpoint",
+        {"type": "breakpoint", "nodes": list(nodes)},
+        message=f"Go on with {shown}?",
+        key=f"breakpoint:{shown}",
     )
 
 

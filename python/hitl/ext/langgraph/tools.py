@@ -1,7 +1,6 @@
 """Calls of tools as steps, and before each of them the rules: also for tools that nobody gated.
 
-Innermost of all that wraps a call, so that what middleware does around it (``HumanInTheLoopMiddleware`` among it) is done
-as ever.
+Innermost of all that wraps a call: what middleware does around it, ``HumanInTheLoopMiddleware`` too, is done as ever.
 """
 
 from __future__ import annotations
