@@ -323,6 +323,7 @@ class Turn:
         once: bool = False,
         past: Any = NOTHING,
         tool_call_id: str | None = None,
+        only_steps: bool = False,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -332,7 +333,8 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it. ``tool_call_id`` says which call of a model's message it belongs to.
+        on after it. ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
+        all that the body does is steps and questions, so that a check of the journal, too, may run it again.
         """
         place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
@@ -359,7 +361,7 @@ class Turn:
                     self.order.when_live(path, partial(bodies.begin, self, scope, step, start), step)
                 elif claim != "never" and begun is not None:
                     await bodies.ask_for_outcome(self, step, number, arguments, begun, start)
-                elif claim != "never" and not self._run_bodies:
+                elif claim != "never" and not (self._run_bodies or only_steps):
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
                 elif claim != "never":

@@ -21,6 +21,7 @@ from langgraph._internal._constants import (
     RETURN,
 )
 from langgraph.errors import GraphInterrupt, ParentCommand, is_invalid_resume
+from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel._algo import LazyAtomicCounter
 from langgraph.pregel._retry import _checkpoint_ns_for_parent_command
 from langgraph.types import Command, Interrupt, PregelExecutableTask
@@ -51,8 +52,9 @@ async def run_task(
     named = (task.config.get("metadata") or {}).get(_AGENT)
     token = agent_name.set(named) if named else None
     try:
+        body = _Body(turn, run, task, retry_policy, stream, configurable)
         outcome: dict[str, Any] = await turn.run_step(
-            "step", task.name, _Body(turn, run, task, retry_policy, stream, configurable), key=_key(task)
+            "step", task.name, body, key=_key(task), only_steps=_calls_tools(task)
         )
     finally:
         if token is not None:
@@ -63,6 +65,11 @@ async def run_task(
     task.writes.clear()
     task.writes.extend((channel, from_wire(value)) for channel, value in outcome["writes"])
     return next((value for channel, value in task.writes if channel == RETURN), None)
+
+
+def _calls_tools(task: PregelExecutableTask) -> bool:
+    """Whether calling tools is all that its node does."""
+    return isinstance(next(iter(getattr(task.proc, "steps", ())), task.proc), ToolNode)
 
 
 def _key(task: PregelExecutableTask) -> str:
