@@ -169,6 +169,20 @@ async def test_a_graph_that_blocks_the_loop_runs_as_ever_and_its_calls_are_part_
     assert (result.status, sorted(effects)) == ("idle", [1, 2])
 
 
+async def test_a_graph_that_blocks_the_loop_and_asks_is_an_error_that_says_how_to_call_it() -> None:
+    inner = payer([])
+
+    @tool
+    async def delegate(to: str) -> str:
+        """Delegate, as one cannot."""
+        return str(inner.invoke({"messages": [("user", to)]})["messages"][-1].text)
+
+    agent = create_agent(says([("delegate", {"to": "a"})]), [delegate], name="outer")
+    result = await hitl.run(agent, "go")
+    assert result.status == "error"
+    assert "await graph.ainvoke(...)" in (result.error or "")
+
+
 # -- middleware --------------------------------------------------------------------------------------------------------
 
 

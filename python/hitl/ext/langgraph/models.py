@@ -98,7 +98,7 @@ def _name_of(model: BaseChatModel) -> str:
         name = getattr(model, attribute, None)
         if isinstance(name, str) and name:
             return name
-    kind = model._llm_type
+    kind: Any = model._llm_type  # of a model that names none it may be anything
     return kind if isinstance(kind, str) and kind else type(model).__name__
 
 

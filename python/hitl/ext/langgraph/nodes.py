@@ -24,7 +24,7 @@ from langgraph.errors import GraphInterrupt, ParentCommand, is_invalid_resume
 from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel._algo import LazyAtomicCounter
 from langgraph.pregel._retry import _checkpoint_ns_for_parent_command
-from langgraph.types import Command, Interrupt, PregelExecutableTask
+from langgraph.types import Command, PregelExecutableTask, _interrupt_id
 
 from hitl.ext.langgraph.asking import answer
 from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids
@@ -108,15 +108,14 @@ class _Body:
         approvals = Approvals()
         task = self._task
         known = task.config[CONF]
-        scratchpad = known[CONFIG_KEY_SCRATCHPAD]
 
-        async def run(answers: list[Any]) -> None:
-            known[CONFIG_KEY_SCRATCHPAD] = with_answers(scratchpad, answers)  # the tasks that it calls count there too
+        async def run(made: Any) -> None:
+            known[CONFIG_KEY_SCRATCHPAD] = made  # in the task itself: the tasks that it calls count there
             await self._run(task, self._retry_policy, self._stream, self._configurable)
 
         outcome: dict[str, Any] = {}
         try:
-            await until_answered(self._turn, run, task.input, approvals)
+            await until_answered(self._turn, run, dict(known), task.input, approvals)
             outcome["writes"] = [[channel, to_wire(value)] for channel, value in task.writes if channel != RESUME]
         except ParentCommand as command:
             outcome["to_parent"] = to_wire(_unaddressed(command.args[0], task))
@@ -125,7 +124,7 @@ class _Body:
         return outcome
 
 
-def with_answers(scratchpad: Any, answers: list[Any]) -> Any:
+def _with_answers(scratchpad: Any, answers: list[Any]) -> Any:
     """The scratchpad of a task that runs from its top, and whose first interrupts are answered. Graphs that it runs
     inside get names of their own each time, and so begin anew."""
     return replace(
@@ -137,8 +136,13 @@ def with_answers(scratchpad: Any, answers: list[Any]) -> Any:
     )
 
 
-async def until_answered(turn: Turn, run: Callable[[list[Any]], Awaitable[T]], state: Any, approvals: Approvals) -> T:
-    """``run(answers)`` once no interrupt stops it any more; each is asked about here, in the step that runs."""
+async def until_answered(
+    turn: Turn, run: Callable[[Any], Awaitable[T]], known: dict[str, Any], state: Any, approvals: Approvals
+) -> T:
+    """``run(scratchpad)`` once no interrupt stops it any more; each is asked about here, in the step that runs.
+
+    ``known``: the configurable part of the config that it runs with. ``state``, ``approvals``: see ``answer``.
+    """
     answers: list[Any] = []
     outcomes: dict[str, dict[str, Any]] = {}
     refusal, asked, number = "", None, 0
@@ -147,11 +151,14 @@ async def until_answered(turn: Turn, run: Callable[[list[Any]], Awaitable[T]], s
     while True:
         number += 1
         restart_uuids(turn)
+        made = _with_answers(known[CONFIG_KEY_SCRATCHPAD], answers)
         token = place_var.set(Place(turn, outer.step, Rerun(number, outcomes)))
         try:
-            return await run(answers)
+            return await run(made)
         except GraphInterrupt as stopped:
-            (asked,), refusal = _interrupts_of(stopped), ""
+            asked, refusal = stopped.args[0][0], ""
+            if asked.id != _interrupt_id(known[CONFIG_KEY_CHECKPOINT_NS], len(answers)):
+                raise RuntimeError(_BLOCKED) from stopped  # of a graph inside, which nobody would give the answer to
         except Exception as error:
             if asked is None or not is_invalid_resume(error):
                 raise
@@ -163,14 +170,10 @@ async def until_answered(turn: Turn, run: Callable[[list[Any]], Awaitable[T]], s
         approvals_of(turn).update(approvals.to_json())
 
 
-def _interrupts_of(stopped: GraphInterrupt) -> Sequence[Interrupt]:
-    interrupts: Sequence[Interrupt] = stopped.args[0]
-    if len(interrupts) != 1:
-        raise RuntimeError(
-            "a graph that was run without waiting for the turn's loop stopped with several interrupts; "
-            "call it with ainvoke(), or with invoke() in a plain function"
-        )
-    return interrupts
+_BLOCKED: Final = (
+    "a graph asked while it blocked the event loop, so that nobody can answer: call it by `await graph.ainvoke(...)`, "
+    "or by `graph.invoke(...)` in a plain function"
+)
 
 
 def _first_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
 from hitl.ext.langgraph.asking import args_schema_of
 from hitl.ext.langgraph.inside import Approvals, approvals_of
-from hitl.ext.langgraph.nodes import until_answered, with_answers
+from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
 from hitl.turn.runtime import Turn, current_turn
 
@@ -53,16 +53,14 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
     name, args = request.tool_call["name"], request.tool_call["args"]
 
     async def body() -> Any:
-        scratchpad = (config.get(CONF) or {}).get(CONFIG_KEY_SCRATCHPAD)
-        if scratchpad is None:
+        known = config.get(CONF) or {}
+        if CONFIG_KEY_SCRATCHPAD not in known:
             return _to_journal(await execute(request, config))
-        inner = Approvals()
 
-        async def run(answers: list[Any]) -> Any:
-            given = {**config[CONF], CONFIG_KEY_SCRATCHPAD: with_answers(scratchpad, answers)}
-            return await execute(request, {**config, CONF: given})
+        async def run(made: Any) -> Any:
+            return await execute(request, {**config, CONF: {**known, CONFIG_KEY_SCRATCHPAD: made}})
 
-        return _to_journal(await until_answered(turn, run, request.state, inner))
+        return _to_journal(await until_answered(turn, run, known, request.state, Approvals()))
 
     recorded = await turn.run_step(
         "tool", name, body, key=f"tool:{call_id}", arguments=args, once=approved, tool_call_id=call["id"]
