@@ -66,9 +66,26 @@ class Timeless:
         return reply, after
 
 
+class CurrentEffects(Effects):
+    """The effects of the run that is under way."""
+
+    effects: Effects
+
+    def append(self, effect: Any) -> None:
+        self.effects.append(effect)
+
+
 async def proved(
     make: Callable[[Effects], Any], answers: Callable[[Any], Any] | None = None, **more: Any
 ) -> tuple[Run, Any]:
-    """A run, which every prefix of its journal leads to as well; and what the model was told of its calls."""
-    run = await run_all_prefixes(lambda effects: Timeless(make(effects)), answers, **more)
+    """A run, which every prefix of its journal leads to as well; and what the model was told of its calls. The graph is
+    made once: that takes longer than to run it."""
+    current = CurrentEffects()
+    graph = Timeless(make(current))
+
+    def with_effects(effects: Effects) -> Timeless:
+        current.effects = effects
+        return graph
+
+    run = await run_all_prefixes(with_effects, answers, **more)
     return run, json.loads(run.response.content or "null")

@@ -9,10 +9,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, field_validator
@@ -330,6 +331,18 @@ def test_a_state_is_kept_from_turn_to_turn(hitl_server: HitlServer) -> None:
     ]
     shown = [message.content for message in server.client.get_messages(session.session_id)]
     assert shown == ["hello", "one", said[0], "two", said[1], "three", said[2]]
+
+
+def test_a_conversation_may_be_kept_by_what_is_added_to_it(hitl_server: HitlServer) -> None:
+    class Delta(TypedDict):
+        messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]
+
+    def count(state: Delta) -> dict[str, Any]:
+        return reply(len(state["messages"]))
+
+    server = hitl_server(graph_of(count, state=Delta))
+    session = server.create_session()
+    assert [server.send(content, session).content for content in ("one", "two")] == ["1", "3"]
 
 
 async def test_a_message_may_be_removed_by_its_id_in_every_replay() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.channels.delta import DeltaChannel
 from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel import Pregel
 from pydantic_core import to_json
@@ -125,12 +126,14 @@ class LangGraph:
         value = self._input_of(message, past)
         while True:
             output = await self.graph.ainvoke(value, config, context=given, durability="sync")
-            stopped = (await self.graph.aget_state(config)).next
-            if not stopped:
+            state_then = await self.graph.aget_state(config)
+            if not state_then.next:
                 break
-            await _ask_to_go_on(stopped)
+            await _ask_to_go_on(state_then.next)
             value = None
         checkpoints = saver.last()
+        if "" in checkpoints:
+            checkpoints[""] = _whole(checkpoints[""], self.graph.channels, state_then.values)
         reply = self._reply_of(output, checkpoints)
         messages = turn_of(message, past.messages, checkpoints, reply)
         return messages[-1], [*state, *messages]
@@ -165,6 +168,12 @@ class LangGraph:
         if said is not None:
             return said
         return output if isinstance(output, str) else to_json(output, fallback=repr).decode()
+
+
+def _whole(checkpoint: dict[str, Any], channels: Any, values: Any) -> dict[str, Any]:
+    """A checkpoint that needs no others before it: channels that keep only what was added have their values in it."""
+    kept = {name: values[name] for name, each in channels.items() if isinstance(each, DeltaChannel) and name in values}
+    return {**checkpoint, "channel_values": {**checkpoint["channel_values"], **kept}} if kept else checkpoint
 
 
 async def _ask_to_go_on(nodes: tuple[str, ...]) -> None:
