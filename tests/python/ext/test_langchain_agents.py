@@ -25,6 +25,7 @@ import hitl
 from hitl import RunState
 from hitl.ext.langgraph import as_agent
 from tests.python.ext.langgraph_runs import APPROVE, Calls, Says, proved, says
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.support.prefixes import Effects
 
 ALL: Any = ["approve", "edit", "reject", "respond"]
@@ -119,6 +120,35 @@ async def test_a_state_with_two_open_calls_is_small() -> None:
     for mode in ("per_call", "batched"):
         result = await hitl.run(payer([], PAYS[:2], mode=mode), "go")
         assert len(result.state.to_string()) < 15 * 1024
+
+
+async def test_a_rule_may_ask_about_any_tool_and_its_author_says_how() -> None:
+    def make(effects: Effects) -> Any:
+        @tool
+        def pay(cents: int) -> str:
+            """Pay."""
+            effects.append(cents)
+            return f"paid {cents}"
+
+        pay.metadata = {"hitl": {"description": "Money"}}
+        return create_agent(says([("pay", {"cents": 5})], [("pay", {"cents": 6})]), [pay], name="payer")
+
+    def with_rules(local: LocalTurn) -> None:
+        local.port.decide_at_once = lambda request: PENDING
+
+    answers = {5: {"type": "edit", "args": {"cents": 7}}, 6: {"type": "reject", "reason": "no"}}
+    run, said = await proved(
+        make,
+        lambda asked: answers[asked["payload"]["tool_args"]["cents"]],
+        journal_start={"policy": True},
+        setup=with_rules,
+    )
+    assert said == [
+        ["success", 'paid 7\n[A person changed the arguments of this call to {"cents":7}]'],
+        ["error", "User rejected pay: no"],
+    ]
+    assert [(asked["message"], asked["required"]) for asked in run.requests] == [("Money", False)] * 2
+    assert run.effects == [7]
 
 
 # -- agents inside -----------------------------------------------------------------------------------------------------

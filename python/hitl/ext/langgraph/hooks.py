@@ -140,12 +140,14 @@ _plain: dict[str, tuple[str, Any, Callable[..., Any]]] = {}
 
 
 async def _awrap_model_call(self: Any, request: Any, handler: Any) -> Any:
-    from hitl.ext.langgraph.hooks import wrap_in_thread  # its globals are those of the function that it becomes
+    # Its globals are those of the function that it becomes.
+    from hitl.ext.langgraph.hooks import wrap_in_thread
 
     return await wrap_in_thread("awrap_model_call", self, request, handler)
 
 
 async def _awrap_tool_call(self: Any, request: Any, handler: Any) -> Any:
+    # As above.
     from hitl.ext.langgraph.hooks import wrap_in_thread
 
     return await wrap_in_thread("awrap_tool_call", self, request, handler)

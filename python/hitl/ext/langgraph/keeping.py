@@ -124,7 +124,7 @@ def _config(thread: str, ns: str, checkpoint_id: str) -> Any:
 # -- in the session ----------------------------------------------------------------------------------------------------
 
 
-class Conversation:
+class PastTurns:
     """What turns before this one have left: messages in order, and the checkpoints of the last of them."""
 
     def __init__(self, state: Sequence[ChatMessage]) -> None:
@@ -137,7 +137,7 @@ class Conversation:
                 kept, *wire = item
                 self.messages = [*self.messages[: kept["after"]], *map(message_from_wire, wire)]
                 self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
-        self.has_ended = bool(state) and bool(self.checkpoints)
+        self.has_checkpoint = bool(state) and bool(self.checkpoints)
         """Whether a graph has had it, so that it goes on from a checkpoint."""
         if (root := self.checkpoints.get("")) is not None and MESSAGES in root["channel_versions"]:
             root["channel_values"][MESSAGES] = self.messages

@@ -85,9 +85,10 @@ def recorded(message: BaseMessage, native: Any) -> RecordedReply:
 
 def spoken(message: AIMessage) -> ChatMessage:
     """A model's message as everybody reads it."""
-    thoughts = "".join(
-        str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"
-    )
+    thoughts = ""
+    if isinstance(message.content, list) or message.additional_kwargs:  # else it has none, and to look takes long
+        blocks = message.content_blocks
+        thoughts = "".join(str(block.get("reasoning", "")) for block in blocks if block["type"] == "reasoning")
     calls: list[ToolCall] = [
         {
             "id": call["id"] or "",

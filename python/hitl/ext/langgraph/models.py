@@ -8,12 +8,12 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
 from pydantic_core import to_jsonable_python
 
-from hitl.ext.langgraph.messages import recorded, to_chat
+from hitl.ext.langgraph.messages import recorded
 from hitl.ext.langgraph.wire import from_wire, to_wire
 from hitl.turn.places import StepScope, place_var
 from hitl.turn.retrying import Retries, is_transient, run
@@ -78,8 +78,8 @@ async def _record(
     options: dict[str, Any],
     body: Callable[[], Awaitable[dict[str, Any]]],
 ) -> LLMResult:
-    # What everybody reads: ids differ from run to run, and system prompts may say what day it is.
-    said = [each.to_dict() for each in to_chat(messages) if each.role != "system"]
+    # Without system prompts, which may say what day it is, and without ids, which differ from run to run.
+    said = [_compared(each) for each in messages if each.type != "system"]
     tools = to_jsonable_python(options.get("tools"), fallback=lambda value: type(value).__qualname__)
     reply = await run(
         turn,
@@ -91,6 +91,13 @@ async def _record(
         arguments={"messages": said, "tools": tools},
     )
     return _from_journal(reply["native"])
+
+
+def _compared(message: BaseMessage) -> list[Any]:
+    if isinstance(message, AIMessage):
+        calls = [[call["name"], call["args"], call["id"]] for call in message.tool_calls]
+        return [message.type, message.content, calls]
+    return [message.type, message.content, getattr(message, "tool_call_id", None)]
 
 
 def _name_of(model: BaseChatModel) -> str:

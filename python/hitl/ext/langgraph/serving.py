@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from hitl.errors import AgentLoadError
 from hitl.ext.langgraph import hooks as hooks  # lets turns in
 from hitl.ext.langgraph.inside import next_uuid, tools_var
-from hitl.ext.langgraph.keeping import MESSAGES, Conversation, TurnSaver, reply_of, turn_of
+from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of
 from hitl.ext.langgraph.messages import prompt_of
 from hitl.ext.langgraph.models import retries_var, stream_var
 from hitl.messages import ChatMessage
@@ -117,7 +117,7 @@ class LangGraph:
         stream_var.set(self._stream)
         tools_var.set(self._tools)
         agent_name.set(None)
-        past, saver = Conversation(state), TurnSaver()
+        past, saver = PastTurns(state), TurnSaver()
         thread = turn.session_id or turn.turn_id
         saver.begin(thread, past.checkpoints)
         given = await self._context_for(message)
@@ -126,14 +126,14 @@ class LangGraph:
         value = self._input_of(message, past)
         while True:
             output = await self.graph.ainvoke(value, config, context=given, durability="sync")
-            state_then = await self.graph.aget_state(config)
-            if not state_then.next:
+            stopped = await self.graph.aget_state(config)
+            if not stopped.next:
                 break
-            await _ask_to_go_on(state_then.next)
+            await _ask_to_go_on(stopped.next)
             value = None
         checkpoints = saver.last()
         if "" in checkpoints:
-            checkpoints[""] = _whole(checkpoints[""], self.graph.channels, state_then.values)
+            checkpoints[""] = _whole(checkpoints[""], self.graph.channels, stopped.values)
         reply = self._reply_of(output, checkpoints)
         messages = turn_of(message, past.messages, checkpoints, reply)
         return messages[-1], [*state, *messages]
@@ -145,12 +145,12 @@ class LangGraph:
         made = self._context(message.user_params if began_with is None else began_with)
         return await made if inspect.isawaitable(made) else made
 
-    def _input_of(self, message: ChatMessage, past: Conversation) -> Any:
+    def _input_of(self, message: ChatMessage, past: PastTurns) -> Any:
         if self._input is not None:
             return self._input(message)
         if self._takes_messages:
             prompt = prompt_of(message)
-            history = [] if past.has_ended else past.messages
+            history = [] if past.has_checkpoint else past.messages
             for each in (*history, prompt):
                 each.id = each.id or str(next_uuid())
             return {MESSAGES: [*history, prompt]}
