@@ -2,7 +2,8 @@
 
 ``0`` is the turn's root task, ``0.k`` its k-th child; ``0.1#2`` is the second step of task ``0.1``, ``0.1@2`` its
 second timer; a step inside a step's body starts over under it: ``0#3/0#1``. A step with a key is named by that:
-``~charge``, and ``~charge/0#1`` inside it, wherever in the code it stands.
+``~charge``, and ``~charge/0#1`` inside it, wherever in the code it stands. In the second run of a body that is run
+several times (``Rerun``) they are ``0#!2#1`` and ``~charge#!2``.
 """
 
 from __future__ import annotations
