@@ -19,7 +19,7 @@ from langchain.agents.middleware import (
 from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 import hitl
 from hitl import RunState
@@ -108,6 +108,47 @@ async def test_a_call_may_be_asked_about_only_when_it_has_to_be(mode: Any) -> No
     run, _ = await proved(lambda effects: payer(effects, PAYS[:2], mode=mode, when=when), lambda asked: APPROVE)
     assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"cents": 2}]
     assert sorted(run.effects) == [1, 2]
+
+
+class Bill(BaseModel):
+    cents: int
+
+    @field_validator("cents")
+    @classmethod
+    def is_even(cls, cents: int) -> int:
+        if cents % 2 and cents > 5:
+            raise ValueError("only even amounts")
+        return cents
+
+
+async def test_an_edit_that_only_the_tools_type_refuses_is_asked_for_again() -> None:
+    def make(effects: Effects) -> Any:
+        @tool
+        def pay(bill: Bill) -> str:
+            """Pay."""
+            effects.append(bill.cents)
+            return f"paid {bill.cents}"
+
+        return create_agent(says([("pay", {"bill": {"cents": 5}})]), [pay], middleware=[gated()], name="payer")
+
+    edits = {False: 7, True: 8}
+    run, _ = await proved(
+        make,
+        lambda asked: {"type": "edit", "args": {"bill": {"cents": edits["refused" in asked["message"]]}}},
+    )
+    assert ["only even amounts" in asked["message"] for asked in run.requests] == [False, True]
+    assert run.effects == [8]
+
+
+@pytest.mark.parametrize("mode", ["per_call", "batched"])
+async def test_a_rule_refuses_a_call_whatever_the_middleware_allows(mode: Any) -> None:
+    def deny(local: LocalTurn) -> None:
+        local.port.decide_at_once = lambda request: {"type": "reject", "reason": "closed", "by": "policy"}
+
+    effects: list[Any] = []
+    with pytest.raises(hitl.ToolRejected, match="closed"):
+        await proved(lambda current: payer(effects, mode=mode, allowed_decisions=["approve"]), setup=deny)
+    assert effects == []
 
 
 async def test_an_edit_that_does_not_fit_is_refused_at_once() -> None:

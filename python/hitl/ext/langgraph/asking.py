@@ -38,7 +38,8 @@ async def answer(turn: Turn, interrupt: Interrupt, number: int, state: Any, appr
         schema = _edit_schema(interrupt.response_schema)
         call = {"name": value["name"], "args": value["args"], "id": value["tool_call_id"]}
         allowed = _allowed_by(interrupt.response_schema)
-        return await _decide(turn, call, allowed, value.get("description"), schema, approvals)
+        described = " ".join(text for text in (refusal, value.get("description")) if text)
+        return await _decide(turn, call, allowed, described, schema, approvals)
     if _is_batch(value):
         return {"decisions": await _decide_all(turn, value, state, approvals)}
     return await _ask(turn, interrupt, number, refusal)
@@ -104,18 +105,11 @@ async def _decide(
     )
     try:
         given = await approve(turn, foreign, required=True)
-    except ToolRejected as no:
-        # LangChain frames a message as the person's reason; without one it tells the model not to try again.
-        said = (
-            no.reason
-            if no.reason is not None
-            else None
-            if str(no) == _core.rejection_text(call["name"], None)
-            else str(no)
-        )
+    except (ToolRejected, InterruptExpired) as no:
+        if "reject" not in allowed:
+            raise  # of a rule: LangChain has no other way to leave a call out
+        said = _reason_of(no, call["name"])
         return {"type": "reject", "message": said} if said else {"type": "reject"}
-    except InterruptExpired as expired:
-        return {"type": "reject", "message": str(expired)}
     if given is not None and given.responded:
         text = given.response if isinstance(given.response, str) else json.dumps(given.response)
         return {"type": "respond", "message": text}
@@ -124,6 +118,13 @@ async def _decide(
     if given is not None and given.edited:
         return {"type": "edit", "edited_action": {"name": call["name"], "args": args}}
     return {"type": "approve"}
+
+
+def _reason_of(no: ToolRejected | InterruptExpired, name: str) -> str | None:
+    """What LangChain, which frames it, tells the model of a no; without it the model is told not to try again."""
+    if isinstance(no, ToolRejected) and no.reason is not None:
+        return no.reason
+    return None if str(no) == _core.rejection_text(name, None) else str(no)
 
 
 def _call_ids(actions: list[dict[str, Any]], state: Any) -> Iterator[str]:
