@@ -32,6 +32,8 @@ PACKAGES = (
     "docstring-parser",
     "httpx2",
     "hypothesis",
+    "langchain",
+    "langgraph",
     "openai",
     "openai-agents",
     "prompt-toolkit",

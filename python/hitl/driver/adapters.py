@@ -20,6 +20,7 @@ GROUP: Final = "hitl.agents"
 """The group of entry points in which others offer adapters."""
 
 _OURS: Final[dict[str, tuple[str, str, str]]] = {
+    "langgraph": ("hitl.ext.langgraph", "langgraph", "a compiled graph of LangGraph"),
     "pydantic_ai": ("hitl.ext.pydantic_ai", "pydantic-ai", "pydantic_ai.Agent"),
     "strands": ("hitl.ext.strands", "strands", "strands.Agent, a Graph or Swarm"),
     "agents": ("hitl.ext.openai_agents", "openai-agents", "agents.Agent (OpenAI Agents SDK)"),

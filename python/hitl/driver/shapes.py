@@ -68,12 +68,25 @@ class OpenAIAgent(Protocol):
         """What becomes of what its tools return."""
 
 
+class CompiledGraph(Protocol):
+    """What a type checker, which may have no LangGraph, knows of its graphs."""
+
+    @property
+    def nodes(self) -> Any:
+        """What runs."""
+
+    @property
+    def channels(self) -> Any:
+        """What they share."""
+
+
 RunnableAgent: TypeAlias = (
     Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult]
     | TurnRunner
     | PydanticAIAgent
     | StrandsAgent
     | OpenAIAgent
+    | CompiledGraph
 )
 """What runs turns, or is made to."""
 

@@ -2,7 +2,8 @@
 
 ``0`` is the turn's root task, ``0.k`` its k-th child; ``0.1#2`` is the second step of task ``0.1``, ``0.1@2`` its
 second timer; a step inside a step's body starts over under it: ``0#3/0#1``. A step with a key is named by that:
-``~charge``, and ``~charge/0#1`` inside it, wherever in the code it stands.
+``~charge``, and ``~charge/0#1`` inside it, wherever in the code it stands. In the second run of a body that is run
+several times (``Rerun``) they are ``0#!2#1`` and ``~charge#!2``.
 """
 
 from __future__ import annotations
@@ -199,16 +200,34 @@ class StepScope:
             call.cancel()
 
 
+class Rerun:
+    """One of several runs of the same body, each from its top: what one of them has finished, the next gets again.
+
+    For frameworks that resume a function by calling it once more with the answer. The second run's steps have paths of
+    their own, so that nothing that is left of the first gets in their way.
+    """
+
+    __slots__ = ("mark", "outcomes")
+
+    def __init__(self, number: int = 1, outcomes: dict[str, dict[str, Any]] | None = None) -> None:
+        self.mark = "" if number == 1 else f"#!{number}"
+        """What tells the paths of this run from those of the first."""
+        self.outcomes: dict[str, dict[str, Any]] = {} if outcomes is None else outcomes
+        """Of what the runs so far have finished, by the path that it has in the first."""
+
+
 class Place:
     """One task of a turn, or of a step's body. Counts the steps, timers and child tasks that were made in it."""
 
-    __slots__ = ("_children", "_prefix", "_steps", "_task", "_timers", "step", "turn")
+    __slots__ = ("_children", "_prefix", "_rerun", "_steps", "_task", "_timers", "step", "turn")
 
-    def __init__(self, turn: AnyTurn, step: StepScope | None = None) -> None:
+    def __init__(self, turn: AnyTurn, step: StepScope | None = None, rerun: Rerun | None = None) -> None:
+        """``rerun``: the body is run several times, and this is one of them."""
         self.turn = turn
         self.step = step
         self._prefix = "" if step is None else f"{step.path}/"
-        self._task = "0"
+        self._rerun = rerun
+        self._task = "0" if rerun is None else f"0{rerun.mark}"
         self._steps = 0
         self._timers = 0
         self._children = 0
@@ -241,7 +260,19 @@ class Place:
         """The path of a step that its author named. A slash would look like a step inside another, a `#` like the
         number of a key's later use."""
         escaped = key.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
-        return f"{self._prefix}~{escaped}"
+        return f"{self._prefix}~{escaped}{'' if self._rerun is None else self._rerun.mark}"
+
+    def finished(self, path: str) -> dict[str, Any] | None:
+        """The outcome of a step that an earlier run of this body has finished; None for one that is to be made."""
+        return None if self._rerun is None else self._rerun.outcomes.get(self._in_first_run(path, self._rerun))
+
+    def finish(self, path: str, outcome: dict[str, Any]) -> None:
+        """A step that was made here has come to this."""
+        if self._rerun is not None:
+            self._rerun.outcomes[self._in_first_run(path, self._rerun)] = outcome
+
+    def _in_first_run(self, path: str, rerun: Rerun) -> str:
+        return path[len(self._prefix) :].replace(rerun.mark, "", 1) if rerun.mark else path[len(self._prefix) :]
 
     def next_timer(self) -> str:
         """The path of the next timer set here."""
@@ -255,6 +286,7 @@ class Place:
         child.turn = self.turn
         child.step = self.step
         child._prefix = self._prefix
+        child._rerun = self._rerun
         child._task = f"{self._task}.{self._children}"
         child._steps = child._timers = child._children = 0
         return child

@@ -323,6 +323,7 @@ class Turn:
         once: bool = False,
         past: Any = NOTHING,
         tool_call_id: str | None = None,
+        only_steps: bool = False,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -332,13 +333,17 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it. ``tool_call_id`` says which call of a model's message it belongs to.
+        on after it. ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
+        all that the body does is steps and questions, so that a check of the journal, too, may run it again.
         """
         place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
         if tool_call_id is not None:
             step["tool_call_id"] = tool_call_id
         path = step["path"]
+        if (finished := place.finished(path)) is not None:
+            again: T = bodies.opened(finished, None)
+            return again
         claim = self.order.claim(step, once)[0]
         if past is not NOTHING and claim == "live" and not self.order.is_live:
             result: T = past
@@ -356,7 +361,7 @@ class Turn:
                     self.order.when_live(path, partial(bodies.begin, self, scope, step, start), step)
                 elif claim != "never" and begun is not None:
                     await bodies.ask_for_outcome(self, step, number, arguments, begun, start)
-                elif claim != "never" and not self._run_bodies:
+                elif claim != "never" and not (self._run_bodies or only_steps):
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
                 elif claim != "never":
@@ -369,6 +374,7 @@ class Turn:
             if scope is not None and scope.task is not None:
                 scope.task.cancel()
             raise
+        place.finish(path, outcome)
         if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
             stands_before.asked = True
         opened: T = bodies.opened(outcome, scope)
@@ -442,10 +448,15 @@ class Turn:
             request.update(approval)  # type: ignore[typeddict-item]  # its members are all members of a request
         if agent is not None:
             request["agent"] = agent
+        if (finished := place.finished(step["path"])) is not None:
+            return finished["answer"]
         with paused():
             if read is not None:
-                return await self.typed.ask(self, place, step, request, read)
-            return await self.put(place.next_number(), step, request)
+                answer = await self.typed.ask(self, place, step, request, read)
+            else:
+                answer = await self.put(place.next_number(), step, request)
+        place.finish(step["path"], {"answer": answer})
+        return answer
 
     def request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
         """A question of this turn, with members that are not as they mostly are."""

@@ -27,8 +27,19 @@ CAMPS = {
     "pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent",
     "strands": "tests.python.ext.strands_agent:agent",
     "openai_agents": "tests.python.ext.openai_agents_agent:agent",
+    "langgraph": "tests.python.ext.langgraph_agent:agent",
 }
 """The agents that are proved, by framework."""
+
+REJECTED = dict.fromkeys(CAMPS, "User rejected delete_file: keep it") | {
+    "langgraph": "User rejected the tool call for `delete_file` with reason: keep it",
+}
+"""What the model is told of a call that was rejected because of `keep it`, in the framework's words."""
+
+EDITED = dict.fromkeys(CAMPS, '[A person changed the arguments of this call to {"path":"other"}]') | {
+    "langgraph": 'Executed instead: delete_file with arguments {"path": "other"}.',
+}
+"""What it is told of a call whose path a person changed to `other`."""
 
 Round = list[tuple[str, Json]]
 

@@ -68,6 +68,41 @@ def look() -> str:
 agent = Agent(name="payer", model=Scripted(), tools=[pay, look])
 """
 
+LANGGRAPH = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+class Model(BaseChatModel):
+    _llm_type = "scripted"
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, *args, **options):
+        note("model")
+        calls = [{"name": "pay", "args": {"cents": cents}, "id": str(cents)} for cents in (1, 2)]
+        calls.append({"name": "look", "args": {}, "id": "look"})
+        reply = AIMessage("done") if len(messages) > 1 else AIMessage("", tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+def pay(cents: int) -> str:
+    "Pay."
+    note(f"pay {cents}")
+    return "paid"
+
+def look() -> str:
+    "Look."
+    note("look")
+    return "seen"
+
+requires_approval=True
+gate = HumanInTheLoopMiddleware({"pay": requires_approval}, interrupt_mode="per_call")
+agent = create_agent(Model(), [pay, look], middleware=[gate], name="payer")
+"""
+
 BEFORE = """
 import asyncio, sys
 from pathlib import Path
@@ -95,7 +130,8 @@ if __name__ == "__main__":
 """
 
 
-PROGRAMS = {"pydantic_ai": BEFORE + PYDANTIC_AI + AFTER, "openai_agents": BEFORE + OPENAI_AGENTS + AFTER}
+AGENTS = {"langgraph": LANGGRAPH, "openai_agents": OPENAI_AGENTS, "pydantic_ai": PYDANTIC_AI}
+PROGRAMS = {name: BEFORE + agent + AFTER for name, agent in AGENTS.items()}
 
 
 @pytest.fixture(params=PROGRAMS)

@@ -1,0 +1,172 @@
+"""Where LangGraph and LangChain let a turn in. Outside of turns everything is as it was.
+
+A graph that a tool runs, and the model that it asks, are in nobody's list and have no hook that reaches them. So the
+places where all of them come by are wrapped, once, when this module is imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import types
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.outputs import LLMResult
+from langgraph._internal import _future
+from langgraph.constants import START
+from langgraph.graph import message as graph_messages
+from langgraph.prebuilt.tool_node import ToolNode
+from langgraph.pregel import Pregel, _runner
+
+from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
+from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
+from hitl.ext.langgraph.nodes import run_task
+from hitl.ext.langgraph.tools import call_tool
+from hitl.turn.runtime import call_blocking, current_turn
+
+
+def _original(owner: Any, name: str) -> Any:
+    """What is wrapped; an ImportError, which says so, in a version that does not have it."""
+    found = getattr(owner, name, None)
+    if found is None:
+        raise ImportError(f"{owner.__name__} has no {name}")
+    return found
+
+
+def _wrap_nodes() -> None:
+    run = _original(_runner, "arun_with_retry")
+
+    @functools.wraps(run)
+    async def arun_with_retry(task: Any, retry_policy: Any, stream: bool = False, configurable: Any = None) -> Any:
+        if not on_loop() or task.name == START:  # which takes in what the graph is given, and does nothing else
+            return await run(task, retry_policy, stream, configurable)
+        return await run_task(run, task, retry_policy, stream, configurable)
+
+    _runner.arun_with_retry = arun_with_retry  # type: ignore[attr-defined]
+
+
+def _wrap_graphs() -> None:
+    """Where a plain function of a turn runs a graph, the turn's loop does it: the nodes of that are steps as well."""
+    invoke = Pregel.invoke
+
+    @functools.wraps(invoke)
+    def invoke_(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not in_thread():
+            return invoke(self, *args, **kwargs)
+        return current_turn("invoke()").run_sync("invoke()", lambda: self.ainvoke(*args, **kwargs))
+
+    Pregel.invoke = invoke_  # type: ignore[method-assign]
+
+
+def _wrap_tools() -> None:
+    execute = _original(ToolNode, "_execute_tool_async")
+
+    @functools.wraps(execute)
+    async def execute_(self: ToolNode, request: Any, input_type: Any, config: Any) -> Any:
+        if not on_loop():
+            return await execute(self, request, input_type, config)
+        return await call_tool(lambda made, given: execute(self, made, input_type, given), request, config)
+
+    ToolNode._execute_tool_async = execute_  # type: ignore[method-assign]
+
+
+def _wrap_models() -> None:
+    agenerate, generate = BaseChatModel.agenerate, BaseChatModel.generate
+
+    @functools.wraps(agenerate)
+    async def agenerate_(
+        self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **options: Any
+    ) -> LLMResult:
+        if len(messages) != 1 or not on_loop() or is_asking():
+            return await agenerate(self, messages, stop, callbacks, **options)
+        return await ask_model(agenerate, self, messages[0], stop, callbacks, options)
+
+    @functools.wraps(generate)
+    def generate_(
+        self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **options: Any
+    ) -> LLMResult:
+        if len(messages) != 1 or not in_thread() or is_asking():
+            return generate(self, messages, stop, callbacks, **options)
+        return ask_model_in_thread(generate, self, messages[0], stop, callbacks, options)
+
+    BaseChatModel.agenerate = agenerate_  # type: ignore[method-assign]
+    BaseChatModel.generate = generate_  # type: ignore[method-assign]
+
+
+def _wrap_ids() -> None:
+    """The ids that a graph gives to messages, when it adds them to its state."""
+    names = types.SimpleNamespace(**vars(uuid))
+    names.uuid4 = next_uuid
+    graph_messages.uuid = names  # type: ignore[assignment, attr-defined]
+
+
+def _wrap_task_making() -> None:
+    """From Python 3.12 on LangGraph makes its tasks past the loop, which then does not know whose they are."""
+    ensure = _original(_future, "_ensure_future")
+
+    @functools.wraps(ensure)
+    def ensure_future(
+        coro_or_future: Any,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        name: Any = None,
+        context: Any = None,
+        lazy: bool = True,
+    ) -> Any:
+        return ensure(coro_or_future, loop=loop, name=name, context=context, lazy=lazy or on_loop())
+
+    _future._ensure_future = ensure_future
+
+
+def _wrap_plain_middleware() -> None:
+    """Middleware that only has plain functions runs in a thread: an agent need not be asked in the way that its author
+    did not think of. Agents that exist hold on to the functions, so that these are changed and not replaced."""
+    try:
+        from langchain.agents.middleware.types import AgentMiddleware
+    except ImportError:  # LangGraph without LangChain
+        return
+    for name, code in (("awrap_model_call", _awrap_model_call), ("awrap_tool_call", _awrap_tool_call)):
+        function = getattr(AgentMiddleware, name)
+        refusal = types.FunctionType(function.__code__, function.__globals__, name)
+        _plain[name] = (name[1:], getattr(AgentMiddleware, name[1:]), refusal)
+        function.__code__ = code.__code__
+
+
+_plain: dict[str, tuple[str, Any, Callable[..., Any]]] = {}
+"""By the name of what is changed: its plain twin, the twin of a middleware that has none, and what it did before."""
+
+
+async def _awrap_model_call(self: Any, request: Any, handler: Any) -> Any:
+    # Its globals are those of the function that it becomes.
+    from hitl.ext.langgraph.hooks import wrap_in_thread
+
+    return await wrap_in_thread("awrap_model_call", self, request, handler)
+
+
+async def _awrap_tool_call(self: Any, request: Any, handler: Any) -> Any:
+    # As above.
+    from hitl.ext.langgraph.hooks import wrap_in_thread
+
+    return await wrap_in_thread("awrap_tool_call", self, request, handler)
+
+
+async def wrap_in_thread(name: str, middleware: Any, request: Any, handler: Any) -> Any:
+    """The plain twin of a middleware's function, where it has one and this is a turn."""
+    plain_name, missing, refuse = _plain[name]
+    plain = getattr(middleware, plain_name)
+    if not on_loop() or getattr(plain, "__func__", plain) is missing:
+        return await refuse(middleware, request, handler)
+    turn = current_turn(plain_name)
+    return await call_blocking(turn, plain, request, lambda made: turn.run_sync(plain_name, lambda: handler(made)))
+
+
+_wrap_nodes()
+_wrap_graphs()
+_wrap_tools()
+_wrap_models()
+_wrap_ids()
+_wrap_task_making()
+_wrap_plain_middleware()

@@ -1,0 +1,104 @@
+"""What every part of the adapter knows of the turn that a graph runs in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import Counter
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
+from weakref import WeakKeyDictionary
+
+from hitl import _core
+from hitl.turn.places import place_var
+from hitl.turn.runtime import Turn, current_turn
+from hitl.turn.schedule import is_counted
+
+
+def on_loop() -> bool:
+    """Whether this code is a turn's, on the turn's loop."""
+    place = place_var.get()
+    if place is None:
+        return False
+    try:
+        return asyncio.get_running_loop() is place.turn.loop
+    except RuntimeError:
+        return False
+
+
+def in_thread() -> bool:
+    """Whether this code is a turn's, in a thread that the turn knows of and that may wait for its loop."""
+    if place_var.get() is None or not is_counted():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
+
+
+class Approvals:
+    """Calls that were approved: they run once, and nobody is asked about them again."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, str] = {}
+
+    def add(self, call_id: str, name: str, args: Any) -> None:
+        """A call with these arguments was approved."""
+        self._digests[call_id] = _digest(name, args)
+
+    def hold(self, call_id: str | None, name: str, args: Any) -> bool:
+        """Whether exactly this call was."""
+        return call_id is not None and self._digests.get(call_id) == _digest(name, args)
+
+    def to_json(self) -> dict[str, str]:
+        """All of them, for the outcome of the node that asked."""
+        return dict(self._digests)
+
+    def update(self, stored: dict[str, str]) -> None:
+        """Know of those of an earlier run of the turn."""
+        self._digests.update(stored)
+
+
+def _digest(name: str, args: Any) -> str:
+    return f"{name} {_core.digest(args)}"
+
+
+_approvals: WeakKeyDictionary[Turn, Approvals] = WeakKeyDictionary()
+
+
+def approvals_of(turn: Turn) -> Approvals:
+    """The approved calls of a turn."""
+    return _approvals.setdefault(turn, Approvals())
+
+
+tools_var: contextvars.ContextVar[dict[str, Any]] = contextvars.ContextVar("hitl_langgraph_tools")
+"""The tools of the graph that is served, by name."""
+
+
+def tool_of(name: str) -> Any:
+    """A tool of the graph that is served; None for what only a nested graph has."""
+    return tools_var.get({}).get(name)
+
+
+# -- ids that are the same in a replay ---------------------------------------------------------------------------------
+
+_numbers: WeakKeyDictionary[Turn, Counter[str]] = WeakKeyDictionary()
+
+
+def next_uuid() -> UUID:
+    """An id for a message: in a turn the same one in every replay, since nodes may name messages by it."""
+    if not on_loop():
+        return uuid4()
+    turn = current_turn()
+    step = turn.current_step
+    inside = "" if step is None else step.path
+    numbers = _numbers.setdefault(turn, Counter())
+    numbers[inside] += 1
+    return uuid5(NAMESPACE_URL, f"{turn.turn_id}/{inside}/{numbers[inside]}")
+
+
+def restart_uuids(turn: Turn) -> None:
+    """The body that runs here begins again from its top: what it names gets the same ids."""
+    step = turn.current_step
+    _numbers.setdefault(turn, Counter())["" if step is None else step.path] = 0

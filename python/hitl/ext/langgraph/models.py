@@ -1,0 +1,181 @@
+"""Requests to chat models as steps: what a model said is what it said, in every replay; it is shown as it is said."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
+from langchain_core.tracers._streaming import _StreamingCallbackHandler
+from pydantic_core import to_jsonable_python
+
+from hitl.ext.langgraph.messages import recorded
+from hitl.ext.langgraph.wire import from_wire, to_wire
+from hitl.turn.places import StepScope, place_var
+from hitl.turn.retrying import Retries, is_transient, run
+from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
+
+Generate = Callable[..., Any]
+
+DEFAULT_RETRIES = Retries(0, "raise", is_transient)
+"""LangChain's models try again themselves, and its middleware falls back to others: errors are theirs first."""
+
+retries_var: contextvars.ContextVar[Retries] = contextvars.ContextVar("hitl_langgraph_retries", default=DEFAULT_RETRIES)
+stream_var: contextvars.ContextVar[bool] = contextvars.ContextVar("hitl_langgraph_stream", default=True)
+
+
+def is_asking() -> bool:
+    """Whether a model is asked here already: one that is made of others is one step."""
+    place = place_var.get()
+    return place is not None and place.step is not None and place.step.kind == "model"
+
+
+async def ask_model(
+    generate: Generate,
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    stop: Any,
+    callbacks: Any,
+    options: dict[str, Any],
+) -> LLMResult:
+    """What ``generate``, which is the model's own, makes of the messages."""
+    turn = current_turn("a model")
+
+    async def body() -> dict[str, Any]:
+        shown = _with_reader(callbacks, turn)
+        return _to_journal(await generate(model, [messages], stop, shown, **options))
+
+    return await _record(turn, model, messages, options, body)
+
+
+def ask_model_in_thread(
+    generate: Generate,
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    stop: Any,
+    callbacks: Any,
+    options: dict[str, Any],
+) -> LLMResult:
+    """The same from a plain function."""
+    turn = current_turn("a model")
+
+    async def body() -> dict[str, Any]:
+        shown = _with_reader(callbacks, turn)
+        made: LLMResult = await call_blocking(turn, lambda: generate(model, [messages], stop, shown, **options))
+        return _to_journal(made)
+
+    return turn.run_sync("a model", lambda: _record(turn, model, messages, options, body))
+
+
+async def _record(
+    turn: Turn,
+    model: BaseChatModel,
+    messages: list[BaseMessage],
+    options: dict[str, Any],
+    body: Callable[[], Awaitable[dict[str, Any]]],
+) -> LLMResult:
+    # Without system prompts, which may say what day it is, and without ids, which differ from run to run.
+    said = [_compared(each) for each in messages if each.type != "system"]
+    tools = to_jsonable_python(options.get("tools"), fallback=lambda value: type(value).__qualname__)
+    reply = await run(
+        turn,
+        retries_var.get(),
+        "model",
+        _name_of(model),
+        body,
+        key=f"model:{agent_name.get() or turn.agent}",
+        arguments={"messages": said, "tools": tools},
+    )
+    return _from_journal(reply["native"])
+
+
+def _compared(message: BaseMessage) -> list[Any]:
+    if isinstance(message, AIMessage):
+        calls = [[call["name"], call["args"], call["id"]] for call in message.tool_calls]
+        return [message.type, message.content, calls]
+    return [message.type, message.content, getattr(message, "tool_call_id", None)]
+
+
+def _name_of(model: BaseChatModel) -> str:
+    for attribute in ("model_name", "model", "model_id"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    kind: Any = model._llm_type  # of a model that names none it may be anything
+    return kind if isinstance(kind, str) and kind else type(model).__name__
+
+
+def _to_journal(result: LLMResult) -> dict[str, Any]:
+    generations = [
+        {"message": to_wire(each.message), "info": to_jsonable_python(each.generation_info, fallback=repr)}
+        for each in result.generations[0]
+        if isinstance(each, ChatGeneration)
+    ]
+    native = {"generations": generations, "llm_output": to_jsonable_python(result.llm_output, fallback=repr)}
+    first = result.generations[0][0]
+    assert isinstance(first, ChatGeneration)
+    return recorded(first.message, native).to_json()
+
+
+def _from_journal(native: Any) -> LLMResult:
+    generations = [
+        ChatGeneration(message=from_wire(each["message"]), generation_info=each["info"])
+        for each in native["generations"]
+    ]
+    return LLMResult(generations=[list(generations)], llm_output=native["llm_output"])
+
+
+# -- showing -----------------------------------------------------------------------------------------------------------
+
+
+def _with_reader(callbacks: Any, turn: Turn) -> Any:
+    """The callbacks of a request, and one that shows the words of the agent that people talk to."""
+    place = place_var.get()
+    if not stream_var.get() or place is None or _is_in_tool(place.step):
+        return callbacks
+    reader = _Reader(turn)
+    if callbacks is None or isinstance(callbacks, list):
+        return [*(callbacks or []), reader]
+    copied = callbacks.copy()
+    copied.add_handler(reader, inherit=False)
+    return copied
+
+
+def _is_in_tool(scope: StepScope | None) -> bool:
+    while scope is not None and scope.kind != "tool":
+        scope = scope.outer
+    return scope is not None
+
+
+class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
+    """Asks the model to say its words one by one, and shows them."""
+
+    run_inline = True
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    async def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        **_: Any,
+    ) -> None:
+        text = token if isinstance(token, str) else "".join(_texts(token))
+        if text:
+            self._turn.delta({"content": text})
+
+    def tap_output_aiter(self, run_id: Any, output: Any) -> Any:
+        return output
+
+    def tap_output_iter(self, run_id: Any, output: Any) -> Any:
+        return output
+
+
+def _texts(blocks: list[str | dict[str, Any]]) -> list[str]:
+    return [block if isinstance(block, str) else str(block.get("text", "")) for block in blocks]

@@ -1,0 +1,205 @@
+"""A compiled graph as one of our agents: a message in, a run of the graph, a reply out."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.channels.delta import DeltaChannel
+from langgraph.prebuilt.tool_node import ToolNode
+from langgraph.pregel import Pregel
+from pydantic_core import to_json
+
+from hitl.errors import AgentLoadError
+from hitl.ext.langgraph import hooks as hooks  # lets turns in
+from hitl.ext.langgraph.inside import next_uuid, tools_var
+from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of
+from hitl.ext.langgraph.messages import prompt_of
+from hitl.ext.langgraph.models import retries_var, stream_var
+from hitl.messages import ChatMessage
+from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
+from hitl.turn.runtime import agent_name, current_turn
+
+UNNAMED = "LangGraph"
+"""What LangGraph calls a graph that nobody has named."""
+
+Make = Callable[[Any], Any | Awaitable[Any]]
+"""Makes something of what a turn began with: the ``context`` of ``hitl.run``, or else the message's ``user_params``."""
+
+
+def is_agent(candidate: Any) -> bool:
+    """Whether it is a compiled graph, or what ``@entrypoint`` makes."""
+    return isinstance(candidate, Pregel)
+
+
+def as_agent(
+    graph: Pregel[Any, Any, Any, Any],
+    *,
+    name: str | None = None,
+    context: Make | None = None,
+    input: Callable[[ChatMessage], Any] | None = None,
+    output: Callable[[Any], str] | None = None,
+    config: dict[str, Any] | None = None,
+    stream: bool = True,
+    retries: int = 0,
+    transient: Transient = "raise",
+) -> LangGraph:
+    """A compiled graph, an ``@entrypoint`` or the result of ``create_agent`` to be served or run, with options.
+
+    - ``name``: what clients, rules and the journal call it; the graph's own name otherwise.
+    - ``context``: makes the graph's runtime context, at the begin of each run of a turn, also when it goes on after a
+      restart, of the JSON that the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the
+      message. It may be awaitable. Called inside the turn, and not journaled.
+    - ``input``: makes the graph's input of a message. Without it: for a graph with messages, the message; for another
+      the message's ``user_params``, or else its content, read as JSON where it is JSON.
+    - ``output``: makes the reply of the graph's output. Without it: what the last message says, or the output as JSON.
+    - ``config``: more of the graph's config, for example ``{"recursion_limit": 50}``.
+    - ``stream``: whether models are asked for their words one by one, for whoever watches.
+    - ``retries``: how often a model is asked again after errors that may pass, besides what it does itself;
+      ``transient``: whether the last of them suspends the turn, to be retried, or is raised, as LangChain's middleware
+      expects.
+    """
+    if not is_agent(graph):
+        raise TypeError(f"as_agent() takes a compiled graph, got {type(graph).__name__}")
+    check_retries("as_agent()", retries, transient)
+    return LangGraph(
+        graph, name, context, input, output, config or {}, stream, Retries(retries, transient, is_transient)
+    )
+
+
+class LangGraph:
+    """A graph that runs turns. Made by ``as_agent``."""
+
+    def __init__(
+        self,
+        graph: Pregel[Any, Any, Any, Any],
+        name: str | None,
+        context: Make | None,
+        input: Callable[[ChatMessage], Any] | None,
+        output: Callable[[Any], str] | None,
+        config: dict[str, Any],
+        stream: bool,
+        retries: Retries,
+    ) -> None:
+        self.graph = graph
+        self.name = name or _name_of(graph)
+        self._context = context
+        self._input = input
+        self._output = output
+        self._config = config
+        self._stream = stream
+        self._retries = retries
+        builder = getattr(graph, "builder", None)
+        self._takes_messages = builder is not None and MESSAGES in builder.schemas.get(builder.input_schema, ())
+        nodes = (node.bound for node in graph.nodes.values())
+        self._tools = {
+            name: tool for node in nodes if isinstance(node, ToolNode) for name, tool in node.tools_by_name.items()
+        }
+
+    def prepare(self) -> None:
+        """Find out before the first turn what would keep each of them from running: AgentLoadError."""
+        required = _required_fields(self.graph.context_schema)
+        if self._context is None and required:
+            raise AgentLoadError(
+                f"the graph {self.name!r} needs a context with {', '.join(required)}",
+                "serve as_agent(graph, context=...) of hitl.ext.langgraph: context= is a function that makes it",
+            )
+
+    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        """One run of the graph, which goes on from the session's messages."""
+        turn = current_turn()
+        retries_var.set(self._retries)
+        stream_var.set(self._stream)
+        tools_var.set(self._tools)
+        agent_name.set(None)
+        past, saver = PastTurns(state), TurnSaver()
+        thread = turn.session_id or turn.turn_id
+        saver.begin(thread, past.checkpoints)
+        given = await self._context_for(message)
+        configurable = {**self._config.get("configurable", {}), "thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}
+        config = cast(RunnableConfig, {**self._config, "configurable": configurable, "run_id": next_uuid()})
+        value = self._input_of(message, past)
+        while True:
+            output = await self.graph.ainvoke(value, config, context=given, durability="sync")
+            stopped = await self.graph.aget_state(config)
+            if not stopped.next:
+                break
+            await _ask_to_go_on(stopped.next)
+            value = None
+        checkpoints = saver.last()
+        if "" in checkpoints:
+            checkpoints[""] = _whole(checkpoints[""], self.graph.channels, stopped.values)
+        reply = self._reply_of(output, checkpoints)
+        messages = turn_of(message, past.messages, checkpoints, reply)
+        return messages[-1], [*state, *messages]
+
+    async def _context_for(self, message: ChatMessage) -> Any:
+        if self._context is None:
+            return None
+        began_with = current_turn().context
+        made = self._context(message.user_params if began_with is None else began_with)
+        return await made if inspect.isawaitable(made) else made
+
+    def _input_of(self, message: ChatMessage, past: PastTurns) -> Any:
+        if self._input is not None:
+            return self._input(message)
+        if self._takes_messages:
+            prompt = prompt_of(message)
+            history = [] if past.has_checkpoint else past.messages
+            for each in (*history, prompt):
+                each.id = each.id or str(next_uuid())
+            return {MESSAGES: [*history, prompt]}
+        if message.user_params is not None:
+            return message.user_params
+        try:
+            return json.loads(message.content or "")
+        except ValueError:
+            return message.content or ""
+
+    def _reply_of(self, output: Any, checkpoints: dict[str, dict[str, Any]]) -> str:
+        if self._output is not None:
+            return self._output(output)
+        said = reply_of(output, checkpoints)
+        if said is not None:
+            return said
+        return output if isinstance(output, str) else to_json(output, fallback=repr).decode()
+
+
+def _whole(checkpoint: dict[str, Any], channels: Any, values: Any) -> dict[str, Any]:
+    """A checkpoint that needs no others before it: channels that keep only what was added have their values in it."""
+    kept = {name: values[name] for name, each in channels.items() if isinstance(each, DeltaChannel) and name in values}
+    return {**checkpoint, "channel_values": {**checkpoint["channel_values"], **kept}} if kept else checkpoint
+
+
+async def _ask_to_go_on(nodes: tuple[str, ...]) -> None:
+    """A breakpoint, ``interrupt_before`` or ``interrupt_after``: any answer lets the graph go on."""
+    shown = ", ".join(nodes)
+    await current_turn().ask(
+        "breakpoint",
+        {"type": "breakpoint", "nodes": list(nodes)},
+        message=f"Go on with {shown}?",
+        key=f"breakpoint:{shown}",
+    )
+
+
+def _name_of(graph: Pregel[Any, Any, Any, Any]) -> str:
+    """A graph's name; of an ``@entrypoint`` its function's."""
+    if graph.name == UNNAMED and not hasattr(graph, "builder") and len(graph.nodes) == 1:
+        return next(iter(graph.nodes))
+    return graph.name or UNNAMED
+
+
+def _required_fields(schema: Any) -> list[str]:
+    """What a graph's context has to have; empty where that cannot be told."""
+    if dataclasses.is_dataclass(schema):
+        missing = dataclasses.MISSING
+        return [each.name for each in dataclasses.fields(schema) if each.default is each.default_factory is missing]
+    fields = getattr(schema, "model_fields", None)
+    if fields is not None:
+        return [name for name, field in fields.items() if field.is_required()]
+    return sorted(getattr(schema, "__required_keys__", ()))

@@ -1,0 +1,109 @@
+"""Calls of tools as steps, and before each of them the rules: also for tools that nobody gated.
+
+Innermost of all that wraps a call: what middleware does around it, ``HumanInTheLoopMiddleware`` too, is done as ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from langchain_core.messages import ToolMessage
+from langgraph._internal._constants import CONF, CONFIG_KEY_SCRATCHPAD
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from hitl.decisions import Approval
+from hitl.errors import InterruptExpired, ToolRejected
+from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
+from hitl.ext.langgraph.asking import args_schema_of
+from hitl.ext.langgraph.inside import Approvals, approvals_of
+from hitl.ext.langgraph.nodes import until_answered
+from hitl.ext.langgraph.wire import from_wire, to_wire
+from hitl.turn.runtime import Turn, current_turn
+
+Execute = Callable[[ToolCallRequest, Any], Awaitable[Any]]
+"""Runs a call as LangGraph does, with a config."""
+
+OPTIONS: Final = "hitl"
+"""The member of a tool's ``metadata`` with our options."""
+
+_WIRE: Final = "langchain"
+
+
+async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> Any:
+    """The result of a call, a ToolMessage as a rule: made here, or in an earlier run of the turn."""
+    turn, call, note = current_turn("a tool"), request.tool_call, None
+    if request.tool is None:
+        return await execute(request, config)  # no such tool: the model is told
+    call_id = call["id"] or call["name"]
+    approved = approvals_of(turn).hold(call["id"], call["name"], call["args"])
+    if not approved:
+        foreign = _foreign(request, call_id)
+        try:
+            given = await _ask_rules(turn, request, foreign)
+        except (ToolRejected, InterruptExpired) as no:
+            return ToolMessage(str(no), name=call["name"], tool_call_id=call_id, status="error")
+        if given is not None and given.responded:
+            return _message(given.response, call["name"], call_id)
+        if given is not None and given.edited:
+            request = request.override(tool_call={**call, "args": given.args})
+            note = edit_note(given.args)
+        approved = given is not None
+    name, args = request.tool_call["name"], request.tool_call["args"]
+
+    async def body() -> Any:
+        known = config.get(CONF) or {}
+        if CONFIG_KEY_SCRATCHPAD not in known:
+            return _to_journal(await execute(request, config))
+
+        async def run(made: Any) -> Any:
+            return await execute(request, {**config, CONF: {**known, CONFIG_KEY_SCRATCHPAD: made}})
+
+        return _to_journal(await until_answered(turn, run, known, request.state, Approvals()))
+
+    recorded = await turn.run_step(
+        "tool", name, body, key=f"tool:{call_id}", arguments=args, once=approved, tool_call_id=call["id"]
+    )
+    return _noted(_from_journal(recorded, name, call_id), note)
+
+
+async def _ask_rules(turn: Turn, request: ToolCallRequest, call: ForeignCall) -> Approval | None:
+    if not turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key):
+        return None
+    schema = args_schema_of(request.tool)
+    options = cast(GateOptions, ((request.tool and request.tool.metadata) or {}).get(OPTIONS) or {})
+    asked = ForeignCall(call.tool_name, call.arguments, call.call_id, args_schema=schema, options=options)
+    return await approve(turn, asked, required=False)
+
+
+def _foreign(request: ToolCallRequest, call_id: str) -> ForeignCall:
+    return ForeignCall(request.tool_call["name"], request.tool_call["args"], call_id)
+
+
+def _to_journal(result: Any) -> Any:
+    """A result as it is, so that people can read it, and say it in a tool's place where a crash has left that open."""
+    if type(result) is ToolMessage and isinstance(result.content, str):
+        plain = ToolMessage(result.content, name=result.name, tool_call_id=result.tool_call_id)
+        if plain == result:
+            return result.content
+    return {_WIRE: to_wire(result)}
+
+
+def _from_journal(recorded: Any, name: str, call_id: str) -> Any:
+    if isinstance(recorded, dict) and recorded.keys() == {_WIRE}:
+        return from_wire(recorded[_WIRE])
+    return _message(recorded, name, call_id)
+
+
+def _message(value: Any, name: str, call_id: str) -> ToolMessage:
+    return ToolMessage(value if isinstance(value, str) else json.dumps(value), name=name, tool_call_id=call_id)
+
+
+def _noted(result: Any, note: str | None) -> Any:
+    """A result, with what the model is told beside it."""
+    if note is None or not isinstance(result, ToolMessage):
+        return result
+    content = result.content
+    added = f"{content}\n{note}" if isinstance(content, str) else [*content, {"type": "text", "text": note}]
+    return result.model_copy(update={"content": added})
