@@ -323,6 +323,7 @@ class Turn:
         once: bool = False,
         past: Any = NOTHING,
         tool_call_id: str | None = None,
+        shown: bodies.Shown = None,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -332,7 +333,8 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it. ``tool_call_id`` says which call of a model's message it belongs to.
+        on after it. ``tool_call_id`` says which call of a model's message it belongs to, ``shown`` what whoever watches a
+        tool is shown of its arguments: what is to be seen elsewhere, and nothing that code has added.
         """
         place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
@@ -353,9 +355,9 @@ class Turn:
                 start = partial(bodies.start_body, self, scope, step, body, contextvars.copy_context())
                 begun = self.order.began.get(path)
                 if claim == "live":
-                    self.order.when_live(path, partial(bodies.begin, self, scope, step, start), step)
+                    self.order.when_live(path, partial(bodies.begin, self, scope, step, start, shown), step)
                 elif claim != "never" and begun is not None:
-                    await bodies.ask_for_outcome(self, step, number, arguments, begun, start)
+                    await bodies.ask_for_outcome(self, step, number, arguments, begun, start, shown)
                 elif claim != "never" and not self._run_bodies:
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
