@@ -83,10 +83,10 @@ class TurnPort(Protocol):
         """Store the outcome of a step. TypeError or ValueError for one that cannot be sent."""
 
     def intent(self, step: StepIdentity, arguments: Mapping[str, Any] | None = None) -> int:
-        """Store that a step begins which must not run twice; ``arguments``: of a tool, as they may be shown."""
+        """Store that a step begins which must not run twice; ``arguments``: of a tool, for whoever watches."""
 
     def started(self, step: StepIdentity, arguments: Mapping[str, Any] | None) -> None:
-        """A tool begins that may run twice, with ``arguments`` as they may be shown; for whoever watches, not stored."""
+        """A tool begins that may run twice, with ``arguments`` as they may be shown; for whoever watches."""
 
     def ask(self, step: StepIdentity, interrupt: InterruptRequest) -> int:
         """Ask a person; the acknowledgement brings the interrupt's id."""

@@ -23,7 +23,8 @@ class RunEvent:
     """Something that happened: type and data, as the event stream of a server has them.
 
     ``message.delta`` (``delta``: ``{"content": str}`` or ``{"reasoning": str}``, with ``step_id`` and ``attempt``),
-    ``message.completed``, ``tool.started``, ``tool.finished``, ``interrupt.created``, ``interrupt.resolved``, ``interrupt.expired``, ``interrupt.cancelled``, ``session.running``,
+    ``message.completed``, ``tool.started``, ``tool.finished``, ``interrupt.created``, ``interrupt.resolved``,
+    ``interrupt.expired``, ``interrupt.cancelled``, ``session.running``,
     ``session.interrupted``, ``session.idle``, ``session.error``.
     """
 
@@ -48,7 +49,7 @@ class RunEvent:
 
     @property
     def tool_name(self) -> str | None:
-        """The tool, for a ``tool.started`` (``data["args"]``) or ``tool.finished`` (``data["result"]`` or ``["error"]``)."""
+        """The tool, for a ``tool.started`` (with ``args``) or ``tool.finished`` (with ``result`` or ``error``)."""
         return self.data.get("name") if self.type.startswith("tool.") else None
 
     @property

@@ -53,8 +53,8 @@ class ReadyCall:
     """What the model is told beside the result: that the arguments are not its own."""
 
     shown: Mapping[str, Any] | None = None
-    """The arguments as they may be shown: those that were approved, or else those of the model's message. What guardrails
-    have made of these is nobody's to see."""
+    """The arguments as they may be shown: those that were approved, or else those of the model's message. What
+    guardrails have made of these is nobody's to see."""
 
     responded: bool = False
     """Whether somebody answered in the tool's place; it does not run."""
@@ -154,9 +154,7 @@ async def _step(
 ) -> Any:
     if turn is None:
         return await body()
-    return await turn.run_step(
-        kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id, shown=shown
-    )
+    return await turn.run_step(kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id, shown=shown)
 
 
 async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
