@@ -333,8 +333,8 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it. ``tool_call_id`` says which call of a model's message it belongs to. ``shown``: of a tool, what of its
-        arguments whoever watches may see; what is to be seen elsewhere, and nothing that code has added.
+        on after it. ``tool_call_id`` says which call of a model's message it belongs to. ``shown``: of a tool, those of
+        its arguments that whoever watches may see; what is to be seen elsewhere, nothing that code has added.
         """
         place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)

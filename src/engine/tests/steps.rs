@@ -80,14 +80,8 @@ async fn steps_are_told_among_the_events_of_their_session(it: Fixture) {
     world.append(&order, vec![intent, done("0#4", "tool", json!("bob"))]).await.unwrap();
     world.end(&order).await.unwrap();
     let events = until(&mut heard, "session.idle").await;
-    let expected = [
-        "message.completed",
-        "tool.started",
-        "tool.finished",
-        "tool.started",
-        "tool.finished",
-        "session.idle",
-    ];
+    let expected =
+        ["message.completed", "tool.started", "tool.finished", "tool.started", "tool.finished", "session.idle"];
     assert_eq!(names(&events), expected);
     let stored: Vec<bool> = events.iter().map(|(number, _)| number.is_some()).collect();
     assert_eq!(stored, [true, false, true, true, true, true]);

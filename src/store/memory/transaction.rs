@@ -55,7 +55,9 @@ impl<'s> MemoryTransaction<'s> {
         if StepEvent::of(entry).is_some() {
             let number = self.state.last_event()? + 1;
             self.state.told.insert(number, (turn, index));
-            self.on_undo(move |state| drop(state.told.remove(&number)));
+            self.on_undo(move |state| {
+                state.told.remove(&number);
+            });
         }
         Ok(())
     }
