@@ -19,8 +19,8 @@ pub const LONGEST: usize = 65_536;
 pub const LONGEST_ARGUMENTS: usize = 16_384;
 /// What is left of the arguments of each call where a message is too long.
 const SHORT_ARGUMENTS: usize = 1024;
-/// What a message may have for its calls then.
-const CALLS: usize = LONGEST / 2;
+/// What a message may have for its content then, and for its calls.
+const HALF: usize = LONGEST / 2 - 128;
 
 /// The kinds of such events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,8 +172,7 @@ fn whole_or_less(message: &JsonObject) -> (Value, bool) {
     let mut less = JsonObject::new();
     less.insert("role".to_owned(), message.get("role").cloned().unwrap_or_default());
     if let Some(content) = message.get("content").and_then(Value::as_str) {
-        // Escaped it takes more, twelve times at the most: that much is not worth counting.
-        less.insert("content".to_owned(), Value::from(beginning_of(content, LONGEST / 8)));
+        less.insert("content".to_owned(), Value::from(fitting(content, HALF)));
     }
     if let Some(calls) = message.get("tool_calls").and_then(Value::as_array) {
         less.insert("tool_calls".to_owned(), fewer(calls));
@@ -181,9 +180,25 @@ fn whole_or_less(message: &JsonObject) -> (Value, bool) {
     (Value::Object(less), true)
 }
 
+/// As much of a text as there is room for in JSON.
+fn fitting(text: &str, mut room: usize) -> &str {
+    for (place, character) in text.char_indices() {
+        let length = match character {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            other => other.len_utf8(),
+        };
+        match room.checked_sub(length) {
+            Some(left) => room = left,
+            None => return text.get(..place).unwrap_or_default(),
+        }
+    }
+    text
+}
+
 /// As many calls as there is room for, with the beginnings of their arguments.
 fn fewer(calls: &[Value]) -> Value {
-    let mut room = CALLS;
+    let mut room = HALF;
     let mut kept = Vec::new();
     for call in calls {
         let mut call = call.clone();

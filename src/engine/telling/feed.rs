@@ -3,6 +3,7 @@
 //! A commit only rings; the one feeding task reads what is new from the store and tells everybody. So the order is the
 //! store's, whoever wrote, and a listener that falls behind reads on from the store instead of missing anything.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -65,6 +66,7 @@ impl Feed {
             listeners: listeners.clone(),
             is_to_look: Arc::clone(&is_to_look),
             stopping: stopping.clone(),
+            waiting: VecDeque::new(),
         };
         tokio::spawn(feeding.run(incoming));
         Self { store, news, listeners, is_to_look, stopping }
@@ -145,11 +147,20 @@ struct FeedingTask {
     listeners: broadcast::Sender<Live>,
     is_to_look: Arc<AtomicBool>,
     stopping: CancellationToken,
+    /// What has come while something was read, in order.
+    waiting: VecDeque<FeedUpdate>,
 }
 
 impl FeedingTask {
     async fn run(mut self, mut news: mpsc::UnboundedReceiver<FeedUpdate>) {
-        while let Some(item) = news.recv().await {
+        loop {
+            let item = match self.waiting.pop_front() {
+                Some(item) => item,
+                None => match news.recv().await {
+                    Some(item) => item,
+                    None => return,
+                },
+            };
             match item {
                 FeedUpdate::Passing(event) => drop(self.listeners.send(Live::Heard(FeedItem::Passing(event)))),
                 FeedUpdate::Over => drop(self.listeners.send(Live::Over)),
@@ -157,18 +168,18 @@ impl FeedingTask {
                 FeedUpdate::Stored { last } if last <= self.told => {}
                 // Nobody listens: whoever comes later starts from the store.
                 FeedUpdate::Stored { last } if self.listeners.receiver_count() == 0 => self.told = last,
-                FeedUpdate::Stored { last } => self.tell_new(Some(last)).await,
+                FeedUpdate::Stored { last } => self.tell_new(Some(last), &mut news).await,
                 FeedUpdate::Unnumbered => {
                     // Before it is looked: what is written from here on asks for itself.
                     self.is_to_look.store(false, Ordering::Release);
-                    self.tell_new(None).await;
+                    self.tell_new(None, &mut news).await;
                 }
             }
         }
     }
 
     /// Tells what is new, up to number `last`; all that is there where that is not known.
-    async fn tell_new(&mut self, last: Option<u64>) {
+    async fn tell_new(&mut self, last: Option<u64>, news: &mut mpsc::UnboundedReceiver<FeedUpdate>) {
         while last.is_none_or(|last| self.told < last) {
             let events = match read(&self.store, self.told, None).await {
                 Ok(events) => events,
@@ -183,12 +194,35 @@ impl FeedingTask {
             let Some(newest) = events.last().map(|event| event.number) else { break };
             // What has come while these were read is asked for by whoever wrote it.
             let is_all = events.len() < BATCH;
+            while let Ok(item) = news.try_recv() {
+                self.waiting.push_back(item);
+            }
             for event in events {
+                self.tell_what_came_before(&event.event);
                 drop(self.listeners.send(Live::Heard(FeedItem::Stored(Arc::new(event)))));
             }
             self.told = newest;
             if last.is_none() && is_all {
                 break;
+            }
+        }
+    }
+}
+
+impl FeedingTask {
+    /// What was read may have been stored after something that still waits to be passed on: of the step that is over, which
+    /// is told first.
+    fn tell_what_came_before(&mut self, event: &EventView) {
+        let Some(step) = event.data.get("step_id") else { return };
+        let is_before = |item: &FeedUpdate| match item {
+            FeedUpdate::Passing(passing) => {
+                passing.session_id == event.session_id && passing.data.get("step_id") == Some(step)
+            }
+            _ => false,
+        };
+        while let Some(place) = self.waiting.iter().position(is_before) {
+            if let Some(FeedUpdate::Passing(passing)) = self.waiting.remove(place) {
+                drop(self.listeners.send(Live::Heard(FeedItem::Passing(passing))));
             }
         }
     }

@@ -100,7 +100,8 @@ async fn steps_are_told_again_to_whoever_was_away_and_to_nobody_else(it: Fixture
     let mut heard = world.engine.subscribe(None, None).await.unwrap();
     let order = world.begin().await;
     let session: SessionId = order.session;
-    world.append(&order, vec![said("0#1", "one moment"), started("0#2")]).await.unwrap();
+    world.append(&order, vec![said("0#1", "one moment")]).await.unwrap();
+    world.append(&order, vec![started("0#2")]).await.unwrap();
     let batch = world.append(&order, vec![done("0#2", "tool", json!("ada")), question(0, None), waiting(None, &[])]);
     let interrupt = asked(batch.await.unwrap())[0];
     let before = until(&mut heard, "session.interrupted").await;
