@@ -118,7 +118,7 @@ pub enum Entry {
         /// Which.
         step: StepIdentity,
         /// Of a tool's call, what it is called with, as far as that is to be seen elsewhere
-        /// ([`super::told::kept_arguments`]). Never compared; older journals do not have it.
+        /// or the beginning of it. Never compared; older journals do not have it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
