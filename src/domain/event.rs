@@ -175,6 +175,21 @@ pub struct NumberedEvent {
     pub event: EventView,
 }
 
+impl NumberedEvent {
+    /// The first `limit` of events that were stored and of others that are made of journals, each in order. One that tells
+    /// nothing (`None`) is left out.
+    pub fn in_order(events: Vec<Self>, told: Vec<(u64, Option<EventView>)>, limit: usize) -> Vec<Self> {
+        if told.is_empty() {
+            return events;
+        }
+        let told = told.into_iter().filter_map(|(number, event)| Some(Self { number, event: event? }));
+        let mut all: Vec<Self> = events.into_iter().chain(told).collect();
+        all.sort_by_key(|event| event.number);
+        all.truncate(limit);
+        all
+    }
+}
+
 impl StoredEvent {
     /// The session's status is another one.
     pub fn session(session_id: SessionId, status: Status, error: Option<&str>) -> Self {

@@ -117,6 +117,10 @@ pub enum Entry {
     Intent {
         /// Which.
         step: StepIdentity,
+        /// Of a tool's call, what it is called with, as far as that is to be seen elsewhere
+        /// or the beginning of it. Never compared; older journals do not have it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
     },
     /// A step finished.
     Step {
@@ -192,7 +196,7 @@ impl Entry {
     /// The step that began and may only be done once.
     pub fn intent(&self) -> Option<&StepIdentity> {
         match self {
-            Self::Intent { step } => Some(step),
+            Self::Intent { step, .. } => Some(step),
             _ => None,
         }
     }

@@ -39,6 +39,7 @@ pub mod standing;
 pub mod status;
 pub mod time;
 pub mod timeline;
+pub mod told;
 pub mod turn;
 pub mod webhook;
 

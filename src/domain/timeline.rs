@@ -161,7 +161,7 @@ impl TimelineEntry {
         match entry {
             Entry::Start { .. } => EntryKind::Start,
             Entry::Taken { .. } => EntryKind::Taken,
-            Entry::Intent { step } => {
+            Entry::Intent { step, .. } => {
                 self.identify(step);
                 EntryKind::Intent
             }
@@ -231,7 +231,7 @@ impl TimelineEntry {
 }
 
 /// `TypeName: message`, as a failed session says it; `TypeName` alone where the message is not shown.
-fn raised(error: &Value, with_message: bool) -> String {
+pub(super) fn raised(error: &Value, with_message: bool) -> String {
     let member = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
     match (member("type"), member("message")) {
         ("", _) => "an error".to_owned(),
@@ -242,8 +242,13 @@ fn raised(error: &Value, with_message: bool) -> String {
 
 /// As much of `text` as is shown.
 fn beginning(text: &str) -> &str {
-    let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    if text.len() <= LONGEST { text } else { text.get(..end).unwrap_or_default() }
+    beginning_of(text, LONGEST)
+}
+
+/// As much of `text` as there is in `longest` bytes.
+pub(super) fn beginning_of(text: &str, longest: usize) -> &str {
+    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    if text.len() <= longest { text } else { text.get(..end).unwrap_or_default() }
 }
 
 #[cfg(test)]

@@ -37,9 +37,10 @@ const RECONNECT: Duration = Duration::from_secs(1);
 ///
 /// `id:` is a number that grows, `event:` the name (`session.running`, `session.interrupted`, `session.idle`,
 /// `session.error`, `interrupt.created`, `interrupt.resolved`, `interrupt.expired`, `interrupt.cancelled`,
-/// `interrupt.claimed`, `interrupt.released`, `interrupt.snoozed`, `interrupt.unsnoozed`, `message.delta`), `data:` JSON
-/// with `session_id`. From now on, or after `Last-Event-ID`, also across a restart;
-/// deltas are not stored and have no id.
+/// `interrupt.claimed`, `interrupt.released`, `interrupt.snoozed`, `interrupt.unsnoozed`, `message.completed`,
+/// `tool.started`, `tool.finished`, `message.delta`), `data:` JSON with `session_id`. From now on, or after
+/// `Last-Event-ID`, also across a restart; deltas are not stored and have no id, nor has the start of a tool that may run
+/// again.
 #[utoipa::path(get, path = "/events", tag = "events", operation_id = "listen",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$",
         description = "The id of the last event seen: go on after it.")),

@@ -160,6 +160,11 @@ mod checked {
             self.inner.append(turn, epoch, entry, now)
         }
 
+        fn append_told(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+            self.writes_of_turn(turn)?;
+            self.inner.append_told(turn, epoch, entry, now)
+        }
+
         fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
             self.writes_of_turn(turn)?;
             self.inner.append_foreign(turn, entry, now)

@@ -273,7 +273,8 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Everybody who has signed in, in no order that means anything.
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error>;
 
-    /// Up to `limit` events with a number above `after`, of one session or of all, in order. Those of a session are as new as
+    /// Up to `limit` events with a number above `after`, of one session or of all, in order: those that were appended, and
+    /// entries of journals that are told ([`Transaction::append_told`]), as far as no event before them was swept. Those of a session are as new as
     /// all else that a job reads. Those of all are told as far as their order is final: what was committed before the job was
     /// called is among them, unless somebody's transaction has held it up for long, and what was committed since may not be.
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error>;
@@ -282,7 +283,7 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// there is none.
     fn last_event(&self) -> Result<u64, Error>;
 
-    /// The number of the newest event of a session; 0 when there is none.
+    /// The number of the newest event of a session that was appended as one; 0 when there is none.
     fn last_event_of(&self, session: SessionId) -> Result<u64, Error>;
 
     /// Rows of the audit, oldest first.
@@ -339,6 +340,13 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// # Errors
     /// [`Error::StaleEpoch`] when the turn was claimed since; [`Error::TurnNotOpen`] when it has ended.
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error>;
+
+    /// As [`Transaction::append`], and tells listeners of the entry: it is an event from then on, with the next number, for
+    /// as long as it is there. One of which nobody is told ([`crate::domain::told`]) has none.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::append`].
+    fn append_told(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error>;
 
     /// Appends what does not come from the turn's owner (an answer, an expiry, a timer, a cancel): the entry's index.
     ///

@@ -2,11 +2,11 @@
 
 import { Problem, api } from "./api";
 import { title } from "./format";
-import { parse, isObject } from "./json";
+import { parse, isObject, type Json } from "./json";
 import { loadDone, loadPending, takeAway, takeIn } from "./inbox/lists";
 import { announce, failed } from "./shell/notices";
 import * as store from "./store";
-import type { Interrupt, SessionStatus } from "./types";
+import type { Interrupt, Message, SessionStatus } from "./types";
 
 export interface Delta {
   session_id: string;
@@ -15,14 +15,33 @@ export interface Delta {
   delta: { content?: string };
 }
 
+/** A step of a turn: what a model has said, a tool that begins, a tool that is done. */
+export interface Step {
+  session_id: string;
+  step_id: string;
+  tool_call_id?: string | null;
+  name?: string;
+  message?: Message;
+  result?: Json;
+  error?: string;
+}
+export type StepKind = "message.completed" | "tool.started" | "tool.finished";
+
 type OnDelta = (delta: Delta) => void;
+type OnStep = (kind: StepKind, step: Step) => void;
 type OnSession = (session: string) => void;
 const deltaListeners = new Set<OnDelta>();
+const stepListeners = new Set<OnStep>();
 const sessionListeners = new Set<OnSession>();
 
 export function onDelta(listener: OnDelta): () => void {
   deltaListeners.add(listener);
   return () => void deltaListeners.delete(listener);
+}
+
+export function onStep(listener: OnStep): () => void {
+  stepListeners.add(listener);
+  return () => void stepListeners.delete(listener);
 }
 
 /** Told of every change of a session or of its interrupts; with an empty id after the stream was broken. */
@@ -32,6 +51,7 @@ export function onSession(listener: OnSession): () => void {
 }
 
 const interruptEvents = ["created", "resolved", "expired", "cancelled", "claimed", "released", "snoozed", "unsnoozed"];
+const stepEvents: StepKind[] = ["message.completed", "tool.started", "tool.finished"];
 const sessionEvents: SessionStatus[] = ["running", "interrupted", "idle", "error"];
 let source: EventSource | null = null;
 let retry = 0;
@@ -87,6 +107,12 @@ function listen(): void {
   }
   for (const status of sessionEvents) {
     stream.addEventListener(`session.${status}`, (event) => sessionEvent(status, event));
+  }
+  for (const kind of stepEvents) {
+    stream.addEventListener(kind, (event) => {
+      const step = parse((event as MessageEvent<string>).data) as unknown as Step;
+      for (const listener of stepListeners) listener(kind, step);
+    });
   }
   stream.addEventListener("message.delta", (event) => {
     const delta = parse((event as MessageEvent<string>).data) as unknown as Delta;

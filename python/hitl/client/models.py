@@ -418,10 +418,11 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event. `type` is for example `session.idle`, `interrupt.created` or `message.delta`.
+    """One server-sent event. `type` is for example `session.idle`, `interrupt.created`, `message.delta`,
+    `message.completed`, `tool.started` or `tool.finished`.
 
     An event of type `reconnected` (`id` None, `data` empty) is the client's own: the stream broke and is back. Stored
-    events are not lost by that, deltas are.
+    events are not lost by that; deltas are, and `tool.started` of tools that may run again after a crash.
     """
 
     id: str | None
@@ -435,6 +436,21 @@ class Event:
     @property
     def interrupt_id(self) -> str | None:
         return self.data.get("interrupt_id")
+
+    @property
+    def message(self) -> Json | None:
+        """What a model has said, whole: of `message.completed`."""
+        return self.data.get("message") if self.type == "message.completed" else None
+
+    @property
+    def tool_name(self) -> str | None:
+        """The tool: of `tool.started` and `tool.finished`."""
+        return self.data.get("name") if self.type.startswith("tool.") else None
+
+    @property
+    def tool_call_id(self) -> str | None:
+        """The call of a model's message that the event is about."""
+        return self.data.get("tool_call_id")
 
 
 @dataclass(frozen=True, slots=True)

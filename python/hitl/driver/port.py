@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hitl.driver.frames import Frame, Sender
@@ -33,8 +33,21 @@ class ChannelPort:
     def step(self, step: StepIdentity, result: dict[str, Any]) -> int:
         return self._call({"frame": "step", "step": step, "result": result})
 
-    def intent(self, step: StepIdentity) -> int:
-        return self._call({"frame": "intent", "step": step})
+    def intent(self, step: StepIdentity, arguments: Mapping[str, Any] | None = None) -> int:
+        frame: Frame = {"frame": "intent", "step": step}
+        try:
+            return self._call(frame if arguments is None else {**frame, "arguments": arguments})
+        except (TypeError, ValueError):  # the call is what counts; what cannot be sent is not shown
+            return self._call(frame)
+
+    def started(self, step: StepIdentity, arguments: Mapping[str, Any] | None) -> None:
+        frame: Frame = {"frame": "started", "step_id": step["path"], "name": step["name"]}
+        if "tool_call_id" in step:
+            frame["tool_call_id"] = step["tool_call_id"]
+        try:
+            self._send(frame if arguments is None else {**frame, "arguments": arguments})
+        except (TypeError, ValueError):
+            self._send(frame)
 
     def ask(self, step: StepIdentity, interrupt: InterruptRequest) -> int:
         return self._call({"frame": "ask", "step": step, "interrupt": interrupt})

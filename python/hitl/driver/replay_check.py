@@ -8,14 +8,14 @@ left out, and the verdict says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import UnreadableJournal
-from hitl.journal.ports import Holder, PendingTimer, Wake
+from hitl.journal.ports import Holder, PendingTimer, StepIdentity, Wake
 from hitl.messages import ChatMessage
 from hitl.turn.runtime import Turn
 from hitl.turn.schedule import OUTSIDE
@@ -73,6 +73,9 @@ class _Stop:
 
     def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         """A turn that has only begun, and waits."""
+
+    def started(self, step: StepIdentity, arguments: Mapping[str, Any] | None) -> None:
+        """No tool runs."""
 
     def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
         """No model runs."""

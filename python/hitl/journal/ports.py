@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NotRequired, Protocol, TypedDict
 
 
@@ -81,8 +82,11 @@ class TurnPort(Protocol):
     def step(self, step: StepIdentity, result: dict[str, Any]) -> int:
         """Store the outcome of a step. TypeError or ValueError for one that cannot be sent."""
 
-    def intent(self, step: StepIdentity) -> int:
-        """Store that a step begins which must not run twice."""
+    def intent(self, step: StepIdentity, arguments: Mapping[str, Any] | None = None) -> int:
+        """Store that a step begins which must not run twice; ``arguments``: of a tool, for whoever watches."""
+
+    def started(self, step: StepIdentity, arguments: Mapping[str, Any] | None) -> None:
+        """A tool begins that may run twice, with ``arguments`` as they may be shown; for whoever watches."""
 
     def ask(self, step: StepIdentity, interrupt: InterruptRequest) -> int:
         """Ask a person; the acknowledgement brings the interrupt's id."""

@@ -23,7 +23,8 @@ class RunEvent:
     """Something that happened: type and data, as the event stream of a server has them.
 
     ``message.delta`` (``delta``: ``{"content": str}`` or ``{"reasoning": str}``, with ``step_id`` and ``attempt``),
-    ``interrupt.created``, ``interrupt.resolved``, ``interrupt.expired``, ``interrupt.cancelled``, ``session.running``,
+    ``message.completed``, ``tool.started``, ``tool.finished``, ``interrupt.created``, ``interrupt.resolved``,
+    ``interrupt.expired``, ``interrupt.cancelled``, ``session.running``,
     ``session.interrupted``, ``session.idle``, ``session.error``.
     """
 
@@ -40,6 +41,21 @@ class RunEvent:
         """What the model said, for a ``message.delta``: ``{"content": str}`` or ``{"reasoning": str}``; else empty."""
         delta = self.data.get("delta")
         return delta if isinstance(delta, dict) else {}
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """What a model has said, whole, for a ``message.completed``: a ``ChatMessage`` as JSON without nulls."""
+        return self.data.get("message") if self.type == "message.completed" else None
+
+    @property
+    def tool_name(self) -> str | None:
+        """The tool, for a ``tool.started`` (with ``args``) or ``tool.finished`` (with ``result`` or ``error``)."""
+        return self.data.get("name") if self.type.startswith("tool.") else None
+
+    @property
+    def tool_call_id(self) -> str | None:
+        """The call of a model's message that the event is about."""
+        return self.data.get("tool_call_id")
 
 
 class RunStream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hitl.driver.frames import Frame
@@ -11,6 +11,7 @@ from hitl.driver.port import ChannelPort
 from hitl.driver.running import RunningTurn, unopened
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import ToolRejected
+from hitl.journal.ports import StepIdentity
 from hitl.runs.loop import LoopRuns
 from hitl.turn.holding import DEFAULT_HOLD
 
@@ -74,6 +75,10 @@ class RunPort(ChannelPort):
     def __init__(self, task: Task, turn_id: str) -> None:
         super().__init__(task, turn_id)
         self._is_heard = task.is_heard
+
+    def started(self, step: StepIdentity, arguments: Mapping[str, Any] | None) -> None:
+        if self._is_heard:
+            super().started(step, arguments)
 
     def delta(self, step_id: str, attempt: int, delta: dict[str, str]) -> None:
         if self._is_heard:

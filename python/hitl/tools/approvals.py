@@ -52,6 +52,10 @@ class ReadyCall:
     note: str | None = None
     """What the model is told beside the result: that the arguments are not its own."""
 
+    shown: Mapping[str, Any] | None = None
+    """The arguments as they may be shown: those that were approved, or else those of the model's message. What
+    guardrails have made of these is nobody's to see."""
+
     responded: bool = False
     """Whether somebody answered in the tool's place; it does not run."""
 
@@ -100,10 +104,12 @@ async def prepare_call(
         required = await _needs_approval(turn, tool, arguments, tool_call_id)
     was_let = was_let or gate.asked or tool.name in turn.let_through
     once = was_asked or was_let if tool.once is None else tool.once
+    said = None if tool_call_id is None else given
     if not required and not turn.has_rules_for(tool.name, arguments.json):
-        return ReadyCall(turn, tool, arguments, tool_call_id, _digest(arguments) if was_asked else None, once)
+        digest = _digest(arguments) if was_asked else None
+        return ReadyCall(turn, tool, arguments, tool_call_id, digest, once, shown=said)
     ready = await _decide(turn, tool, arguments, tool_call_id, required)
-    return replace(ready, once=True) if once and not ready.once else ready
+    return replace(ready, once=once or ready.once, shown=said if ready.shown is None else ready.shown)
 
 
 async def call_tool(tool: AnyTool, given: Mapping[str, Any], *, tool_call_id: str | None = None) -> Any:
@@ -144,10 +150,11 @@ async def _step(
     *,
     once: bool = False,
     tool_call_id: str | None = None,
+    shown: Mapping[str, Any] | None = None,
 ) -> Any:
     if turn is None:
         return await body()
-    return await turn.run_step(kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id)
+    return await turn.run_step(kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id, shown=shown)
 
 
 async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -268,7 +275,10 @@ async def _ask_until_clear(
         changed = _TYPES_CHANGED if is_given else _GUARDRAILS_CHANGED
         message = changed if description is None else f"{changed} {description}"
     digest = _core.digest(arguments.json)
-    return ReadyCall(turn, tool, arguments, tool_call_id, digest, once, note)
+    was_shown = required or decision.get("by") == "person"
+    return ReadyCall(
+        turn, tool, arguments, tool_call_id, digest, once, note, shown=arguments.json if was_shown else None
+    )
 
 
 def _is_as_said(given: Arguments, said: dict[str, Any], schema: dict[str, Any] | None) -> bool:
@@ -411,7 +421,14 @@ async def _run(call: ReadyCall) -> Any:
 
     with permitted():
         return await _step(
-            turn, "tool", tool.name, body, arguments.json, once=call.once, tool_call_id=call.tool_call_id
+            turn,
+            "tool",
+            tool.name,
+            body,
+            arguments.json,
+            once=call.once,
+            tool_call_id=call.tool_call_id,
+            shown=call.shown,
         )
 
 

@@ -38,6 +38,10 @@ class _Turn(AnyTurn, Protocol):
     def request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest: ...
 
 
+Shown = Mapping[str, Any] | None
+"""What a tool is called with, as it may be shown: as the model's message has it, or whoever approved the call."""
+
+
 class NoOutcome(Exception):
     """Raised by the body of a step, for ``error``: it came to nothing that may be recorded."""
 
@@ -46,12 +50,14 @@ class NoOutcome(Exception):
         self.error = error
 
 
-def begin(turn: _Turn, scope: StepScope, step: StepIdentity, start: Callable[[], None]) -> None:
-    """Start a body; that of a once step as soon as it is recorded that it begins."""
+def begin(turn: _Turn, scope: StepScope, step: StepIdentity, start: Callable[[], None], shown: Shown) -> None:
+    """Start a body; that of a once step as soon as it is recorded that it begins. Whoever watches is told of a tool."""
     if scope.once:
-        turn.order.records.send_intent(step, start)
-    else:
-        start()
+        turn.order.records.send_intent(step, start, shown)
+        return
+    if scope.kind == "tool":
+        turn.order.records.port.started(step, shown)
+    start()
 
 
 def start_body(
@@ -131,6 +137,7 @@ async def ask_for_outcome(
     arguments: Mapping[str, Any] | None,
     begun: list[int],
     start: Callable[[], None],
+    shown: Shown,
 ) -> None:
     """A crash hit a once step in flight: a person says what came of it, instead of a second run.
 
@@ -154,4 +161,4 @@ async def ask_for_outcome(
         if result is not None:
             turn.order.when_live(step["path"], partial(turn.order.records.send_step, step, result))
             return
-    turn.order.when_live(step["path"], partial(turn.order.records.send_intent, step, start), step)
+    turn.order.when_live(step["path"], partial(turn.order.records.send_intent, step, start, shown), step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -71,14 +71,16 @@ class Records:
         else:
             self._sent(call, committed, partial(self._send_error, step))
 
-    def send_intent(self, step: StepIdentity, begin: Callable[[], None]) -> None:
-        """Record that a once step begins, then begin it."""
+    def send_intent(
+        self, step: StepIdentity, begin: Callable[[], None], arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record that a once step begins, then begin it. ``arguments``: of a tool, as they may be shown."""
         self.flush()
 
         def committed(index: int, at: int, _: str | None) -> None:
             begin()
 
-        self._sent(self.port.intent(step), committed, partial(self._send_error, step))
+        self._sent(self.port.intent(step, arguments), committed, partial(self._send_error, step))
 
     def send_timer(self, path: str, due: int, fire: Callable[[], None]) -> None:
         """Record that a timer has fired, then let it. ``due``: its deadline, in ms since 1970."""

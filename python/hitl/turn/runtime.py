@@ -324,6 +324,7 @@ class Turn:
         past: Any = NOTHING,
         tool_call_id: str | None = None,
         only_steps: bool = False,
+        shown: bodies.Shown = None,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -335,6 +336,8 @@ class Turn:
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
         on after it. ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
         all that the body does is steps and questions, so that a check of the journal, too, may run it again.
+        ``shown``: of a tool, those of its arguments that whoever watches may see; what is to be seen elsewhere, nothing
+        that code has added.
         """
         place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
@@ -358,9 +361,9 @@ class Turn:
                 start = partial(bodies.start_body, self, scope, step, body, contextvars.copy_context())
                 begun = self.order.began.get(path)
                 if claim == "live":
-                    self.order.when_live(path, partial(bodies.begin, self, scope, step, start), step)
+                    self.order.when_live(path, partial(bodies.begin, self, scope, step, start, shown), step)
                 elif claim != "never" and begun is not None:
-                    await bodies.ask_for_outcome(self, step, number, arguments, begun, start)
+                    await bodies.ask_for_outcome(self, step, number, arguments, begun, start, shown)
                 elif claim != "never" and not (self._run_bodies or only_steps):
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)

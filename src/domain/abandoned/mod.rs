@@ -102,7 +102,7 @@ impl<'j> Read<'j> {
         };
         for (index, recorded) in journal.iter().enumerate() {
             match &recorded.entry {
-                Entry::Intent { step } => {
+                Entry::Intent { step, .. } => {
                     read.note_outer(step);
                     if let Some(trace) = read.trace(step, index) {
                         trace.has_begun = true;

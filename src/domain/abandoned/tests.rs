@@ -42,7 +42,7 @@ impl Journal {
     }
 
     fn began(self, path: &str, name: &str, id: &str) -> Self {
-        self.and(Entry::Intent { step: identity(path, "tool", name, Some(id)) })
+        self.and(Entry::Intent { step: identity(path, "tool", name, Some(id)), arguments: None })
     }
 
     fn asked(self, path: &str, id: &str, interrupt: u128) -> Self {

@@ -35,7 +35,11 @@ fn entries() -> Vec<(Entry, Value)> {
             Entry::Taken { code, python, policy: Some(false) },
             json!({"entry": "taken", "code": "0123456789abcdef", "python": "3.11", "policy": false}),
         ),
-        (Entry::Intent { step: identity() }, json!({"entry": "intent", "step": step})),
+        (Entry::Intent { step: identity(), arguments: None }, json!({"entry": "intent", "step": step})),
+        (
+            Entry::Intent { step: identity(), arguments: Some(json!({"to": "ada"})) },
+            json!({"entry": "intent", "step": step, "arguments": {"to": "ada"}}),
+        ),
         (
             Entry::Step { step: identity(), result: StepResult::Error(json!({"type": "ValueError"})) },
             json!({"entry": "step", "step": step, "result": {"error": {"type": "ValueError"}}}),

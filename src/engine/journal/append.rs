@@ -12,6 +12,7 @@ use crate::domain::journal::{Entry, StepIdentity};
 use crate::domain::policy::{self, Decided, Verdict};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::standing::grant_counts;
+use crate::domain::told::StepEvent;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp, TurnId};
 use crate::engine::journal::host::AfterPause;
 use crate::engine::journal::outage::Mark;
@@ -109,6 +110,15 @@ impl Engine {
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.is_paused || standing.is_held) {
             self.placement.go_on(turn, epoch);
+        }
+        for record in &records {
+            if let Record::Started(tool) = record {
+                // What it begins after is stored by now: else its turn would not have begun it.
+                self.telling.tell_started(standing.session, turn, tool);
+            }
+        }
+        if records.iter().all(|record| matches!(record, Record::Started(_))) {
+            return Ok(records.iter().map(|_| Ok(None)).collect());
         }
         let words: Arc<Vec<PreparedRecord>> = Arc::new(records.into_iter().map(Into::into).collect());
         let mark = Arc::new(Mutex::new(None));
@@ -264,8 +274,14 @@ impl Writing<'_> {
             }
             PreparedRecord::Entry(entry) => {
                 self.written.steps += usize::from(matches!(entry, Entry::Step { .. }));
-                self.append(entry).map(Some)
+                if StepEvent::of(entry).is_none() {
+                    return self.append(entry).map(Some);
+                }
+                self.written.after_commit.has_steps = true;
+                let index = self.tx.append_told(self.turn, self.epoch, entry, self.now)?;
+                Ok(Some(self.appended(index, entry)))
             }
+            PreparedRecord::Told => Ok(None),
             PreparedRecord::Ask { step, ask } => {
                 let looked = self.looked.about(place)?;
                 self.ask(step.clone(), ask, looked).map(Some)
@@ -279,9 +295,13 @@ impl Writing<'_> {
 
     fn append(&mut self, entry: &Entry) -> Result<Appended, Error> {
         let index = self.tx.append(self.turn, self.epoch, entry, self.now)?;
+        Ok(self.appended(index, entry))
+    }
+
+    fn appended(&mut self, index: u64, entry: &Entry) -> Appended {
         self.mark.get_or_insert(Mark { index, kind: discriminant(entry) });
         self.own.push(index);
-        Ok(Appended { index, at: self.now, interrupt: None, answer: None })
+        Appended { index, at: self.now, interrupt: None, answer: None }
     }
 
     fn ask(&mut self, step: StepIdentity, ask: &Ask, looked: &CheckedRecord) -> Result<Appended, Error> {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::domain::interrupt::Ask;
 use crate::domain::journal::{Entry, StepIdentity};
 use crate::domain::policy::{Evaluation, RuleSets, Rules};
+use crate::domain::told;
 use crate::domain::{Error, InterruptId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::access::policy::OwnRules;
@@ -82,6 +83,8 @@ impl RecordsPrecheck {
 pub(super) enum PreparedRecord {
     /// A finished step, one that begins, a fired timer, order marks.
     Entry(Entry),
+    /// A tool that begins: those who listen were told, and nothing is stored.
+    Told,
     /// A question.
     Ask { step: StepIdentity, ask: Box<Ask> },
     /// Nobody waits for this interrupt any more.
@@ -94,7 +97,11 @@ impl From<Record> for PreparedRecord {
     fn from(record: Record) -> Self {
         match record {
             Record::Step { step, result } => Self::Entry(Entry::Step { step, result }),
-            Record::Intent { step } => Self::Entry(Entry::Intent { step }),
+            Record::Intent { step, arguments } => {
+                let arguments = arguments.map(told::kept_arguments);
+                Self::Entry(Entry::Intent { step, arguments })
+            }
+            Record::Started(_) => Self::Told,
             Record::Timer { path, due } => Self::Entry(Entry::Timer { path, due }),
             Record::Wakes(wakes) => Self::Entry(Entry::Wakes { wakes }),
             Record::Ask { step, ask } => Self::Ask { step, ask },

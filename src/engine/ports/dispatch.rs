@@ -10,6 +10,7 @@ use crate::domain::interrupt::Ask;
 use crate::domain::journal::{CodeVersion, PendingTimer, RecordedEntry, StepIdentity, StepResult, Wake};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
+use crate::domain::told::StartedTool;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::ports::held::Held;
 
@@ -113,7 +114,11 @@ pub enum Record {
     Intent {
         /// Which.
         step: StepIdentity,
+        /// Of a tool's call, with which arguments, as far as they are to be seen elsewhere.
+        arguments: Option<Value>,
     },
+    /// A tool begins of which nothing is stored before it is done. Nobody waits for this to be heard.
+    Started(StartedTool),
     /// The turn asks somebody.
     Ask {
         /// Which step asks.

@@ -44,6 +44,8 @@ impl NotificationSettings {
 pub struct AfterCommit {
     /// The number of the newest event written.
     pub last_event: EventNumber,
+    /// Whether entries were written that listeners are told of.
+    pub has_steps: bool,
     /// Whose pollers to wake.
     pub woken: Vec<SessionId>,
     /// What the session has become, for its pollers.
@@ -63,6 +65,7 @@ impl AfterCommit {
         let notifications = Arc::clone(notifications);
         Self {
             last_event: EventNumber::default(),
+            has_steps: false,
             woken: Vec::new(),
             shown: None,
             has_notices: false,

@@ -3,7 +3,9 @@
 //! A commit only rings; the one feeding task reads what is new from the store and tells everybody. So the order is the
 //! store's, whoever wrote, and a listener that falls behind reads on from the store instead of missing anything.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +24,11 @@ const WINDOW: usize = 64;
 const BATCH: usize = 256;
 
 enum FeedUpdate {
-    Stored { last: u64 },
+    Stored {
+        last: u64,
+    },
+    /// There is something new, of which nobody knows the number.
+    Unnumbered,
     Passing(Arc<EventView>),
     Gone(SessionId),
     Over,
@@ -43,6 +49,8 @@ pub struct Feed {
     store: Arc<dyn Store>,
     news: mpsc::UnboundedSender<FeedUpdate>,
     listeners: broadcast::Sender<Live>,
+    /// Whether somebody has asked to look already: it is looked once.
+    is_to_look: Arc<AtomicBool>,
     stopping: CancellationToken,
 }
 
@@ -51,21 +59,42 @@ impl Feed {
     pub fn start(store: Arc<dyn Store>, told: u64, stopping: CancellationToken) -> Self {
         let (news, incoming) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(LAG);
-        tokio::spawn(feed(Arc::clone(&store), told, incoming, listeners.clone(), stopping.clone()));
-        Self { store, news, listeners, stopping }
+        let is_to_look = Arc::new(AtomicBool::new(false));
+        let feeding = FeedingTask {
+            store: Arc::clone(&store),
+            told,
+            listeners: listeners.clone(),
+            is_to_look: Arc::clone(&is_to_look),
+            stopping: stopping.clone(),
+            waiting: VecDeque::new(),
+        };
+        tokio::spawn(feeding.run(incoming));
+        Self { store, news, listeners, is_to_look, stopping }
     }
 
     /// A feed that tells nobody.
     pub fn silent(store: Arc<dyn Store>, stopping: CancellationToken) -> Self {
         let (news, _) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(1);
-        Self { store, news, listeners, stopping }
+        Self { store, news, listeners, is_to_look: Arc::default(), stopping }
     }
 
     /// Events up to number `last` are on disk.
     pub fn ring(&self, last: u64) {
         // The task ends only with the runtime, or never was there; then there is nobody to tell.
         drop(self.news.send(FeedUpdate::Stored { last }));
+    }
+
+    /// There are new events on disk.
+    pub fn look(&self) {
+        if self.is_heard() && !self.is_to_look.swap(true, Ordering::AcqRel) {
+            drop(self.news.send(FeedUpdate::Unnumbered));
+        }
+    }
+
+    /// Whether anybody listens.
+    pub fn is_heard(&self) -> bool {
+        self.listeners.receiver_count() > 0
     }
 
     /// Every listener hears the events up to number `last`, and then the end.
@@ -76,7 +105,7 @@ impl Feed {
 
     /// Passes on an event that is not stored.
     pub fn pass(&self, event: EventView) {
-        if self.listeners.receiver_count() > 0 {
+        if self.is_heard() {
             drop(self.news.send(FeedUpdate::Passing(Arc::new(event))));
         }
     }
@@ -110,39 +139,90 @@ impl Feed {
     }
 }
 
-async fn feed(
+/// Reads what is new, and tells everybody.
+struct FeedingTask {
     store: Arc<dyn Store>,
-    mut told: u64,
-    mut news: mpsc::UnboundedReceiver<FeedUpdate>,
+    /// The number up to which it was told.
+    told: u64,
     listeners: broadcast::Sender<Live>,
+    is_to_look: Arc<AtomicBool>,
     stopping: CancellationToken,
-) {
-    while let Some(item) = news.recv().await {
-        match item {
-            FeedUpdate::Passing(event) => drop(listeners.send(Live::Heard(FeedItem::Passing(event)))),
-            FeedUpdate::Over => drop(listeners.send(Live::Over)),
-            FeedUpdate::Gone(session) => drop(listeners.send(Live::Gone(session))),
-            FeedUpdate::Stored { last } if last <= told => {}
-            // Nobody listens: whoever comes later starts from the store.
-            FeedUpdate::Stored { last } if listeners.receiver_count() == 0 => told = last,
-            FeedUpdate::Stored { last } => {
-                while told < last {
-                    let events = match read(&store, told, None).await {
-                        Ok(events) => events,
-                        // Whoever listens hears the end instead.
-                        Err(_) if stopping.is_cancelled() => break,
-                        Err(error) => {
-                            tracing::error!(%error, "events could not be read; they are told later");
-                            tokio::time::sleep(STORE_PAUSE).await;
-                            continue;
-                        }
-                    };
-                    let Some(newest) = events.last().map(|event| event.number) else { break };
-                    for event in events {
-                        drop(listeners.send(Live::Heard(FeedItem::Stored(Arc::new(event)))));
-                    }
-                    told = newest;
+    /// What has come while something was read, in order.
+    waiting: VecDeque<FeedUpdate>,
+}
+
+impl FeedingTask {
+    async fn run(mut self, mut news: mpsc::UnboundedReceiver<FeedUpdate>) {
+        loop {
+            let item = match self.waiting.pop_front() {
+                Some(item) => item,
+                None => match news.recv().await {
+                    Some(item) => item,
+                    None => return,
+                },
+            };
+            match item {
+                FeedUpdate::Passing(event) => drop(self.listeners.send(Live::Heard(FeedItem::Passing(event)))),
+                FeedUpdate::Over => drop(self.listeners.send(Live::Over)),
+                FeedUpdate::Gone(session) => drop(self.listeners.send(Live::Gone(session))),
+                FeedUpdate::Stored { last } if last <= self.told => {}
+                // Nobody listens: whoever comes later starts from the store.
+                FeedUpdate::Stored { last } if self.listeners.receiver_count() == 0 => self.told = last,
+                FeedUpdate::Stored { last } => self.tell_new(Some(last), &mut news).await,
+                FeedUpdate::Unnumbered => {
+                    // Before it is looked: what is written from here on asks for itself.
+                    self.is_to_look.store(false, Ordering::Release);
+                    self.tell_new(None, &mut news).await;
                 }
+            }
+        }
+    }
+
+    /// Tells what is new, up to number `last`; all that is there where that is not known.
+    async fn tell_new(&mut self, last: Option<u64>, news: &mut mpsc::UnboundedReceiver<FeedUpdate>) {
+        while last.is_none_or(|last| self.told < last) {
+            let events = match read(&self.store, self.told, None).await {
+                Ok(events) => events,
+                // Whoever listens hears the end instead.
+                Err(_) if self.stopping.is_cancelled() => break,
+                Err(error) => {
+                    tracing::error!(%error, "events could not be read; they are told later");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                    continue;
+                }
+            };
+            let Some(newest) = events.last().map(|event| event.number) else { break };
+            // What has come while these were read is asked for by whoever wrote it.
+            let is_all = events.len() < BATCH;
+            while let Ok(item) = news.try_recv() {
+                self.waiting.push_back(item);
+            }
+            for event in events {
+                self.tell_what_came_before(&event.event);
+                drop(self.listeners.send(Live::Heard(FeedItem::Stored(Arc::new(event)))));
+            }
+            self.told = newest;
+            if last.is_none() && is_all {
+                break;
+            }
+        }
+    }
+}
+
+impl FeedingTask {
+    /// What was read may have been stored after something that still waits to be passed on: of the step that is over, which
+    /// is told first.
+    fn tell_what_came_before(&mut self, event: &EventView) {
+        let Some(step) = event.data.get("step_id") else { return };
+        let is_before = |item: &FeedUpdate| match item {
+            FeedUpdate::Passing(passing) => {
+                passing.session_id == event.session_id && passing.data.get("step_id") == Some(step)
+            }
+            _ => false,
+        };
+        while let Some(place) = self.waiting.iter().position(is_before) {
+            if let Some(FeedUpdate::Passing(passing)) = self.waiting.remove(place) {
+                drop(self.listeners.send(Live::Heard(FeedItem::Passing(passing))));
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::domain::access::Actor;
 use crate::domain::event::EventView;
 use crate::domain::notice::Tries;
 use crate::domain::session::Session;
+use crate::domain::told::StartedTool;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::ports::deliver::Deliver;
 use crate::engine::settings::Settings;
@@ -108,6 +109,9 @@ impl Notifier {
         if last_event > 0 {
             self.feed.ring(last_event);
         }
+        if after_commit.has_steps {
+            self.feed.look();
+        }
         if after_commit.has_notices {
             self.outbox.ring();
         }
@@ -148,6 +152,13 @@ impl Notifier {
     /// Passes on an event that is not stored.
     pub(super) fn pass(&self, event: EventView) {
         self.feed.pass(event);
+    }
+
+    /// Tells listeners of a tool that begins, where there are any.
+    pub(super) fn tell_started(&self, session: SessionId, turn: TurnId, tool: &StartedTool) {
+        if self.feed.is_heard() {
+            self.feed.pass(tool.view(session, turn));
+        }
     }
 
     /// A session is gone; its listeners hear what came before, and then the end.

@@ -52,6 +52,8 @@ async fn each_request_and_each_batch_is_one_commit() {
     world.send(session).await.unwrap();
     let order = world.order().await;
     assert_eq!(spent(), 1, "a message, its turn started");
+    world.append(&order, vec![super::steps::started("0#9")]).await.unwrap();
+    assert_eq!(spent(), 0, "a tool that begins and may run again");
     let records = vec![step("a"), question(0, None), question(1, None), waiting(None, &[])];
     let interrupts = super::support::asked(world.append(&order, records).await.unwrap());
     assert_eq!(spent(), 1, "a step, two questions, the pause and the parking");

@@ -21,6 +21,7 @@ mod restarts;
 mod retries;
 mod scans;
 mod spoiled;
+mod steps;
 mod stopping;
 mod storm;
 mod support;

@@ -76,7 +76,7 @@ async fn whoever_could_let_a_step_run_is_asked_what_came_of_it() {
 async fn what_came_of_a_step_is_answered() {
     let it = Spoiled::new().await;
     let order = it.world.begin().await;
-    let begun = Record::Intent { step: identity("0#1", "tool") };
+    let begun = Record::Intent { step: identity("0#1", "tool"), arguments: None };
     it.world.append(&order, vec![step("x"), begun]).await.unwrap();
     let batch = it.world.append(&order, vec![unknown(identity("0#1/0#2", "interrupt"))]).await.unwrap();
     it.spoil(order.turn).await;

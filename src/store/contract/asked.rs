@@ -60,13 +60,13 @@ async fn a_step_is_found_as_it_was_when_it_last_began(it: Fixture) {
     it.open_turn().await;
     it.write(|tx| {
         tx.insert_turn(&turn(session_id(1), 2))?;
-        append(tx, 1, &Entry::Intent { step: identity("0#1", "model") });
-        append(tx, 1, &Entry::Intent { step: identity("0#1", "tool") });
-        append(tx, 1, &Entry::Intent { step: identity("0#2", "model") });
+        append(tx, 1, &Entry::Intent { step: identity("0#1", "model"), arguments: None });
+        append(tx, 1, &Entry::Intent { step: identity("0#1", "tool"), arguments: None });
+        append(tx, 1, &Entry::Intent { step: identity("0#2", "model"), arguments: None });
         // It stands at the same path, and is no beginning.
         append(tx, 1, &step("pay", json!("paid")));
         append(tx, 1, &Entry::Timer { path: "0@3".to_owned(), due: at(5) });
-        append(tx, 2, &Entry::Intent { step: identity("0#1", "other") });
+        append(tx, 2, &Entry::Intent { step: identity("0#1", "other"), arguments: None });
         Ok(())
     })
     .await;

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::fixture::*;
+use crate::domain::Error;
 use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
@@ -16,6 +17,10 @@ super::for_each_store!(
     a_claim_is_told_with_the_record_as_it_is_now,
     an_event_outlives_the_interrupt_of_a_deleted_session,
     events_go_on_after_a_number,
+    entries_that_are_told_are_events_among_the_others,
+    what_is_told_of_an_entry_goes_with_its_journal,
+    what_comes_before_the_first_event_that_is_left_is_told_no_more,
+    what_a_refused_job_told_is_no_event,
     numbers_never_go_back_when_events_are_swept,
     a_reply_reads_back_under_its_scope_and_key,
     old_replies_are_swept,
@@ -97,6 +102,123 @@ async fn an_event_outlives_the_interrupt_of_a_deleted_session(it: Fixture) {
     let ids = json!({"session_id": session_id(1), "interrupt_id": interrupt_id(1)});
     assert_eq!(told[0].event.data, object(ids));
     assert_eq!(told[1].event, event(1, "gone").view(None));
+}
+
+/// Two sessions, each with a turn that is claimed.
+async fn two_turns(it: &Fixture) {
+    it.write(|tx| {
+        for number in [1, 2] {
+            tx.insert_session(&session(number), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+            tx.claim_turn(turn_id(number), me())?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// Steps of these turns, one job each; of which turn and with what result.
+async fn told(it: &Fixture, steps: &[(u128, &str)]) {
+    for (number, result) in steps {
+        let (number, entry) = (*number, step("pay", json!(result)));
+        it.write(move |tx| tx.append_told(turn_id(number), 1, &entry, at(0))).await;
+    }
+}
+
+/// The events after a number: of each its number, and what the step came to or why the session failed.
+async fn heard(it: &Fixture, after: u64, of: Option<u128>, limit: usize) -> Vec<(u64, String)> {
+    let found = it.read(move |reader| reader.events_after(after, of.map(session_id), limit)).await;
+    let what = |data: &crate::domain::JsonObject| data.get("result").or(data.get("error")).cloned().unwrap_or_default();
+    found.iter().map(|it| (it.number, what(&it.event.data).as_str().unwrap_or_default().to_owned())).collect()
+}
+
+fn texts(heard: &[(u64, String)]) -> Vec<&str> {
+    heard.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+async fn entries_that_are_told_are_events_among_the_others(it: Fixture) {
+    two_turns(&it).await;
+    it.write(|tx| tx.append_event(&event(1, "one"), at(0))).await;
+    told(&it, &[(1, "two"), (2, "three")]).await;
+    it.write(|tx| {
+        // Within a job, too, in the order in which it was told.
+        tx.append_told(turn_id(1), 1, &step("pay", json!("four")), at(0))?;
+        tx.append_event(&event(1, "five"), at(0))?;
+        tx.append_told(turn_id(1), 1, &step("pay", json!("six")), at(0))?;
+        // Nobody is told of these.
+        tx.append(turn_id(1), 1, &step("pay", json!("silent")), at(0))?;
+        let step = crate::domain::journal::Entry::Step {
+            step: identity("0#9", "guardrail"),
+            result: crate::domain::journal::StepResult::Value(json!("a password")),
+        };
+        tx.append_told(turn_id(1), 1, &step, at(0))
+    })
+    .await;
+    let all = heard(&it, 0, None, 100).await;
+    assert_eq!(texts(&all), ["one", "two", "three", "four", "five", "six"]);
+    assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0), "{all:?}");
+    assert_eq!(it.read(|reader| reader.last_event()).await, all[5].0);
+    assert_eq!(texts(&heard(&it, 0, Some(1), 100).await), ["one", "two", "four", "five", "six"]);
+    assert_eq!(texts(&heard(&it, 0, Some(2), 100).await), ["three"]);
+    for (place, (number, _)) in all.iter().enumerate() {
+        for limit in [0, 1, 3, 100] {
+            let rest = heard(&it, *number, None, limit).await;
+            let end = all.len().min(place + 1 + limit);
+            assert_eq!(rest, all[place + 1..end], "{limit} after {number}");
+        }
+    }
+    // A listener's number is not what polls compare.
+    assert_eq!(it.read(|reader| reader.last_event_of(session_id(1))).await, all[4].0);
+    let whole = it.read(|reader| reader.events_after(0, Some(session_id(2)), 1)).await.remove(0).event;
+    let expected = json!({
+        "session_id": session_id(2), "turn_id": turn_id(2), "step_id": "0#1", "tool_call_id": null, "name": "pay",
+        "result": "three",
+    });
+    assert_eq!((whole.name.as_str(), whole.session_id, whole.data), ("tool.finished", session_id(2), object(expected)));
+}
+
+async fn what_is_told_of_an_entry_goes_with_its_journal(it: Fixture) {
+    two_turns(&it).await;
+    it.write(|tx| tx.append_event(&event(1, "one"), at(0))).await;
+    told(&it, &[(1, "two"), (2, "three")]).await;
+    let newest = heard(&it, 0, None, 100).await[2].0;
+    it.write(|tx| tx.delete_session(session_id(2))).await;
+    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["one", "two"]);
+    assert_eq!(texts(&heard(&it, 0, Some(2), 100).await), [""; 0]);
+    // Nobody takes what comes next for what they have heard.
+    it.write(|tx| tx.append_event(&event(1, "four"), at(0))).await;
+    let after = heard(&it, newest, None, 100).await;
+    assert_eq!(texts(&after), ["four"]);
+    it.write(|tx| tx.end_turn(turn_id(1), at(1))).await;
+    assert_eq!(it.upkeep().compact_journals(at(2), 10).await.unwrap(), 1);
+    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["one", "four"]);
+}
+
+async fn what_comes_before_the_first_event_that_is_left_is_told_no_more(it: Fixture) {
+    two_turns(&it).await;
+    told(&it, &[(1, "begun long ago")]).await;
+    it.write(|tx| tx.append_event(&event(1, "one"), at(0))).await;
+    told(&it, &[(1, "two")]).await;
+    it.write(|tx| tx.append_event(&event(2, "three"), at(5))).await;
+    told(&it, &[(1, "four")]).await;
+    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["one", "two", "three", "four"]);
+    assert_eq!(sweep(&it, Sweep::Events, 1, 10).await, 1);
+    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["three", "four"]);
+    assert_eq!(texts(&heard(&it, 0, Some(1), 100).await), ["four"]);
+}
+
+async fn what_a_refused_job_told_is_no_event(it: Fixture) {
+    two_turns(&it).await;
+    told(&it, &[(1, "one")]).await;
+    let stale = it.refuse(|tx| tx.append_told(turn_id(1), 0, &step("pay", json!("two")), at(0)).map(drop)).await;
+    assert_eq!(stale, Error::StaleEpoch);
+    let refused = it.refuse(|tx| {
+        tx.append_told(turn_id(1), 1, &step("pay", json!("two")), at(0))?;
+        Err(Error::QueueFull)
+    });
+    assert_eq!(refused.await, Error::QueueFull);
+    told(&it, &[(1, "three")]).await;
+    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["one", "three"]);
 }
 
 async fn events_go_on_after_a_number(it: Fixture) {

@@ -13,6 +13,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
+use crate::domain::told;
 use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
@@ -40,6 +41,8 @@ pub(in crate::store) struct MemoryState {
     pub(in crate::store) carried: HashMap<TurnId, Carried>,
     /// By number.
     pub(in crate::store) events: BTreeMap<u64, (StoredEvent, Timestamp)>,
+    /// Entries of journals that are told, by number: of which turn, and where.
+    pub(in crate::store) told: BTreeMap<u64, (TurnId, u64)>,
 }
 
 impl MemoryState {
@@ -58,6 +61,7 @@ impl MemoryState {
             notices: Ordered::default(),
             carried: HashMap::new(),
             events: BTreeMap::new(),
+            told: BTreeMap::new(),
         }
     }
 }
@@ -218,6 +222,12 @@ impl MemoryState {
         event.clone().view(interrupt)
     }
 
+    /// What an entry tells; `None` where it is gone with its journal.
+    fn told(&self, (turn, index): (TurnId, u64)) -> Option<EventView> {
+        let row = self.turns.get(turn)?;
+        told::view(row.turn.session_id, turn, &row.entries_from(index).first()?.entry)
+    }
+
     /// Everything that has a time: first the interrupts, then the timers, each in order of arrival.
     pub(in crate::store) fn dues(&self) -> impl Iterator<Item = Due> {
         let is_suspended = |interrupt: &Interrupt| {
@@ -344,11 +354,19 @@ impl Reader for MemoryState {
             .range(after.saturating_add(1)..)
             .filter(|(_, (event, _))| session.is_none_or(|id| event.session_id == id))
             .map(|(number, (event, _))| NumberedEvent { number: *number, event: self.view(event) });
-        Ok(wanted.take(limit).collect())
+        // What was swept of the events is swept of the entries.
+        let first = self.events.first_key_value().map_or(0, |(number, _)| *number);
+        let told = self
+            .told
+            .range(after.max(first).saturating_add(1)..)
+            .map(|(number, place)| (*number, self.told(*place)))
+            .filter(|(_, event)| event.as_ref().is_some_and(|it| session.is_none_or(|id| it.session_id == id)));
+        Ok(NumberedEvent::in_order(wanted.take(limit).collect(), told.take(limit).collect(), limit))
     }
 
     fn last_event(&self) -> Result<u64, Error> {
-        Ok(self.events.last_key_value().map_or(0, |(number, _)| *number))
+        let appended = self.events.last_key_value().map_or(0, |(number, _)| *number);
+        Ok(self.told.last_key_value().map_or(appended, |(number, _)| appended.max(*number)))
     }
 
     fn last_event_of(&self, session: SessionId) -> Result<u64, Error> {

@@ -8,6 +8,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
+use crate::domain::told::StepEvent;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::record::{DueKind, EventNumber, StoredReply};
 use crate::store::turns::check_owner;
@@ -47,6 +48,18 @@ impl<'s> MemoryTransaction<'s> {
         let before = self.state.sign_ins.clone();
         change(&mut self.state.sign_ins);
         self.on_undo(move |state| state.sign_ins = before);
+    }
+
+    /// Tells listeners of an entry, where there is anything to tell.
+    pub(in crate::store) fn tell_entry(&mut self, turn: TurnId, index: u64, entry: &Entry) -> Result<(), Error> {
+        if StepEvent::of(entry).is_some() {
+            let number = self.state.last_event()? + 1;
+            self.state.told.insert(number, (turn, index));
+            self.on_undo(move |state| {
+                state.told.remove(&number);
+            });
+        }
+        Ok(())
     }
 
     /// Appends to a turn's journal, whatever has become of the turn: the entry's index.
@@ -164,6 +177,12 @@ impl Transaction for MemoryTransaction<'_> {
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         check_owner(self.require_life(turn)?, epoch)?;
         self.append_foreign(turn, entry, now)
+    }
+
+    fn append_told(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+        let index = self.append(turn, epoch, entry, now)?;
+        self.tell_entry(turn, index, entry)?;
+        Ok(index)
     }
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {

@@ -10,10 +10,10 @@ use crate::domain::session::Session;
 use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::store::Transaction;
 use crate::store::outbox::{OutboxFigures, OutboxWriter};
 use crate::store::record::{Due, PendingCount};
 use crate::store::upkeep::{UpkeepReader, UpkeepWriter};
-use crate::store::{Reader, Transaction};
 
 impl UpkeepReader for MemoryState {
     fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
@@ -148,7 +148,7 @@ impl UpkeepWriter for MemoryTransaction<'_> {
     }
 
     fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        let newest = self.state.last_event()?;
+        let newest = self.state.events.last_key_value().map_or(0, |(number, _)| *number);
         let old: Vec<u64> = self
             .state
             .events
@@ -163,6 +163,10 @@ impl UpkeepWriter for MemoryTransaction<'_> {
                 self.on_undo(move |state| drop(state.events.insert(number, row)));
             }
         }
+        let first = self.state.events.first_key_value().map_or(0, |(number, _)| *number);
+        let kept = self.state.told.split_off(&first);
+        let mut gone = std::mem::replace(&mut self.state.told, kept);
+        self.on_undo(move |state| state.told.append(&mut gone));
         Ok(swept)
     }
 

@@ -126,13 +126,14 @@ fn by<T: ToSql + Sync + Send + 'static>(sql: &'static str, param: T) -> Vec<SqlC
     vec![SqlCall::new(sql, params![param])]
 }
 
-/// The events, and the interrupts that they are about.
+/// The events, the interrupts that they are about, and entries of journals that are told.
 fn events_after(after: u64, session: Option<SessionId>, limit: usize) -> Vec<SqlCall> {
     let (after, limit) = (rows::integer(after), rows::count(limit));
     match session {
         None => vec![
             SqlCall::new(sql!("events/after"), params![after, limit]),
             SqlCall::new(format!("{INTERRUPTS} {}", sql!("events/interrupts_after")), params![after, limit]),
+            SqlCall::new(sql!("events/told"), params![after, limit]),
         ],
         Some(id) => vec![
             SqlCall::new(sql!("events/after_of_session"), params![after, limit, id.0]),
@@ -140,6 +141,7 @@ fn events_after(after: u64, session: Option<SessionId>, limit: usize) -> Vec<Sql
                 format!("{INTERRUPTS} {}", sql!("events/interrupts_after_of_session")),
                 params![after, limit, id.0],
             ),
+            SqlCall::new(sql!("events/told_of_session"), params![after, limit, id.0]),
         ],
     }
 }
@@ -194,7 +196,7 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             Answer::Number(replies.one(table, |cells| cells.number())?.unwrap_or_default())
         }
         StoreQuestion::AuditHead => Answer::Head(head(replies)?),
-        StoreQuestion::EventsAfter { .. } => Answer::Events(events(replies, forms)?),
+        StoreQuestion::EventsAfter { limit, .. } => Answer::Events(events(replies, forms, limit)?),
         StoreQuestion::Sessions(query) => {
             Answer::Sessions(lists::page("sessions", &replies.next(), query.limit, |cells| rows::session(cells))?)
         }
@@ -230,7 +232,7 @@ fn carried(cells: &mut PostgresCells<'_>) -> Result<Carried, Error> {
     Ok(Carried { left_at: entries.zip(digest).map(|(entries, digest)| JournalPosition { entries, digest }) })
 }
 
-fn events(replies: &mut Replies, forms: &KeptForms) -> Result<Vec<NumberedEvent>, Error> {
+fn events(replies: &mut Replies, forms: &KeptForms, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
     let events: Vec<(u64, StoredEvent)> = replies.all("events", |cells| rows::event(cells))?;
     let mut interrupts: Vec<Interrupt> = Vec::new();
     for row in replies.next() {
@@ -249,5 +251,6 @@ fn events(replies: &mut Replies, forms: &KeptForms) -> Result<Vec<NumberedEvent>
         };
         NumberedEvent { number, event: event.view(interrupt) }
     };
-    Ok(events.into_iter().map(view).collect())
+    let told = replies.all("journal", |cells| entries::told(cells))?;
+    Ok(NumberedEvent::in_order(events.into_iter().map(view).collect(), told, limit))
 }

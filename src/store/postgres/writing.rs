@@ -69,7 +69,8 @@ impl<'r, R> Columns<'r, R> {
 
 /// The calls of a commit, and which of them gives the numbers of the events.
 pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall>, Option<usize>), Error> {
-    if changes.events.len().max(changes.deeds.len()) > MOST_NUMBERED {
+    let told = changes.entries.iter().filter_map(|entry| Some(entry.told? + 1)).max().unwrap_or_default();
+    if told.max(changes.event_places().last().map_or(0, |last| last + 1)).max(changes.deeds.len()) > MOST_NUMBERED {
         return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
     }
     let mut calls = Vec::new();
@@ -83,7 +84,7 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall
     notices(changes, &mut calls);
     let events = (!changes.events.is_empty()).then_some(calls.len());
     if events.is_some() {
-        calls.push(event_rows(&changes.events));
+        calls.push(event_rows(changes));
     }
     if !changes.deeds.is_empty() {
         calls.push(deed_rows(&changes.deeds)?);
@@ -254,7 +255,8 @@ fn entries(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         .text_or_none(|row| row.1.location())
         .json(|row| row.1.arguments())?
         .plain(|row| row.1.interrupt.map(|id| id.0))
-        .plain(|row| row.1.body.clone());
+        .plain(|row| row.1.body.clone())
+        .plain(|row| row.0.told.map(rows::count));
     calls.push(columns.call(sql!("journal/insert")));
     Ok(())
 }
@@ -427,7 +429,7 @@ fn told<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
         .plain(|row| row.origin().to_owned())
 }
 
-fn event_rows(events: &[(StoredEvent, Timestamp)]) -> SqlCall {
+fn event_rows(changes: &Changes) -> SqlCall {
     let status = |row: &'_ (StoredEvent, Timestamp)| match &row.0.what {
         EventBody::Session { status, .. } => status.as_str(),
         EventBody::Interrupt { status, .. } => status.as_str(),
@@ -437,7 +439,7 @@ fn event_rows(events: &[(StoredEvent, Timestamp)]) -> SqlCall {
         EventBody::Session { .. } => None,
         EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => Some(interrupt_id.0),
     };
-    Columns::of(events)
+    let Columns(all, mut params) = Columns::of(&changes.events)
         .plain(|row| row.0.session_id.0)
         .text(status)
         .plain(interrupt)
@@ -445,8 +447,9 @@ fn event_rows(events: &[(StoredEvent, Timestamp)]) -> SqlCall {
             EventBody::Session { error, .. } => error.as_deref(),
             EventBody::Interrupt { .. } | EventBody::Hold { .. } => None,
         })
-        .time(|row| row.1)
-        .call(sql!("events/insert"))
+        .time(|row| row.1);
+    params.push(Box::new(changes.event_places().into_iter().map(rows::count).collect::<Vec<i64>>()));
+    Columns(all, params).call(sql!("events/insert"))
 }
 
 fn deed_rows(deeds: &[(Deed, Timestamp)]) -> Result<SqlCall, Error> {

@@ -6,8 +6,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{self as rows, Cells};
+use crate::domain::event::EventView;
 use crate::domain::journal::{Abandoned, Entry, PendingTimer, RecordedEntry, StepIdentity};
-use crate::domain::{Error, InterruptId, JsonObject, Timestamp};
+use crate::domain::told;
+use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId};
 
 /// What a row holds beside its place and time.
 #[derive(Default)]
@@ -53,7 +55,10 @@ impl<'e> EntryColumns<'e> {
             Entry::Taken { code, python, policy } => {
                 Self { entry: "taken", body: Some(rows::json(&(code, python, policy))?), ..none }
             }
-            Entry::Intent { step } => Self { entry: "intent", step: Some(step), ..none },
+            Entry::Intent { step, arguments } => {
+                let body = arguments.as_ref().map(rows::json).transpose()?;
+                Self { entry: "intent", step: Some(step), body, ..none }
+            }
             Entry::Step { step, result } => {
                 Self { entry: "step", step: Some(step), body: Some(rows::json(result)?), ..none }
             }
@@ -130,7 +135,7 @@ pub(in crate::store) fn recorded(cells: &mut impl Cells) -> Result<RecordedEntry
             let TakenBody(code, python, policy) = cells.json()?;
             Entry::Taken { code, python, policy }
         }
-        "intent" => Entry::Intent { step: place.step(cells)? },
+        "intent" => Entry::Intent { step: place.step(cells)?, arguments: cells.json_or_none()? },
         "step" => Entry::Step { step: place.step(cells)?, result: cells.json()? },
         "ask" => Entry::Ask { step: place.step(cells)?, interrupt_id: place.interrupt(cells)? },
         "answer" => Entry::Answer { interrupt_id: place.interrupt(cells)?, value: cells.json::<Value>()? },
@@ -148,6 +153,18 @@ pub(in crate::store) fn recorded(cells: &mut impl Cells) -> Result<RecordedEntry
         _ => return Err(unknown),
     };
     Ok(RecordedEntry { at, entry })
+}
+
+/// A row of `events/told.sql`: its number, and the event; `None` where it tells nobody anything.
+pub(in crate::store) fn told(cells: &mut impl Cells) -> Result<(u64, Option<EventView>), Error> {
+    let number = cells.number()?;
+    let (session, turn) = (SessionId(cells.uuid()?), TurnId(cells.uuid()?));
+    match recorded(cells) {
+        Ok(RecordedEntry { entry, .. }) => Ok((number, told::view(session, turn, &entry))),
+        // What is to come after it is for others too.
+        Err(Error::Unreadable(_)) => Ok((number, None)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The step of a row of `journal/asking.sql` or `journal/begun.sql`.

@@ -112,6 +112,8 @@ pub struct NewEntry {
     pub index: u64,
     /// The entry.
     pub entry: RecordedEntry,
+    /// Of one that listeners are told of: its place among these and the events of the job.
+    pub told: Option<usize>,
 }
 
 impl SessionChange {
@@ -135,6 +137,12 @@ impl Changes {
             .chain(interrupts.map(|(interrupt, _)| StoreQuestion::Interrupt(interrupt.interrupt_id)))
             .chain(notices.map(|change| StoreQuestion::Notice(change.notice.id)))
             .collect()
+    }
+
+    /// The places of the events among all that listeners are told of: those that no entry has.
+    pub fn event_places(&self) -> Vec<usize> {
+        let taken: Vec<usize> = self.entries.iter().filter_map(|entry| entry.told).collect();
+        (0..).filter(|place| !taken.contains(place)).take(self.events.len()).collect()
     }
 
     /// Whether there is nothing to commit.

@@ -13,6 +13,7 @@ use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::session::Session;
+use crate::domain::told::StepEvent;
 use crate::domain::turn::{Life, TurnEvent};
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::carried::{Carried, CarriedWriter};
@@ -195,13 +196,21 @@ impl Transaction for JobTransaction<'_> {
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         drop(self.life(turn)?);
         let index = self.inner.append(turn, epoch, entry, now)?;
-        self.note_entry(turn, index)
+        self.note_entry(turn, index, None)
+    }
+
+    fn append_told(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+        drop(self.life(turn)?);
+        // Its number is drawn where it is committed.
+        let index = self.inner.append(turn, epoch, entry, now)?;
+        let place = StepEvent::of(entry).map(|_| self.notes.next_told());
+        self.note_entry(turn, index, place)
     }
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         drop(self.life(turn)?);
         let index = self.inner.append_foreign(turn, entry, now)?;
-        self.note_entry(turn, index)
+        self.note_entry(turn, index, None)
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
@@ -258,11 +267,11 @@ impl Transaction for JobTransaction<'_> {
 }
 
 impl JobTransaction<'_> {
-    fn note_entry(&mut self, turn: TurnId, index: u64) -> Result<u64, Error> {
+    fn note_entry(&mut self, turn: TurnId, index: u64, told: Option<usize>) -> Result<u64, Error> {
         let session = self.touch_turn(turn)?;
         let entry = self.inner.state.turns.get(turn).and_then(|row| row.journal.last().cloned());
         let entry = entry.ok_or_else(|| Error::Internal("an entry was appended and is not there".to_owned()))?;
-        self.notes.entries.push(NewEntry { session, turn, index, entry });
+        self.notes.entries.push(NewEntry { session, turn, index, entry, told });
         self.notes.write_turn(turn);
         Ok(index)
     }

@@ -114,6 +114,11 @@ impl Notes {
         }
     }
 
+    /// The place of the next entry that listeners are told of, among these and the events.
+    pub fn next_told(&self) -> usize {
+        self.events.len() + self.entries.iter().filter(|entry| entry.told.is_some()).count()
+    }
+
     /// A reply is kept.
     pub fn write_reply(&mut self, scope: &str, key: &str) {
         once(&mut self.replies, (scope.to_owned(), key.to_owned()));

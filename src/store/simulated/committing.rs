@@ -141,6 +141,29 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for token in &changes.deleted_sign_ins {
         tx.delete_sign_in(token)?;
     }
-    let events = changes.events.iter().map(|(event, at)| Ok(tx.append_event(event, *at)?.get()));
-    events.collect()
+    tell(tx, changes)
+}
+
+/// Numbers what listeners are told of, in the job's order: the numbers of the events.
+fn tell(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, Error> {
+    let mut events = changes.event_places().into_iter().zip(&changes.events).peekable();
+    let mut entries: Vec<_> = changes.entries.iter().filter_map(|entry| Some((entry.told?, entry))).collect();
+    entries.sort_by_key(|(place, _)| *place);
+    let mut entries = entries.into_iter().peekable();
+    let mut numbers = Vec::new();
+    loop {
+        let first = (events.peek().map(|next| next.0), entries.peek().map(|next| next.0));
+        let is_entry = match first {
+            (None, None) => return Ok(numbers),
+            (Some(event), Some(entry)) => entry < event,
+            (event, _) => event.is_none(),
+        };
+        if is_entry {
+            let Some((_, entry)) = entries.next() else { continue };
+            tx.tell_entry(entry.turn, entry.index, &entry.entry.entry)?;
+        } else {
+            let Some((_, (event, at))) = events.next() else { continue };
+            numbers.push(tx.append_event(event, *at)?.get());
+        }
+    }
 }

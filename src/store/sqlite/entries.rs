@@ -4,16 +4,16 @@ use rusqlite::params;
 
 use super::connection::Handle;
 use super::rows::Cells as _;
-use super::sql;
 use crate::domain::journal::Entry;
 use crate::domain::{Error, Timestamp};
 use crate::faults::{self, Point};
 use crate::store::rows::entries::EntryColumns;
-pub(super) use crate::store::rows::entries::{recorded, step};
+pub(super) use crate::store::rows::entries::{recorded, step, told};
 
 impl Handle<'_> {
-    /// Appends to the journal of the turn in row `turn`: the entry's index.
-    pub(super) fn append_entry(&self, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+    /// Appends to the journal of the turn in row `turn`, by `journal/append.sql` or `journal/append_told.sql`: the entry's
+    /// index.
+    pub(super) fn append_entry(&self, sql: &str, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         let columns = EntryColumns::of(entry)?;
         let params = params![
             turn,
@@ -29,7 +29,7 @@ impl Handle<'_> {
         ];
         faults::at(Point::StoreBeforeAppend);
         let index = self
-            .one("journal", sql!("journal/append"), params, |cells| cells.number())?
+            .one("journal", sql, params, |cells| cells.number())?
             .ok_or_else(|| Error::Internal("the journal took an entry without a place".to_owned()))?;
         faults::at(Point::StoreAfterAppend);
         Ok(index)

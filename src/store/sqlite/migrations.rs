@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_failed_rules.sql"),
     include_str!("migrations/0011_abandoned.sql"),
     include_str!("migrations/0012_who_may.sql"),
+    include_str!("migrations/0013_told.sql"),
 ];
 
 /// The version of the schema that this build writes.

@@ -8,7 +8,7 @@ use super::rows::{self, Cells as _, SqliteCells};
 use super::{entries, sql};
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{AuditRow, Head};
-use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
+use crate::domain::event::{EventBody, EventView, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
@@ -67,6 +67,23 @@ impl Handle<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Entries of journals that are told, with a number above `after`.
+    fn told_after(
+        &self,
+        after: u64,
+        session: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, Option<EventView>)>, Error> {
+        let (after, limit) = (rows::integer(after), rows::count(limit));
+        match session {
+            None => self.all("journal", sql!("events/told"), params![after, limit], |cells| entries::told(cells)),
+            Some(id) => {
+                let params = params![after, limit, id.0.as_bytes()];
+                self.all("journal", sql!("events/told_of_session"), params, |cells| entries::told(cells))
+            }
+        }
     }
 
     /// The place of a session in the order of arrival.
@@ -230,14 +247,15 @@ impl Reader for Handle<'_> {
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
-        let (after, limit) = (rows::integer(after), rows::count(limit));
+        let (first, most) = (rows::integer(after), rows::count(limit));
         let events = match session {
-            None => self.all("events", sql!("events/after"), params![after, limit], |cells| rows::event(cells))?,
+            None => self.all("events", sql!("events/after"), params![first, most], |cells| rows::event(cells))?,
             Some(id) => {
-                let params = params![after, limit, id.0.as_bytes()];
+                let params = params![first, most, id.0.as_bytes()];
                 self.all("events", sql!("events/after_of_session"), params, |cells| rows::event(cells))?
             }
         };
+        let (told, events) = (self.told_after(after, session, limit)?, events.into_iter());
         let view = |(number, event): (u64, StoredEvent)| {
             let interrupt = match event.what {
                 EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
@@ -251,7 +269,8 @@ impl Reader for Handle<'_> {
             };
             Ok(NumberedEvent { number, event: event.view(interrupt) })
         };
-        events.into_iter().map(view).collect()
+        let events = events.map(view).collect::<Result<_, Error>>()?;
+        Ok(NumberedEvent::in_order(events, told, limit))
     }
 
     fn last_event(&self) -> Result<u64, Error> {

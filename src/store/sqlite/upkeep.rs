@@ -81,6 +81,7 @@ impl UpkeepReader for Handle<'_> {
 impl UpkeepWriter for Handle<'_> {
     fn sweep_sessions(&mut self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.session.set(None);
+        self.keep_number()?;
         let mut swept =
             self.all("sessions", sql!("sessions/sweep"), params![before.millis(), rows::count(limit)], |cells| {
                 Ok((cells.number()?, SessionId(cells.uuid()?)))
@@ -92,6 +93,7 @@ impl UpkeepWriter for Handle<'_> {
     fn compact_journals(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
         let params = params![before.millis(), rows::count(limit)];
         let turns: Vec<i64> = self.all("turns", sql!("turns/to_compact"), params, |cells| cells.plain())?;
+        self.keep_number()?;
         for turn in &turns {
             self.execute(sql!("journal/delete"), [turn])?;
             self.execute(sql!("turns/compact"), [turn])?;

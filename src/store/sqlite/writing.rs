@@ -12,6 +12,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Session;
+use crate::domain::told::StepEvent;
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
 use crate::faults::{self, Point};
 use crate::store::record::{DueKind, EventNumber, StoredReply};
@@ -22,6 +23,11 @@ impl Handle<'_> {
     pub(super) fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         statement.execute(params).map_err(|error| self.error(&error))
+    }
+
+    /// Before entries go: the numbers of those that are told are not given away again.
+    pub(super) fn keep_number(&self) -> Result<(), Error> {
+        self.execute(sql!("events/keep_number"), []).map(drop)
     }
 
     pub(super) fn require_session(&self, id: SessionId) -> Result<i64, Error> {
@@ -164,6 +170,7 @@ impl Transaction for Handle<'_> {
 
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {
         self.session.set(None);
+        self.keep_number()?;
         Ok(self.execute(sql!("sessions/delete"), [id.0.as_bytes()])? > 0)
     }
 
@@ -195,12 +202,20 @@ impl Transaction for Handle<'_> {
 
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         let turn = self.owned_turn(turn, epoch)?;
-        self.append_entry(turn, entry, now)
+        self.append_entry(sql!("journal/append"), turn, entry, now)
+    }
+
+    fn append_told(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+        if StepEvent::of(entry).is_none() {
+            return self.append(turn, epoch, entry, now);
+        }
+        let turn = self.owned_turn(turn, epoch)?;
+        self.append_entry(sql!("journal/append_told"), turn, entry, now)
     }
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         let turn = self.open_turn(turn)?;
-        self.append_entry(turn, entry, now)
+        self.append_entry(sql!("journal/append"), turn, entry, now)
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {

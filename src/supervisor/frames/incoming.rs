@@ -12,6 +12,7 @@ use crate::domain::journal::{PendingTimer, StepIdentity, StepResult, Wake};
 use crate::domain::message::ChatMessage;
 use crate::domain::session::Failure;
 use crate::domain::time::as_millis;
+use crate::domain::told::StartedTool;
 use crate::domain::{InterruptId, Timestamp, TurnId};
 use crate::engine::ports::dispatch::Record;
 use crate::engine::ports::held::Held;
@@ -108,7 +109,8 @@ impl Stream {
 /// What a worker says about a turn. `call` is what its acknowledgement repeats.
 #[derive(Debug, PartialEq)]
 pub enum Word {
-    /// `step`, `intent`, `ask` and `timer`, which are acknowledged; `wakes`, `withdraw` and `waiting`, which are not.
+    /// `step`, `intent`, `ask` and `timer`, which are acknowledged; `started`, `wakes`, `withdraw` and `waiting`, which are
+    /// not.
     Record { call: Option<u64>, record: Record },
     /// `replayed`.
     Replayed { warnings: Vec<String> },
@@ -154,6 +156,18 @@ struct StepBody {
 struct IntentBody {
     call: u64,
     step: StepIdentity,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct StartedBody {
+    step_id: String,
+    name: String,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    arguments: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -300,7 +314,10 @@ pub fn word<'de, D: Deserializer<'de>>(name: &str, members: D) -> Option<Result<
         "step" => StepBody::deserialize(members)
             .map(|StepBody { call, step, result }| acknowledged(call, Record::Step { step, result })),
         "intent" => IntentBody::deserialize(members)
-            .map(|IntentBody { call, step }| acknowledged(call, Record::Intent { step })),
+            .map(|IntentBody { call, step, arguments }| acknowledged(call, Record::Intent { step, arguments })),
+        "started" => StartedBody::deserialize(members).map(|StartedBody { step_id, name, tool_call_id, arguments }| {
+            told(Record::Started(StartedTool { step_id, name, tool_call_id, arguments }))
+        }),
         "ask" => AskBody::deserialize(members)
             .map(|AskBody { call, step, interrupt }| acknowledged(call, Record::Ask { step, ask: interrupt })),
         "timer" => TimerBody::deserialize(members)

@@ -100,7 +100,7 @@ fn records_are_read() {
         (None, Record::Wakes(vec![Wake { after: 2, task: "0.1".to_owned(), location: None }]))
     );
     let intent = r#"{"frame":"intent","turn":"TURN","call":1,"step":{"path":"0#1","kind":"step","name":"f"}}"#;
-    assert!(matches!(record(intent), (Some(1), Record::Intent { step }) if step.name == "f"));
+    assert!(matches!(record(intent), (Some(1), Record::Intent { step, .. }) if step.name == "f"));
     assert_eq!(
         heard(r#"{"frame":"replayed","turn":"TURN","warnings":["w"]}"#),
         Word::Replayed { warnings: vec!["w".to_owned()] }

@@ -71,6 +71,43 @@ def test_a_step_that_runs_again_says_it_again_on_a_new_line(serve: Serve, termin
     assert "late" not in chat.seen
 
 
+def test_tools_are_shown_at_work(serve: Serve, terminal: Open) -> None:
+    async def agent(turn: Turn) -> str:
+        turn.delta("One moment.")
+        turn.tool("started", "look_up", stored=False, args={"order": "A-1", "deep": True})
+        turn.tool("finished", "look_up", result={"status": "lost"})
+        turn.tool("started", "pay", args=None)
+        turn.tool("finished", "pay", error="ValueError: no money")
+        return "It was lost."
+
+    chat = terminal("chat", serve(agent).url)
+    start_turn(chat)
+    assert chat.expect('look_up(order="A-1", deep=true) ...').endswith("One moment.\r\n")
+    chat.expect('look_up: {"status": "lost"}')
+    chat.expect("pay() ...")
+    chat.expect("pay failed: ValueError: no money")
+    chat.expect("It was lost.")
+    assert leave(chat) == 0
+
+
+def test_what_tools_do_fits_a_line_and_cannot_reach_the_terminal(serve: Serve, terminal: Open) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jevil\u202e\n" + "x" * 5000
+
+    async def agent(turn: Turn) -> str:
+        turn.tool("started", f"rm{evil[:20]}", args={f"k{evil[:20]}": evil})
+        turn.tool("finished", "rm", result=evil)
+        turn.tool("finished", "rm", error=evil)
+        return "done"
+
+    chat = terminal("chat", serve(agent).url)
+    start_turn(chat)
+    chat.expect("done")
+    assert leave(chat) == 0
+    for character in ("\x07", "\u202e", "\x1b]0", "\x1b[2J"):
+        assert character not in chat.seen
+    assert chat.seen.count("x") < 1000
+
+
 def test_a_failed_turn_is_told_and_the_chat_goes_on(serve: Serve, terminal: Open) -> None:
     async def agent(turn: Turn) -> str:
         if turn.text == "fail":

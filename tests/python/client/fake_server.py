@@ -111,6 +111,11 @@ class Turn:
         data = {"session_id": self._session.id, "step_id": step_id, "attempt": attempt, "delta": {"content": content}}
         self._server.publish("message.delta", data, stored=False)
 
+    def tool(self, word: str, name: str, *, stored: bool = True, **data: Any) -> None:
+        """Tell that a tool has ``started`` or ``finished``."""
+        event = {"session_id": self._session.id, "turn_id": "1", "step_id": "0#1", "tool_call_id": "c1", "name": name}
+        self._server.publish(f"tool.{word}", {**event, **data}, stored=stored)
+
 
 class FakeServer:
     """Enter it to start it; `url` is where it listens."""

@@ -14,7 +14,9 @@ async def test_it_tells_what_happens_and_then_the_result() -> None:
     stream = hitl.stream(agent, "clean up")
     heard = [event async for event in stream]
     types = [event.type for event in heard if event.type != "message.delta"]
-    assert types == ["session.running", "interrupt.created", "session.interrupted"]
+    assert types == ["session.running", "message.completed", "interrupt.created", "session.interrupted"]
+    [said] = [event.message for event in heard if event.message is not None]
+    assert [call["function"]["name"] for call in said["tool_calls"]] == [heard[-2].interrupt.tool_name]
     [asked] = stream.interrupts
     [created] = [event.interrupt for event in heard if event.type == "interrupt.created"]
     assert created == asked
@@ -22,7 +24,12 @@ async def test_it_tells_what_happens_and_then_the_result() -> None:
     assert stream.result.state is not None
     stream = hitl.stream(agent, stream.result.state.approve(asked))
     heard = [event async for event in stream]
-    assert [event.type for event in heard if event.type != "message.delta"][-1] == "session.idle"
+    types = [event.type for event in heard if event.type != "message.delta"]
+    # What was told before is not told again.
+    assert types[-4:] == ["tool.started", "tool.finished", "message.completed", "session.idle"]
+    assert sum(event.type == "message.completed" for event in heard) == 1
+    [started, finished] = [event for event in heard if event.tool_name is not None]
+    assert (started.tool_call_id, started.data["args"]) == (finished.tool_call_id, asked.tool_args)
     assert "".join(event.delta.get("content", "") for event in heard) == "done"
     assert (stream.result.output, files.deleted) == ("done", ["/a"])
 

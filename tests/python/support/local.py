@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -85,6 +85,8 @@ class LocalPort:
     journal: Journal = field(default_factory=list)
     interrupts: list[LocalInterrupt] = field(default_factory=list)
     deltas: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
+    starts: list[tuple[str, str, Mapping[str, Any] | None]] = field(default_factory=list)
+    """Tools that began and may run twice: path, name and what is shown of the arguments."""
     logs: list[tuple[str, str]] = field(default_factory=list)
     waits: int = 0
     """How often the turn said that it awaits nothing but interrupts and timers."""
@@ -132,8 +134,11 @@ class LocalPort:
             return self._refused(refusal)
         return self._committed({"entry": "step", "step": step, "result": result})
 
-    def intent(self, step: StepIdentity) -> int:
-        return self._committed({"entry": "intent", "step": step})
+    def intent(self, step: StepIdentity, arguments: Mapping[str, Any] | None = None) -> int:
+        return self._committed({"entry": "intent", "step": step} | ({"arguments": arguments} if arguments else {}))
+
+    def started(self, step: StepIdentity, arguments: Mapping[str, Any] | None) -> None:
+        self.starts.append((step["path"], step["name"], arguments))
 
     def timer(self, path: str, due: int) -> int:
         return self._committed({"entry": "timer", "path": path, "due": due})

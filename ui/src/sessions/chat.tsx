@@ -8,7 +8,8 @@ import { questions, saysMore, title, toolArgs } from "../format";
 import { conversation } from "../inbox/context";
 import { Settled } from "../inbox/detail";
 import { kindOf } from "../inbox/row";
-import { onDelta } from "../live";
+import { write } from "../json";
+import { onDelta, onStep, type Step } from "../live";
 import { Markdown } from "../markdown";
 import { Members, Plain } from "../shown";
 import { failed } from "../shell/notices";
@@ -26,6 +27,9 @@ export function Chat({ session }: { session: Session }) {
   const [messages, setMessages] = useState<Message[] | null>(null);
   const [sent, setSent] = useState<string | null>(null);
   const [speech, setSpeech] = useState<ReadonlyMap<string, Speech>>(new Map());
+  // Of this turn, as far as it was heard: what was said and came of tools, and which tools are at work.
+  const [steps, setSteps] = useState<Message[]>([]);
+  const [atWork, setAtWork] = useState<ReadonlyMap<string, string>>(new Map());
   const end = useRef<HTMLDivElement>(null);
   const me = useStore((state) => state.me);
   const canSend = me === null || me.scopes.some((scope) => scope === "send" || scope === "admin");
@@ -37,6 +41,8 @@ export function Chat({ session }: { session: Session }) {
       // What was said is among the messages now.
       if (session.status === "idle" || session.status === "error") {
         setSpeech(new Map());
+        setSteps([]);
+        setAtWork(new Map());
         setSent(null);
       }
     }).catch((error: unknown) => here && failed(error));
@@ -59,8 +65,23 @@ export function Chat({ session }: { session: Session }) {
       }),
     [id],
   );
+  useEffect(
+    () =>
+      onStep((kind, step) => {
+        if (step.session_id !== id) return;
+        if (kind === "tool.started") {
+          setAtWork((before) => new Map(before).set(step.step_id, step.name ?? ""));
+          return;
+        }
+        // Said whole, it takes the place of what was said piece by piece.
+        if (kind === "message.completed") setSpeech((before) => without(before, step.step_id));
+        else setAtWork((before) => without(before, step.step_id));
+        setSteps((before) => [...before, messageOf(step)]);
+      }),
+    [id],
+  );
   const spoken = [...speech.values()].map((one) => one.text).join("");
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages, spoken.length > 0, sent, session.interrupts?.length]);
+  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages, steps.length, spoken.length > 0, sent, session.interrupts?.length]);
   const open = session.interrupts ?? [];
   const isBusy = session.status === "running" || session.status === "interrupted";
   const isShown = sent !== null && messages?.at(-1)?.content === sent && messages.at(-1)?.role === "user";
@@ -72,9 +93,12 @@ export function Chat({ session }: { session: Session }) {
           {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">Say something to begin.</p>}
           <ol class="thread">
             {sent !== null && !isShown && <Said message={{ role: "user", content: sent }} />}
+            {steps.map((step, index) => <Said key={index} message={step} />)}
             {spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
           </ol>
-          {session.status === "running" && spoken === "" && <p class="working" role="status">The agent works…</p>}
+          {session.status === "running" && spoken === "" && (
+            <p class="working" role="status">{atWork.size === 0 ? "The agent works…" : <><Plain text={[...atWork.values()].join(", ")} /> at work…</>}</p>
+          )}
         </div>
         {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}
         {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
@@ -83,6 +107,19 @@ export function Chat({ session }: { session: Session }) {
       {canSend && <Composer id={id} busy={isBusy} onSent={setSent} />}
     </>
   );
+}
+
+function without<T>(map: ReadonlyMap<string, T>, key: string): ReadonlyMap<string, T> {
+  const left = new Map(map);
+  left.delete(key);
+  return left;
+}
+
+/** A step as the conversation shows it. */
+function messageOf(step: Step): Message {
+  if (step.message !== undefined) return step.message;
+  const result = typeof step.result === "string" ? step.result : write(step.result ?? null);
+  return { role: "tool", name: step.name ?? null, content: step.error ?? result };
 }
 
 /** Keys mean this request only where there is no other. */

@@ -45,6 +45,19 @@ class Screen:
             self._out.file.write(text)
             self._out.file.flush()
 
+    def tool_started(self, event: Event) -> None:
+        """A line for a tool that is at work."""
+        self._line(Text(f"{tool_call_text(event)} ...", style="dim"))
+
+    def tool_finished(self, event: Event) -> None:
+        """A line for what came of it: the beginning of the result, or the error."""
+        name = one_line(str(event.tool_name))
+        error = event.data.get("error")
+        if error is not None:
+            self._line(Text.assemble((f"{name} failed", "red"), (f": {short(one_line(str(error)))}", "dim")))
+        else:
+            self._line(Text(f"{name}: {short(exact_json(event.data.get('result')))}", style="dim"))
+
     def end_turn(self, session: Session) -> None:
         """Print what the streamed text lacks: the rest of the response, or the error."""
         if session.status == "idle" and session.response is not None:
@@ -144,6 +157,24 @@ class Reply:
     def close_line(self) -> None:
         """Other lines follow on the screen; what comes next of this message starts a new one."""
         self.shown = ""
+
+
+SHORT = 100
+"""Characters of arguments or a result that a line has: it only tells what happens, and nobody decides by it."""
+
+
+def short(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[:SHORT]}..."
+
+
+def tool_call_text(event: Event) -> str:
+    """A call in one line, its arguments as far as there is room."""
+    arguments = event.data.get("args")
+    if isinstance(arguments, Mapping):
+        shown = ", ".join(f"{one_line(str(name))}={exact_json(value)}" for name, value in arguments.items())
+    else:
+        shown = "" if arguments is None else one_line(str(arguments))
+    return f"{one_line(str(event.tool_name))}({short(shown)})"
 
 
 def approval_panel(interrupt: Interrupt, number: str) -> Panel:

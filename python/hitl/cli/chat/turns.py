@@ -57,10 +57,10 @@ class Follower:
         await self._stream.close()
 
     async def to_the_end(self) -> Session:
-        """Print what the agent says until its turn ends or asks; the session as it is then."""
+        """Print what the agent says, and what its tools do, until its turn ends or asks; the session as it is then."""
         waiting = asyncio.create_task(self.patiently(lambda: self._client.wait(self._session_id)))
         try:
-            await self._print_deltas(waiting)
+            await self._print_events(waiting)
             session = await waiting
         finally:
             waiting.cancel()
@@ -100,7 +100,7 @@ class Follower:
                 await asyncio.sleep(delay)
                 delay = min(2.0, delay * 2)
 
-    async def _print_deltas(self, turn: asyncio.Task[Session]) -> None:
+    async def _print_events(self, turn: asyncio.Task[Session]) -> None:
         """Print what streams in until `turn` is done and its last words are printed."""
         while not (turn.done() and self._has_heard(turn)):
             event = await self._next_event(turn)
@@ -108,6 +108,10 @@ class Follower:
                 return
             if event.type == "message.delta":
                 self._screen.delta(event)
+            elif event.type == "tool.started":
+                self._screen.tool_started(event)
+            elif event.type == "tool.finished":
+                self._screen.tool_finished(event)
             elif event.type.startswith("session."):
                 self._heard = event.type.removeprefix("session.")
 

@@ -112,14 +112,16 @@ class StepBackend(JournalCallableOperationBackend[None]):
         async def body() -> object:
             return _plain_result(await unit())
 
+        given = to_jsonable_python(arguments, by_alias=True, fallback=lambda value: type(value).__qualname__)
         result = await turn.run_step(
             "tool",
             name,
             body,
             key=f"tool:{context.tool_call_id or name}",
-            arguments=to_jsonable_python(arguments, by_alias=True, fallback=lambda value: type(value).__qualname__),
+            arguments=given,
             once=context.tool_call_approved,
             tool_call_id=context.tool_call_id,
+            shown=given,
         )
         return _wire_result(result)
 

@@ -123,8 +123,11 @@ CREATE TABLE hitl.journal (
     interrupt uuid,
     -- what else there is to it, such as the result of a step
     body      text,
+    -- of one that listeners are told of, which has no row among the events: its number among theirs
+    event     bigint,
     PRIMARY KEY (session, turn, idx)
 );
+CREATE UNIQUE INDEX journal_told ON hitl.journal (event) WHERE event IS NOT NULL;
 
 CREATE TABLE hitl.interrupts (
     id                uuid PRIMARY KEY,

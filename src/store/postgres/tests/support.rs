@@ -159,6 +159,7 @@ pub(super) fn entry(index: u64, name: &str) -> crate::store::shared::changes::Ne
         turn: turn_id(1),
         index,
         entry: recorded(step(name, serde_json::json!(name))),
+        told: None,
     }
 }
 

@@ -1,0 +1,9 @@
+-- Entries of journals that listeners are told of. They have no row among the events: a step is one row, as before.
+
+-- the number, among those of the events; NULL for most
+ALTER TABLE journal ADD COLUMN event INTEGER;
+CREATE UNIQUE INDEX journal_told ON journal (event) WHERE event IS NOT NULL;
+
+-- The largest number of an entry that is gone with its journal, so that it is not given away again.
+CREATE TABLE last_told (number INTEGER NOT NULL) STRICT;
+INSERT INTO last_told (number) VALUES (0);
