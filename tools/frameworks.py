@@ -86,11 +86,11 @@ def check_tests(name: str, python: Path, *arguments: str) -> bool:
 
 
 def check_types(name: str, python: Path) -> bool:
-    """Whether mypy has nothing to say about the framework's module."""
+    """Whether mypy has nothing to say about the framework's module, where it has one: of a recipe there is none."""
     # File by file: what the settings leave out is left out of folders and packages.
     files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "python/hitl/ext" / name).rglob("*.py"))]
     command = [sys.executable, "-m", "mypy", "--python-executable", python, *files]
-    return subprocess.run(command, check=False, cwd=ROOT).returncode == 0
+    return not files or subprocess.run(command, check=False, cwd=ROOT).returncode == 0
 
 
 def main(arguments: list[str]) -> int:

@@ -48,7 +48,7 @@ async def test_each_node_goes_on_when_it_is_answered_and_a_paused_graph_does_not
     first = await hitl.run(graph(paid), "go")
     assert first.status == "interrupted"
     journal = json.loads(first.state.to_string())["journal"]
-    assert not [entry for entry in journal if entry["entry"] == "timer"]
+    assert (journal[-1]["entry"], journal[-1].get("timers", [])) == ("pause", [])
     right = next(each for each in first.interrupts if each.payload["tool_args"] == {"cents": 2})
     second = await hitl.run(graph(paid), first.state.approve(right))
     assert (second.status, paid) == ("interrupted", [2])
