@@ -127,7 +127,9 @@ impl Journal {
             Record::Step { step, result } => {
                 (Said::Step(step.name.clone(), result.clone()), Entry::Step { step, result })
             }
-            Record::Intent { step } => (Said::Intent(step.name.clone()), Entry::Intent { step }),
+            Record::Intent { step, arguments } => (Said::Intent(step.name.clone()), Entry::Intent { step, arguments }),
+            // Listeners are told, and nothing is stored.
+            Record::Started(_) => return Ok(None),
             Record::Ask { ask, .. } if ask.kind == "refused" => {
                 return Err(Error::InvalidPayload("this is refused".to_owned()));
             }

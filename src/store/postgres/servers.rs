@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 use super::PgAddress;
 use super::asking::params;
@@ -124,14 +123,7 @@ fn other(row: &Row) -> Result<OtherServer, Error> {
     let (machine, process) = (cells.plain()?, cells.plain()?);
     let (beat, silent): (u64, i64) = (cells.number()?, cells.plain()?);
     Ok(OtherServer {
-        row: ServerRow {
-            id: ServerId(Uuid::from(id)),
-            kind,
-            host,
-            pid: u32::try_from(pid).unwrap_or_default(),
-            machine,
-            process,
-        },
+        row: ServerRow { id: ServerId(id), kind, host, pid: u32::try_from(pid).unwrap_or_default(), machine, process },
         beat,
         silent_ms: u64::try_from(silent).unwrap_or_default(),
     })

@@ -63,7 +63,14 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
         return _to_journal(await until_answered(turn, run, known, request.state, Approvals()))
 
     recorded = await turn.run_step(
-        "tool", name, body, key=f"tool:{call_id}", arguments=args, once=approved, tool_call_id=call["id"]
+        "tool",
+        name,
+        body,
+        key=f"tool:{call_id}",
+        arguments=args,
+        once=approved,
+        tool_call_id=call["id"],
+        shown=args,
     )
     return _noted(_from_journal(recorded, name, call_id), note)
 

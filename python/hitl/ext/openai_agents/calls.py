@@ -127,14 +127,16 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
             raise error  # not for the model: the turn goes on when it is retried
         return _plain_result(result)
 
+    given_now = read_arguments(arguments) or {"arguments": arguments}
     recorded = await turn.run_step(
         "tool",
         function_tool.name,
         body,
         key=f"tool:{context.tool_call_id}",
-        arguments=read_arguments(arguments) or {"arguments": arguments},
+        arguments=given_now,
         once=once and not seams.is_agent_tool(function_tool),
         tool_call_id=context.tool_call_id,
+        shown=given_now,
     )
     return _result(recorded)
 

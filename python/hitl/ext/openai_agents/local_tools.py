@@ -102,7 +102,14 @@ async def _step(tool: Any, call_id: str, arguments: dict[str, Any], call: Callab
     turn = current_turn()
     approved = memory_of(turn).given.get(call_place(call_id)) is not None
     return await turn.run_step(
-        "tool", tool.name, call, key=f"tool:{call_id}", arguments=arguments, once=approved, tool_call_id=call_id
+        "tool",
+        tool.name,
+        call,
+        key=f"tool:{call_id}",
+        arguments=arguments,
+        once=approved,
+        tool_call_id=call_id,
+        shown=arguments,
     )
 
 
@@ -175,6 +182,7 @@ class _Editor:
             key=f"tool:{method}:{operation.path}",
             arguments=_operation(operation),
             once=self._tool.needs_approval is not False,
+            shown=_operation(operation),
         )
         return ApplyPatchResult(**recorded) if isinstance(recorded, dict) else recorded
 

@@ -161,6 +161,7 @@ async def _called(in_turn: InTurn, context: ExecuteToolContext, next_fn: Next, o
             arguments=_arguments(context),
             once=once,
             tool_call_id=call_id,
+            shown=_arguments(context),
         ),
     )
     is_wire = isinstance(stored, dict) and _WIRE in stored
