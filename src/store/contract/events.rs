@@ -201,7 +201,8 @@ async fn what_comes_before_the_first_event_that_is_left_is_told_no_more(it: Fixt
     told(&it, &[(1, "two")]).await;
     it.write(|tx| tx.append_event(&event(2, "three"), at(5))).await;
     told(&it, &[(1, "four")]).await;
-    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["one", "two", "three", "four"]);
+    // As long as nothing was swept, there is nothing that is told no more: an entry may be there before any event is.
+    assert_eq!(texts(&heard(&it, 0, None, 100).await), ["begun long ago", "one", "two", "three", "four"]);
     assert_eq!(sweep(&it, Sweep::Events, 1, 10).await, 1);
     assert_eq!(texts(&heard(&it, 0, None, 100).await), ["three", "four"]);
     assert_eq!(texts(&heard(&it, 0, Some(1), 100).await), ["four"]);

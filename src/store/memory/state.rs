@@ -43,6 +43,8 @@ pub(in crate::store) struct MemoryState {
     pub(in crate::store) events: BTreeMap<u64, (StoredEvent, Timestamp)>,
     /// Entries of journals that are told, by number: of which turn, and where.
     pub(in crate::store) told: BTreeMap<u64, (TurnId, u64)>,
+    /// The first event that was left when events were swept last: what tells of before is gone, entries too.
+    pub(in crate::store) swept: u64,
 }
 
 impl MemoryState {
@@ -62,6 +64,7 @@ impl MemoryState {
             carried: HashMap::new(),
             events: BTreeMap::new(),
             told: BTreeMap::new(),
+            swept: 0,
         }
     }
 }
@@ -355,10 +358,9 @@ impl Reader for MemoryState {
             .filter(|(_, (event, _))| session.is_none_or(|id| event.session_id == id))
             .map(|(number, (event, _))| NumberedEvent { number: *number, event: self.view(event) });
         // What was swept of the events is swept of the entries.
-        let first = self.events.first_key_value().map_or(0, |(number, _)| *number);
         let told = self
             .told
-            .range(after.max(first).saturating_add(1)..)
+            .range(after.max(self.swept).saturating_add(1)..)
             .map(|(number, place)| (*number, self.told(*place)))
             .filter(|(_, event)| event.as_ref().is_some_and(|it| session.is_none_or(|id| it.session_id == id)));
         Ok(NumberedEvent::in_order(wanted.take(limit).collect(), told.take(limit).collect(), limit))

@@ -163,10 +163,16 @@ impl UpkeepWriter for MemoryTransaction<'_> {
                 self.on_undo(move |state| drop(state.events.insert(number, row)));
             }
         }
-        let first = self.state.events.first_key_value().map_or(0, |(number, _)| *number);
-        let kept = self.state.told.split_off(&first);
-        let mut gone = std::mem::replace(&mut self.state.told, kept);
-        self.on_undo(move |state| state.told.append(&mut gone));
+        if swept > 0 {
+            let first = self.state.events.first_key_value().map_or(0, |(number, _)| *number);
+            let before = std::mem::replace(&mut self.state.swept, first);
+            let kept = self.state.told.split_off(&first);
+            let mut gone = std::mem::replace(&mut self.state.told, kept);
+            self.on_undo(move |state| {
+                state.told.append(&mut gone);
+                state.swept = before;
+            });
+        }
         Ok(swept)
     }
 

@@ -119,7 +119,7 @@ impl Upkeep for PostgresBackend {
             Sweep::Notices => sql!("outbox/sweep"),
             Sweep::SignIns => sql!("sign_ins/sweep"),
         };
-        let call = SqlCall::new(format!("{sql} RETURNING 1"), params![before.millis(), rows::count(limit)]);
+        let call = SqlCall::new(sql, params![before.millis(), rows::count(limit)]);
         let swept = self.rows("", Frame::Commit, call, |_| Ok(()));
         let inner = self.inner();
         Box::pin(async move {

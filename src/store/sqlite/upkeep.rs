@@ -110,7 +110,11 @@ impl UpkeepWriter for Handle<'_> {
     }
 
     fn sweep_events(&mut self, before: Timestamp, limit: usize) -> Result<usize, Error> {
-        self.execute(sql!("events/sweep"), params![before.millis(), rows::count(limit)])
+        let swept = self.execute(sql!("events/sweep"), params![before.millis(), rows::count(limit)])?;
+        if swept > 0 {
+            self.execute(sql!("events/keep_swept"), [])?;
+        }
+        Ok(swept)
     }
 
     fn release_notices(&mut self, now: Timestamp) -> Result<(), Error> {

@@ -94,8 +94,10 @@ def test_an_automatic_decision_interrupts_nobody(puppet: Api, ledger: Path) -> N
     with listen(puppet, f"/sessions/{session_id}/events") as stream:
         assert puppet.send(session_id, json.dumps([[charge(ledger, 2)]])).status_code == 202
         seen = stream.until("session.idle")
-    assert [event.event for event in seen] == ["session.running", "interrupt.resolved", "session.idle"]
-    assert seen[1].data["rule"].startswith("grant:")
+    steps = ("message.completed", "tool.started", "tool.finished")
+    running, resolved, idle = [event for event in seen if event.event not in steps]
+    assert [running.event, resolved.event, idle.event] == ["session.running", "interrupt.resolved", "session.idle"]
+    assert resolved.data["rule"].startswith("grant:")
 
 
 def test_a_grant_never_reaches_another_tool_or_session(puppet: Api, ledger: Path, tmp_path: Path) -> None:

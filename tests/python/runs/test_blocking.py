@@ -22,7 +22,7 @@ def test_a_stream_tells_what_happens_and_then_the_result() -> None:
     agent = files.agent("/a")
     stream = hitl.stream_sync(agent, "clean up")
     heard = [event.type for event in stream if event.type != "message.delta"]
-    assert heard == ["session.running", "interrupt.created", "session.interrupted"]
+    assert heard == ["session.running", "message.completed", "interrupt.created", "session.interrupted"]
     assert list(stream) == []
     result = stream.result
     assert result.status == "interrupted"

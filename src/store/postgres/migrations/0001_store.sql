@@ -14,7 +14,9 @@ CREATE TABLE hitl.meta (
     schema     int NOT NULL,
     -- What numbers of events begin at: more than 0 once the database was restored elsewhere, where transactions are
     -- counted anew.
-    event_base bigint NOT NULL
+    event_base bigint NOT NULL,
+    -- The first event that was left when events were swept last: what journals tell of before is told no more.
+    events_swept bigint NOT NULL DEFAULT 0
 );
 INSERT INTO hitl.meta (program, id, schema, event_base) VALUES ('hitl', gen_random_uuid(), 1, 0);
 

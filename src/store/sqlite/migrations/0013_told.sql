@@ -4,6 +4,10 @@
 ALTER TABLE journal ADD COLUMN event INTEGER;
 CREATE UNIQUE INDEX journal_told ON journal (event) WHERE event IS NOT NULL;
 
--- The largest number of an entry that is gone with its journal, so that it is not given away again.
-CREATE TABLE last_told (number INTEGER NOT NULL) STRICT;
-INSERT INTO last_told (number) VALUES (0);
+CREATE TABLE last_told (
+    -- the largest number of an entry that is gone with its journal, so that it is not given away again
+    number INTEGER NOT NULL,
+    -- the first event that was left when events were swept last: entries before it are told no more
+    swept  INTEGER NOT NULL
+) STRICT;
+INSERT INTO last_told (number, swept) VALUES (0, 0);

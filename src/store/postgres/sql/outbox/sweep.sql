@@ -6,3 +6,4 @@ DELETE FROM hitl.outbox WHERE ctid = ANY (ARRAY(
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ))
+RETURNING 1

@@ -5,3 +5,4 @@ DELETE FROM hitl.replies WHERE ctid = ANY (ARRAY(
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ))
+RETURNING 1

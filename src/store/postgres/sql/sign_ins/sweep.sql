@@ -5,3 +5,4 @@ DELETE FROM hitl.sign_ins WHERE ctid = ANY (ARRAY(
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ))
+RETURNING 1

@@ -4,5 +4,5 @@ SELECT journal.event, sessions.id, turns.id, journal.at, journal.entry, journal.
 FROM journal INDEXED BY journal_told
 JOIN turns ON turns.seq = journal.turn
 JOIN sessions ON sessions.seq = turns.session
-WHERE journal.event > ?1 AND journal.event > (SELECT coalesce(min(number), 0) FROM events)
+WHERE journal.event > ?1 AND journal.event > (SELECT swept FROM last_told)
 ORDER BY journal.event LIMIT ?2

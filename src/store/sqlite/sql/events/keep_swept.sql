@@ -1,0 +1,1 @@
+UPDATE last_told SET swept = (SELECT min(number) FROM events)
