@@ -28,6 +28,7 @@ use crate::engine::ports::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
+use crate::store::Store;
 use crate::store::open;
 use crate::store::open_error::OpenError;
 use crate::store::presence::Presence;
@@ -287,10 +288,14 @@ impl Running {
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
         let supervisor = start_workers(&config, channel, stop).await?;
-        let started = tokio::select! {
-            started = start_engine(&config, settings, webhooks) => started,
+        let opened = tokio::select! {
+            opened = open::serve(&config.store) => opened.map_err(ServerStartError::from),
             never = presence::stand_by(&listener) => match never {},
             () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
+        };
+        let started = match opened {
+            Ok(store) => start_engine(store, settings, webhooks).await,
+            Err(error) => Err(error),
         };
         let (engine, presence) = match started {
             Ok(started) => started,
@@ -390,14 +395,12 @@ async fn end(engine: &Arc<Engine>, supervisor: &Supervisor, patience: Duration) 
     settled
 }
 
-/// Opens the store, once nobody else has it, and an engine on it; with where this process stands with others, if there can
-/// be any.
+/// An engine on the store, and where this process stands with others that use it, if there can be any.
 async fn start_engine(
-    config: &Config,
+    store: Arc<dyn Store>,
     settings: Settings,
     webhooks: Arc<Webhooks>,
 ) -> Result<(Arc<Engine>, Option<watch::Receiver<Presence>>), ServerStartError> {
-    let store = open::serve(&config.store).await?;
     match Engine::start(settings, Arc::clone(&store), webhooks).await {
         Ok(engine) => Ok((engine, store.presence())),
         Err(error) => {

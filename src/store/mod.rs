@@ -274,9 +274,10 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error>;
 
     /// Up to `limit` events with a number above `after`, of one session or of all, in order: those that were appended, and
-    /// entries of journals that are told ([`Transaction::append_told`]), as far as no event before them was swept. Those of a session are as new as
-    /// all else that a job reads. Those of all are told as far as their order is final: what was committed before the job was
-    /// called is among them, unless somebody's transaction has held it up for long, and what was committed since may not be.
+    /// entries of journals that are told ([`Transaction::append_told`]), as far as no event after them was swept. Those of a
+    /// session are as new as all else that a job reads. Those of all are told as far as their order is final: what was
+    /// committed before the job was called is among them, unless somebody's transaction has held it up for long, and what was
+    /// committed since may not be.
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error>;
 
     /// The number up to which every event is there for [`Reader::events_after`], and none will be added any more; 0 when

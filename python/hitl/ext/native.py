@@ -25,6 +25,21 @@ def keep(messages: list[ChatMessage], form: str, native: list[Any]) -> list[Chat
     return [*messages[:-1], replace(last, user_params={**(last.user_params or {}), _MEMBER: kept})]
 
 
+def shown_turn(message: ChatMessage, made: Iterable[ChatMessage], reply: str) -> list[ChatMessage]:
+    """What everybody reads of a turn: what the person said, what was ``made`` of it, in our messages, and the reply.
+
+    What the framework has for the person's message is the message itself, with everything that was sent.
+    """
+    shown = list(made)
+    if shown and shown[0].role == "user":
+        shown[0] = message
+    else:
+        shown.insert(0, message)
+    if shown[-1].role == "assistant" and not shown[-1].tool_calls and shown[-1].content == reply:
+        return shown
+    return [*shown, ChatMessage.assistant_message(content=reply)]
+
+
 def recall(messages: Iterable[ChatMessage], form: str) -> Iterator[ChatMessage | list[Any]]:
     """A session's messages in order: of each turn what ``keep`` was given in this form, and what is left as it is."""
     recalled: list[ChatMessage | list[Any]] = []

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Row;
 
 use super::PgAddress;
@@ -20,6 +20,8 @@ use crate::store::shared::servers::{OtherServer, Registered, ServerId, ServerKin
 
 /// How long whoever buries a server waits for what that one may have begun. The database ends it by then.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How soon it looks again where the database does not answer.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// See the module.
 pub struct PostgresServers(Arc<BeatConnection>);
@@ -78,10 +80,19 @@ impl BeatConnection {
             return Ok(false);
         }
         // A transaction that found the row before it went may still commit.
+        let until = Instant::now() + LAST_WORDS;
         let mut horizon = Horizon::new(LAST_WORDS);
         loop {
-            let looked = self.run(Frame::Snapshot, vec![SqlCall::new(sql!("servers/horizon"), vec![])]).await?;
-            if !horizon.waits(looked.first().map(Vec::as_slice).unwrap_or_default()).await? {
+            let looked = self.run(Frame::Snapshot, vec![SqlCall::new(sql!("servers/horizon"), vec![])]).await;
+            let waits = match looked {
+                Ok(looked) => horizon.waits(looked.first().map(Vec::as_slice).unwrap_or_default()).await?,
+                // Nobody says that it is over: then it is given all its time.
+                Err(_) => {
+                    sleep(LOOK_AGAIN).await;
+                    Instant::now() < until
+                }
+            };
+            if !waits {
                 return Ok(true);
             }
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -61,10 +62,11 @@ impl Membership {
     ) -> Result<Arc<Self>, JoinError> {
         let mut watch = Watch::new(timings);
         let mut stands_by = false;
+        let mut comer = Comer { rows: Arc::clone(&rows), id: me.id, is_joined: false };
         loop {
             let begun = now();
             let others = match rows.register(me.clone()).await {
-                Ok(Registered::Yes) => return Ok(Self::joined(rows, me.id, timings, begun)),
+                Ok(Registered::Yes) => return Ok(comer.joined(timings, begun)),
                 Ok(Registered::Occupied(others)) => others,
                 Err(error) if admission == Admission::AtOnce => return Err(JoinError::Unavailable(error)),
                 Err(error) => {
@@ -78,7 +80,7 @@ impl Membership {
                 others.into_iter().filter(|other| me.kind.excludes(other.row.kind)).collect();
             let Some(first) = in_the_way.first() else {
                 // The row is there: what was told of it the last time was lost.
-                return Ok(Self::joined(rows, me.id, timings, begun));
+                return Ok(comer.joined(timings, begun));
             };
             let counts = in_the_way.iter().map(|other| (other.row.id, other.beat));
             let suspects = watch.look(begun, ended, counts).into_iter().map(|suspect| (suspect.server, suspect.beat));
@@ -204,6 +206,36 @@ impl Membership {
                 Presence::Dead => tracing::error!("another server has taken the place of this one, which ends"),
             }
         }
+    }
+}
+
+/// Who comes, and leaves again if it gives up: what it was not told of may have put its row there.
+struct Comer {
+    rows: Arc<dyn ServerRows>,
+    id: ServerId,
+    is_joined: bool,
+}
+
+impl Comer {
+    fn joined(&mut self, timings: Timings, begun: Moment) -> Arc<Membership> {
+        self.is_joined = true;
+        Membership::joined(Arc::clone(&self.rows), self.id, timings, begun)
+    }
+}
+
+impl Drop for Comer {
+    fn drop(&mut self) {
+        if self.is_joined {
+            return;
+        }
+        let (rows, id) = (Arc::clone(&self.rows), self.id);
+        // Without a runtime the process ends, which others find out.
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = rows.leave(id).await {
+                tracing::debug!(%error, "the store could not be told that this server gave up");
+            }
+        });
     }
 }
 

@@ -21,6 +21,7 @@ from tests.python.ext.proof import (
     until_places_are_free,
 )
 from tests.python.support.api import Api, Json, ok, problem
+from tests.python.support.event_stream import listen
 from tests.python.support.gate import Gate
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
@@ -86,6 +87,25 @@ def test_an_answer_in_the_place_of_a_tool_is_its_result(api: Api, ledger: Ledger
     session = answer(api, session_id, approval_of(session, path="a"), {"type": "respond", "message": "gone before"})
     assert results(session) == ["gone before"]
     assert ledger.since(before) == {"model": 2}
+
+
+def test_listeners_are_told_of_each_message_and_call_once(api: Api) -> None:
+    session_id = api.create()
+    with listen(api, f"/sessions/{session_id}/events") as stream:
+        assert api.send(session_id, script([LIST, A])).status_code == 202
+        asked = stream.until("interrupt.created")[-1].data["interrupt_id"]
+        # Whatever begins after the answer is told to who listens then, too.
+        ok(api.resume(session_id, asked, YES))
+        stream.until("session.idle")
+    told = [(event.event, event.data) for event in stream.seen]
+    said = [data["message"] for kind, data in told if kind == "message.completed"]
+    calls = [call["function"]["name"] for message in said for call in message.get("tool_calls") or []]
+    assert (len(said), calls) == (2, ["list_files", "delete_file"])
+    started = {data["name"]: data["args"] for kind, data in told if kind == "tool.started"}
+    assert started == {"list_files": {"folder": "."}, "delete_file": {"path": "a"}}
+    finished = [data for kind, data in told if kind == "tool.finished"]
+    assert sorted(data["name"] for data in finished) == ["delete_file", "list_files"]
+    assert all(data["tool_call_id"] and data.get("result") and "error" not in data for data in finished)
 
 
 def test_what_is_approved_for_always_is_not_asked_again_nor_of_another_agent(api: Api) -> None:

@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Check
 
 from hitl.ext.langgraph.messages import from_chat, text_of, to_chat
 from hitl.ext.langgraph.wire import from_wire, message_from_wire, message_to_wire, to_wire
-from hitl.ext.native import keep, recall
+from hitl.ext.native import keep, recall, shown_turn
 from hitl.journal.codec import decode, encode
 from hitl.messages import ChatMessage
 
@@ -152,17 +152,9 @@ def turn_of(
     same = 0
     while same < min(len(before), len(after)) and _is_same(before[same], after[same]):
         same += 1
-    shown = [each for each in to_chat(after[same:]) if each.role != "system"]
-    if shown and shown[0].role == "user":
-        shown[0] = message  # with everything that the person sent
-    else:
-        shown.insert(0, message)
-    if shown[-1].role == "assistant" and not shown[-1].tool_calls and shown[-1].content == reply:
-        last = shown.pop()
-    else:
-        last = ChatMessage.assistant_message(content=reply)
+    shown = shown_turn(message, (each for each in to_chat(after[same:]) if each.role != "system"), reply)
     kept = {"after": same, "checkpoints": {ns: encode(to_wire(_slim(each, ns))) for ns, each in checkpoints.items()}}
-    return keep([*shown, last], FORM, [kept, *(encode(message_to_wire(each)) for each in after[same:])])
+    return keep(shown, FORM, [kept, *(encode(message_to_wire(each)) for each in after[same:])])
 
 
 def reply_of(output: Any, checkpoints: dict[str, dict[str, Any]]) -> str | None:

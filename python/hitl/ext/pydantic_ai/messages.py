@@ -22,7 +22,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from hitl.ext.native import keep, recall
+from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
 
@@ -53,17 +53,9 @@ def history_of(state: Sequence[ChatMessage]) -> list[ModelMessage]:
 
 def turn_of(message: ChatMessage, made: Sequence[ModelMessage], reply: str) -> list[ChatMessage]:
     """The messages of a turn: what the person said, what ``made`` of it, and the reply, which carries ``made``."""
-    shown = [each for each in to_chat(made) if each.role != "system"]
-    if shown and shown[0].role == "user":
-        shown[0] = message  # with everything that the person sent
-    else:
-        shown.insert(0, message)
-    if shown[-1].role == "assistant" and not shown[-1].tool_calls and shown[-1].content == reply:
-        last = shown.pop()
-    else:
-        last = ChatMessage.assistant_message(content=reply)
+    shown = shown_turn(message, (each for each in to_chat(made) if each.role != "system"), reply)
     native = ModelMessagesTypeAdapter.dump_python(list(made), mode="json", by_alias=True)
-    return keep([*shown, last], FORM, native)
+    return keep(shown, FORM, native)
 
 
 def to_chat(messages: Sequence[ModelMessage]) -> Iterator[ChatMessage]:

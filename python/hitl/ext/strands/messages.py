@@ -12,7 +12,7 @@ from strands.types.content import ContentBlock, Message
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from hitl.ext.gating import edit_note
-from hitl.ext.native import keep, recall
+from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
 
@@ -86,20 +86,12 @@ def turn_of(
     The reply carries what the agent's messages are ``after`` the turn: those that it did not have ``before``, or, where
     a conversation manager took some of these away, all of them. ``state``: the agent's, where a turn has changed it.
     """
-    shown = list(to_chat(added))
-    if shown and shown[0].role == "user":
-        shown[0] = message  # with everything that the person sent
-    else:
-        shown.insert(0, message)
-    if shown[-1].role == "assistant" and not shown[-1].tool_calls and shown[-1].content == reply:
-        last = shown.pop()
-    else:
-        last = ChatMessage.assistant_message(content=reply)
+    shown = shown_turn(message, to_chat(added), reply)
     is_longer = list(after[: len(before)]) == list(before)
     kept: list[Any] = list(after[len(before) :]) if is_longer else [{_INSTEAD: True}, *after]
     if state is not None:
         kept.append({_STATE: dict(state)})
-    return keep([*shown, last], FORM, encode_bytes_values(kept))
+    return keep(shown, FORM, encode_bytes_values(kept))
 
 
 def to_chat(messages: Sequence[Message]) -> Iterator[ChatMessage]:

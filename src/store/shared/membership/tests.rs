@@ -12,6 +12,7 @@ struct Rows(Mutex<State>);
 struct State {
     rows: HashMap<ServerId, (ServerRow, u64)>,
     unreachable: Vec<ServerId>,
+    loses_answers: bool,
 }
 
 impl Rows {
@@ -50,7 +51,8 @@ impl ServerRows for Rows {
             state.rows.insert(row.id, (row, 0));
             Registered::Yes
         };
-        Box::pin(std::future::ready(Ok(registered)))
+        let answer = if state.loses_answers { Err(unreachable()) } else { Ok(registered) };
+        Box::pin(std::future::ready(answer))
     }
 
     fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {
@@ -134,6 +136,21 @@ async fn whoever_stands_by_has_it_when_the_other_leaves() {
     first.leave().await;
     let second = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
     assert_eq!(rows.names(), [second]);
+}
+
+#[tokio::test]
+async fn whoever_gives_up_coming_leaves_no_row() {
+    let rows = Arc::new(Rows::default());
+    // The answer is lost: nobody knows that the row is there.
+    rows.state().loses_answers = true;
+    {
+        let mut coming = std::pin::pin!(join(&rows, ServerKind::Server, Admission::StandsBy));
+        assert!(futures_util::poll!(&mut coming).is_pending());
+        assert_eq!(rows.names().len(), 1);
+    }
+    while !rows.names().is_empty() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
