@@ -144,6 +144,17 @@ async fn append(store: Arc<dyn Store>, turn: TurnId, epoch: u64, times: u64) {
     }
 }
 
+/// The same for a step that listeners are told of: it has a number among the events besides.
+async fn append_told(store: Arc<dyn Store>, turn: TurnId, epoch: u64, times: u64) {
+    for number in 0..times {
+        let entry = step(number);
+        store
+            .transact(About::Turn(turn), move |transaction| transaction.append_told(turn, epoch, &entry, now()))
+            .await
+            .unwrap();
+    }
+}
+
 async fn claim(store: Arc<dyn Store>, turn: TurnId, times: u64) {
     for _ in 0..times {
         store
@@ -188,6 +199,9 @@ fn of_our_store(criterion: &mut Criterion) {
     };
     bench(criterion, &runtime, "store/append", claimed, |(turn, epoch), times| {
         append(store.clone(), turn, epoch, times)
+    });
+    bench(criterion, &runtime, "store/append told", claimed, |(turn, epoch), times| {
+        append_told(store.clone(), turn, epoch, times)
     });
     bench(criterion, &runtime, "store/claim", claimed, |(turn, _), times| claim(store.clone(), turn, times));
     bench(

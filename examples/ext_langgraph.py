@@ -55,6 +55,8 @@ class Offline(BaseChatModel):
 def run_sql(query: str) -> tuple[int, list[Any]]:
     """How many records a statement has changed, and which it has found."""
     with closing(sqlite3.connect(RECORDS)) as database, database:
+        # Two tools may be the first at the same time, and one may be killed before it has made all records.
+        database.execute("begin immediate")
         if not database.execute("select 1 from sqlite_master where name = 'records'").fetchone():
             database.execute("create table records (id integer, year integer)")
             database.executemany("insert into records values (?, ?)", ((n, 2000 + n) for n in range(1, 31)))
