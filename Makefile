@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-rust test-python test-pythons test-frameworks slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test rust-built test-rust test-python test-pythons test-frameworks slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -17,6 +17,8 @@ SETUP := setup
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # Two variables of conda and of other virtual environments would send maturin elsewhere.
 IN_VENV := env -u CONDA_PREFIX -u PYTHONHOME VIRTUAL_ENV="$(abspath $(VENV))" PATH="$(abspath $(BIN)):$$PATH"
+# Half of the time of a test is a wait, for a commit or a timer.
+export NEXTEST_TEST_THREADS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 RUST_TESTS := $(if $(shell command -v cargo-nextest 2>/dev/null),cargo nextest run,cargo test --lib --bins --tests)
 
 help: ## List what make can do
@@ -42,8 +44,14 @@ else
 endif
 	@touch $@
 
-test: test-rust test-python test-pythons test-frameworks ## Set up, then run every test, Rust and Python; names the slowest
+test: ## Set up, then run every test, Rust and Python; names the slowest
+	@# The compiler works while packages come, which keeps one core busy.
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.tools rust-built
+	@$(MAKE) --no-print-directory test-rust test-python test-pythons test-frameworks
 	@$(BIN)/python tools/slowest.py
+
+rust-built:
+	$(RUST_TESTS) --locked --no-default-features $(FAULTS) --no-run
 
 test-rust: setup ## The tests of the core, with real Python workers
 	HITL_REFUSE_ONCE=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) engine::
@@ -89,7 +97,8 @@ lint: setup ## Format, lints, types, stubs, licences and advisories; changes not
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
-	$(IN_VENV) cargo clippy --locked --all-targets -- -D warnings
+	@# With what a release has the package alone: tests and benchmarks are the same with and without it.
+	$(IN_VENV) cargo clippy --locked -- -D warnings
 	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features $(FAULTS) -- -D warnings
 	cargo bench --locked --no-default-features $(FAULTS) --profile dev --no-run
 	$(IN_VENV) python tools/check_licences.py

@@ -16,6 +16,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from hitl import _core
@@ -143,17 +144,23 @@ def main() -> int:
     report = [f"Python {here} ({sys.executable}): this one, see `make test-python`"]
     tested: list[Path] = []
     failed = False
-    for minor, (interpreter, version) in found.items():
-        if minor not in _core.PYTHONS and os.environ.get(ALLOW) != "1":
-            report.append(f"Python {version} ({interpreter}): not run, hitl does not say that it works there")
-            continue
-        print(f"Python {version}: {interpreter}", flush=True)
-        there = [path for path in TESTS if (ROOT / path).exists()]
-        began = time.monotonic()
-        passed = passes(environment_of(minor, interpreter), *there)
-        report.append(f"Python {version} ({interpreter}): {outcome(passed, began)}")
-        failed |= not passed
-        tested.append(interpreter)
+    there = [path for path in TESTS if (ROOT / path).exists()]
+    # Installing keeps one core busy, and mostly waits: each environment is made beside the one before, and its tests.
+    with ThreadPoolExecutor() as pool:
+        environments: dict[str, Future[Path]] = {}
+        for minor, (interpreter, version) in found.items():
+            if minor in _core.PYTHONS or os.environ.get(ALLOW) == "1":
+                environments[minor] = pool.submit(environment_of, minor, interpreter)
+            else:
+                report.append(f"Python {version} ({interpreter}): not run, hitl does not say that it works there")
+        for minor, environment in environments.items():
+            interpreter, version = found[minor]
+            print(f"Python {version}: {interpreter}", flush=True)
+            python, began = environment.result(), time.monotonic()
+            passed = passes(python, *there)
+            report.append(f"Python {version} ({interpreter}): {outcome(passed, began)}")
+            failed |= not passed
+            tested.append(interpreter)
     report += [f"Python {minor}: not found" for minor in _core.PYTHONS if minor != here and minor not in found]
     if tested:
         began = time.monotonic()
