@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test rust-built test-rust test-python test-pythons test-frameworks slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -44,11 +44,11 @@ else
 endif
 	@touch $@
 
-test: ## Set up, then run every test, Rust and Python; names the slowest
-	@# The compiler works while packages come, which keeps one core busy.
-	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.tools rust-built
-	@$(MAKE) --no-print-directory test-rust test-python test-pythons test-frameworks
+test: begun test-rust test-python test-pythons test-frameworks ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
+
+begun: # The compiler works while packages come, which keeps one core busy.
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.tools rust-built
 
 rust-built:
 	$(RUST_TESTS) --locked --no-default-features $(FAULTS) --no-run
