@@ -27,6 +27,9 @@ from hitl.turn.reach import Reach
 from hitl.turn.schedule import AwaitedFuture, NumberedFuture
 
 _SUSPENDED = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_PRIMITIVES = (asyncio.Queue, asyncio.Event, asyncio.Lock, asyncio.Condition, asyncio.Semaphore)
+# Where those keep the futures that wait for them.
+_WAITERS = ("_getters", "_putters", "_waiters")
 
 
 class Wait(NamedTuple):
@@ -107,7 +110,7 @@ class _Sorting:
         code = None if frame is None else frame.f_code
         if code is _known().sleep:
             return None
-        if frame is not None and code in _known().primitives:
+        if frame is not None and (code in _known().primitives or _is_waiter(awaited, frame)):
             return self._sort_primitive(awaited, frame)
         if frame is not None and code in _known().threads:
             # While that thread waits in a hitl call, it is a task of the turn that brings it on.
@@ -124,7 +127,11 @@ class _Sorting:
         return None
 
     def _sort_bare(self, awaited: Any) -> str | None:
-        """A future of somebody's own making. It is the turn's where nothing else is there that could settle it."""
+        """A future of somebody's own making. It is the turn's where a task of it settles it, or nothing else is there
+        that could."""
+        if any(_hands_on(task, awaited) for task in self._turn.tasks if not task.done()):
+            self.is_inferred = True
+            return None
         if (
             not isinstance(awaited, NumberedFuture)
             or self._outside.has_sources
@@ -225,12 +232,29 @@ def _members(awaited: Any, frame: FrameType | None) -> list[Any] | None:
 
 
 def _shielded(awaited: Any) -> Any:
-    """What ``asyncio.shield`` keeps alive behind this future; it is in the callback that it gave to it."""
-    for callback, _ in getattr(awaited, "_callbacks", None) or ():
+    """What ``asyncio.shield`` keeps alive behind this future."""
+    return next(_kept_by(awaited, "_outer_done_callback", "inner"), None)
+
+
+def _hands_on(task: asyncio.Task[Any], following: Any) -> bool:
+    """Whether a future gets what becomes of a task, as ``asyncio.wrap_future`` chains two."""
+    return any(found is following for found in _kept_by(task, "_call_set_state", "destination"))
+
+
+def _kept_by(future: Any, function: str, variable: str) -> Iterator[Any]:
+    """What a function that is called once a future is done has kept under a name."""
+    for callback, _ in getattr(future, "_callbacks", None) or ():
         code = getattr(callback, "__code__", None)
-        if code is not None and code.co_name == "_outer_done_callback" and "inner" in code.co_freevars:
-            return callback.__closure__[code.co_freevars.index("inner")].cell_contents
-    return None
+        if code is not None and code.co_name == function and variable in code.co_freevars:
+            yield callback.__closure__[code.co_freevars.index(variable)].cell_contents
+
+
+def _is_waiter(awaited: Any, frame: FrameType) -> bool:
+    """Whether a method of somebody's own queue, event or lock waits as those of asyncio do: among its waiters."""
+    primitive = frame.f_locals.get("self")
+    if not isinstance(primitive, _PRIMITIVES):
+        return False
+    return any(awaited in (getattr(primitive, waiters, None) or ()) for waiters in _WAITERS)
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,6 +34,17 @@ effect = "allow"
 tool = "delete_file"
 when = "args.path == 'scratch'"
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _another_thread() -> Iterator[None]:
+    """A program has threads of its own beside an agent: none of them may hold a turn that waits."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
 
 
 @pytest.fixture(scope="module", params=[name for name in CAMPS if name not in ELSEWHERE])

@@ -20,7 +20,9 @@ def librarian() -> Agent[Any, Any]:
     from pydantic_ai.mcp import MCPToolset
 
     transport = StdioTransport(sys.executable, [str(ROOT / "tests/python/support/mcp_server.py")])
-    gated = ApprovalRequiredToolset(MCPToolset(transport), lambda ctx, tool, args: tool.name == "write")
+    gated = ApprovalRequiredToolset(
+        MCPToolset(transport, init_timeout=100), lambda ctx, tool, args: tool.name == "write"
+    )
     return Agent(TestModel(call_tools=["write"]), name="librarian", toolsets=[gated])
 
 

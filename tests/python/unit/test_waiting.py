@@ -92,6 +92,33 @@ async def for_a_queue() -> None:
     await task
 
 
+class OwnQueue(asyncio.Queue[Any]):
+    """As LangGraph has one."""
+
+    async def wait(self) -> None:
+        getter = asyncio.get_running_loop().create_future()
+        self._getters.append(getter)  # type: ignore[attr-defined]
+        await getter
+
+
+async def for_a_queue_of_its_own() -> None:
+    queue = OwnQueue()
+
+    async def put() -> None:
+        await queue.put(await ask())
+
+    task = asyncio.create_task(put())
+    await queue.wait()
+    await task
+
+
+async def for_what_follows_a_task() -> None:
+    """As LangGraph hands on what becomes of a task."""
+    following = asyncio.get_running_loop().create_future()
+    asyncio.futures._chain_future(asyncio.create_task(ask()), following)  # type: ignore[attr-defined]
+    await following
+
+
 async def for_an_event() -> None:
     event = asyncio.Event()
     task = asyncio.ensure_future(ask())
@@ -155,6 +182,8 @@ INSIDE: dict[str, Agent] = {
     "shield": behind_a_shield,
     "wait_for": behind_a_timeout,
     "Queue": for_a_queue,
+    "Queue of its own": for_a_queue_of_its_own,
+    "what follows a task": for_what_follows_a_task,
     "Event": for_an_event,
     "Condition": for_a_condition,
     "Lock": lambda: for_a_lock(asyncio.Lock()),
