@@ -389,7 +389,7 @@ class Order:
             place.is_ordered and not is_ours
         ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
             return self.schedule.call_at(when, callback, *args, context=context)
-        delay = when - (self.now if is_ours else self.schedule.time())
+        delay = when - (self.now if is_ours else self.schedule.moment or self.schedule.time())
         if delay <= 0:
             return self.loop.call_soon(callback, *args, context=context)
         timer = Timer(self, place, when, delay, callback, args, context)

@@ -26,6 +26,7 @@ class AnySchedule(Protocol):
     """What the modules below ``hitl.turn.schedule`` know of a loop's ``Schedule``."""
 
     running: AnyOrder | None
+    moment: float | None
 
     @property
     def time(self) -> Callable[[], float]: ...

@@ -58,18 +58,19 @@ class Counted:
         schedule = order.schedule
         free = self._free
         # Not None where a loop is run inside a callback of it, as notebooks do.
-        outer = schedule.running
+        outer, outer_moment = schedule.running, schedule.moment
         if free is None or free.ordered:
             schedule.running = order
         else:
             schedule.running = None
+            schedule.moment = schedule.time()
             free.pending -= 1
         try:
             if self._callback is not None:
                 self._callback(*self._args)
         finally:
             is_of_turn = schedule.running is not None
-            schedule.running = outer
+            schedule.running, schedule.moment = outer, outer_moment
             if is_of_turn:
                 order.ran()
 
@@ -120,6 +121,9 @@ class Schedule:
         self.loop = loop
         self.running: AnyOrder | None = None
         """The turn whose callback runs at this moment."""
+        self.moment: float | None = None
+        """The time for a callback of a free body: it stands still, as in an ordered one, or a timer that is set by it
+        might be over already, and whether it is would be told by no journal."""
         self.call_soon = loop.call_soon
         self.call_soon_threadsafe = loop.call_soon_threadsafe
         self._base_call_at = loop.call_at
@@ -192,9 +196,13 @@ class Schedule:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def _time(self) -> float:
-        running = self.running
         # A loop that counts from now, as uvloop does, has to count from its own now.
-        return self.time() if running is None or self._is_passing else running.now
+        if self._is_passing:
+            return self.time()
+        running = self.running
+        if running is not None:
+            return running.now
+        return self.time() if self.moment is None else self.moment
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         """The loop's own ``call_at``."""
@@ -216,8 +224,9 @@ class Schedule:
             context = contextvars.copy_context()
         place = context.get(place_var)
         is_of_running = place is not None and not place.turn.closed and place.turn.order is self.running
+        is_of_free = self.moment is not None and place is not None and not place.is_ordered
         # The running turn's clock may be far behind: another's timer, or one of no turn, counts from now.
-        now = self._time() if is_of_running else self.time()
+        now = self._time() if is_of_running or is_of_free else self.time()
         return self._call_at(now + delay, callback, *args, context=context)
 
     def _call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:

@@ -187,6 +187,26 @@ async def test_inside_a_step_that_asks_for_nothing_time_is_only_time() -> None:
     assert entries(local) == ["start", "step 0#1"]
 
 
+async def test_a_busy_machine_makes_no_timer_of_a_body_late_before_it_is_set() -> None:
+    """Between the look at the clock and the timer that is set by it a machine may do something else for a while."""
+
+    async def tool() -> Any:
+        limit = asyncio.timeout(0.001)
+        time.sleep(0.01)  # noqa: ASYNC251 - that is what a busy machine does
+        try:
+            async with limit:
+                return await interrupt({"type": "q"})
+        except TimeoutError:
+            return "timed out"
+
+    async def agent() -> Any:
+        return await step(tool)
+
+    local = await recorded(agent, lambda ask: PENDING)
+    assert entries(local) == ["start", "ask 0#1/0#1", "timer 0#1/0@1", "withdraw", "step 0#1"]
+    assert (await replayed(agent, local.port.journal[:3], lambda ask: PENDING))[0] == "timed out"
+
+
 async def test_a_timer_that_fired_before_a_body_asked_for_something_fires_before_that_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
