@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +48,14 @@ def pytest_configure(config: pytest.Config) -> None:
     _runs.camp.install()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is named, by the names of tests."""
+    named = set(json.loads(os.environ.get("HITL_UPSTREAM_LEFT_OUT", "[]")))
+    left = [item for item in items if item.nodeid in named]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
@@ -70,8 +77,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     result.entries = len(journal)
     result.steps = sum(entry["entry"] == "step" for entry in journal)
     result.questions = sum(entry["entry"] == "ask" for entry in journal)
-    if os.environ.get("DUMP"):
-        for n, e in enumerate(journal): print(n, e["entry"], (e.get("step") or {}).get("path"), str(e.get("result"))[:250])
     if _note(result, reports, "in a turn"):
         for cut in turns.cuts(journal, _runs.limit) if result.entries > 1 else ():
             item._initrequest()  # fixtures anew, as after a crash
@@ -113,7 +118,6 @@ def _wrong(journal: list[dict[str, Any]], cut: int) -> str | None:
     return "; ".join(world.unlike) or None
 
 
-def pytest_sessionfinish(session: pytest.Session) -> Iterator[None] | None:
+def pytest_sessionfinish() -> None:
     if (path := os.environ.get("HITL_UPSTREAM_RESULTS")) is not None:
         Path(path).write_text(json.dumps([asdict(each) for each in _runs.results], indent=1))
-    return None
