@@ -1,8 +1,8 @@
 """Other frameworks' own tests, inside of turns: `python -m tools.upstream [framework...]`, or `make test-upstream`.
 
 tests/upstream/suites.toml says which tests of which sdist, and which of them are left out and why. The sdists are
-fetched with pip into target/upstream, once, and have to have the sum that is written there; of each only its tests are
-unpacked. They run by `tests/upstream/inturns`, five prefixes of each journal, or as many as HITL_UPSTREAM_PREFIXES says;
+fetched with pip into target/upstream, once, and have to have the sum that is written there; of each only its tests
+are unpacked. They run by `tests/upstream/inturns`, from five prefixes of a journal, or HITL_UPSTREAM_PREFIXES;
 with HITL_TEST_FULL=1 all of them, and those that are left out as well: one that passes is no longer to be left out.
 """
 
@@ -103,11 +103,12 @@ def start(suite: Suite, *arguments: str) -> subprocess.Popen[bytes]:
     own = groups().get(suite.name)
     python = sys.executable if own is None else str(environment_of(suite.name, own))
     results(suite).unlink(missing_ok=True)
+    left = [test for each in suite.left_out for test in each.tests]
     paths = [suite.root, HERE, ROOT / "python"]
     environment = {
         **os.environ,
         "HITL_UPSTREAM_CAMP": suite.name,
-        "HITL_UPSTREAM_LEFT_OUT": json.dumps([] if os.environ.get(FULL) else [t for e in suite.left_out for t in e.tests]),
+        "HITL_UPSTREAM_LEFT_OUT": json.dumps([] if os.environ.get(FULL) else left),
         "HITL_UPSTREAM_RESULTS": str(results(suite)),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # none of ours is for these tests, and each costs time
         "PYTHONPATH": os.pathsep.join(map(str, paths)),

@@ -124,8 +124,10 @@ def _in_our_words(decision: Any, name: str) -> Any:
 def person() -> Iterator[Callable[[Any], Any]]:
     """Whoever answers what a turn asks: the test."""
     _decisions.clear()
-    yield lambda request: (
-        {"outcome": "not_done"} if request["type"] == "unknown_outcome" else _decisions[request.get("tool_call_id")]
+    yield (
+        lambda request: (
+            {"outcome": "not_done"} if request["type"] == "unknown_outcome" else _decisions[request.get("tool_call_id")]
+        )
     )
 
 

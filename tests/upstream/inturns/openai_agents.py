@@ -17,9 +17,9 @@ from agents.run import AgentRunner, set_default_agent_runner
 from hitl.decisions import Approval
 from hitl.ext.gating import ForeignCall
 from hitl.ext.openai_agents import calls, hosted, local_tools, runner, seams, serving, tracing
-from hitl.ext.openai_agents.memory import call_place, memory_of, name_of
+from hitl.ext.openai_agents.memory import call_place, memory_of
 from hitl.ext.turns import is_in_turn
-from hitl.turn.runtime import Turn, agent_name, current_turn
+from hitl.turn.runtime import Turn, current_turn
 
 _approve = calls.approve
 _decide = calls.decide
@@ -30,12 +30,12 @@ class LeftOpen(Exception):
     """The test has not decided yet."""
 
 
-_said: dict[tuple[str | None, str], bool] = {}
-"""By the name of the agent and the id of the call: whether the test has approved it."""
+_said: dict[str, bool] = {}
+"""By id of the call: whether the test has approved it."""
 
 
 async def _asked(turn: Turn, call: ForeignCall, *, required: bool) -> Approval | None:
-    if required and (agent_name.get(), call.call_id) not in _said:
+    if required and call.call_id not in _said:
         raise LeftOpen
     return await _approve(turn, call, required=required)
 
@@ -44,9 +44,7 @@ async def _decided(function_tool: Any, context_wrapper: Any, tool_call: Any) -> 
     try:
         return await _decide(function_tool, context_wrapper, tool_call)
     except LeftOpen:
-        return seams.Evaluation(
-            "require_approval", function_tool, function_tool.on_invoke_tool, tool_call.arguments
-        )
+        return seams.Evaluation("require_approval", function_tool, function_tool.on_invoke_tool, tool_call.arguments)
 
 
 def _of_turn(tool: Any) -> Any:
@@ -66,7 +64,7 @@ def _of_turn(tool: Any) -> Any:
         return required
 
     async def on_approval(context: Any, item: Any) -> Any:
-        is_open = tool.on_approval is None and (agent_name.get(), item.call_id) not in _said
+        is_open = tool.on_approval is None and item.call_id not in _said
         return {} if is_open else await decide(context, item)
 
     return replace(gated, needs_approval=needs_approval, on_approval=on_approval)
@@ -94,10 +92,9 @@ async def _ask_decided(state: Any) -> None:
     for item in state.get_interruptions():
         status = state._context.get_approval_status(item.tool_name or "", item.call_id or "", existing_pending=item)
         call_id = runner._id_of(item)
-        place = name_of(turn, item.agent), call_id
-        if status is None or runner._tool_of(item) is None or place in _said:
+        if status is None or runner._tool_of(item) is None or call_id in _said:
             continue
-        _said[place] = status
+        _said[call_id] = status
         try:
             given = await runner._ask(turn, item, call_id)
         except runner.REFUSALS:
@@ -127,8 +124,7 @@ def person() -> Iterator[Callable[[Any], Any]]:
 def _answer(request: Any) -> Any:
     if request["type"] == "unknown_outcome":
         return {"outcome": "not_done"}
-    approved = _said[request.get("agent"), request["tool_call_id"]]
-    return {"type": "approve"} if approved else {"type": "reject"}
+    return {"type": "approve" if _said[request["tool_call_id"]] else "reject"}
 
 
 def install() -> None:

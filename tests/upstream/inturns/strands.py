@@ -126,8 +126,10 @@ def is_like(value: Any, error: Exception) -> bool:
 def person() -> Iterator[Callable[[Any], Any]]:
     """Whoever answers what a turn asks: the test."""
     _responses.clear()
-    yield lambda request: (
-        {"outcome": "not_done"} if request["type"] == "unknown_outcome" else _responses[request["payload"]["id"]]
+    yield (
+        lambda request: (
+            {"outcome": "not_done"} if request["type"] == "unknown_outcome" else _responses[request["payload"]["id"]]
+        )
     )
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn
 
-_SECONDS = 2.0
+_SECONDS = 50.0
+"""As for a test; but what waits for something of the turn, which stands still meanwhile, comes to it."""
 
 _run_step: Any = Turn.run_step
 
