@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from agents import HostedMCPTool, RunState
+from agents import CustomTool, HostedMCPTool, RunState
 from agents.run import AgentRunner, set_default_agent_runner
 
 from hitl.decisions import Approval
@@ -54,7 +53,8 @@ def _of_turn(tool: Any) -> Any:
     gated = _made_of_turn(tool)
     if gated is tool or getattr(gated, "needs_approval", None) is None:
         return gated
-    needs, decide = gated.needs_approval, gated.on_approval
+    decide = gated.on_approval
+    needs = gated.runtime_needs_approval() if isinstance(gated, CustomTool) else gated.needs_approval
 
     async def needs_approval(context: Any, asked: Any, call_id: str) -> bool:
         try:
@@ -67,7 +67,10 @@ def _of_turn(tool: Any) -> Any:
         is_open = tool.on_approval is None and item.call_id not in _said
         return {} if is_open else await decide(context, item)
 
-    return replace(gated, needs_approval=needs_approval, on_approval=on_approval)
+    gated.needs_approval, gated.on_approval = needs_approval, on_approval  # it is a copy already
+    if isinstance(gated, CustomTool):
+        vars(gated)["runtime_needs_approval"] = lambda: needs_approval
+    return gated
 
 
 class TestRunner(runner.TurnAgentRunner):
