@@ -90,7 +90,7 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
 
 
 async def _is_required(tool: Any, context: Any, asked: Any, call_id: str) -> bool:
-    setting = tool.runtime_needs_approval() if isinstance(tool, CustomTool) else tool.needs_approval
+    setting: Any = tool.runtime_needs_approval() if isinstance(tool, CustomTool) else tool.needs_approval
     if isinstance(setting, bool):
         return setting
 
