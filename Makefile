@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -44,7 +44,7 @@ else
 endif
 	@touch $@
 
-test: begun test-rust test-python test-pythons test-frameworks ## Set up, then run every test, Rust and Python; names the slowest
+test: begun test-rust test-python test-pythons test-frameworks test-upstream ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
 
 begun: # The compiler works while packages come, which keeps one core busy.
@@ -66,6 +66,9 @@ test-pythons: setup ## Loops, order and old journals on each other Python that i
 
 test-frameworks: setup ## Agents of frameworks whose pins exclude those of the other tools, each in an environment of its own
 	$(IN_VENV) python tools/frameworks.py $(ARGS)
+
+test-upstream: setup ## Other frameworks' own tests, inside of turns; fetches their sdists
+	$(IN_VENV) python -m tools.upstream $(ARGS)
 
 slowest: $(VENV)/.tools ## Name the slowest tests of the last `make test`
 	@$(BIN)/python tools/slowest.py

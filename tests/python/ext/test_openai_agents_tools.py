@@ -248,6 +248,34 @@ async def test_a_call_of_a_tool_of_another_kind_is_a_step_and_asks(make: Any) ->
     assert (run.requests, len(run.effects)) == ([], 1)
 
 
+async def test_a_tool_of_a_class_that_decides_by_parts_of_its_input_asks_once() -> None:
+    from tests.python.support.prefixes import run_all_prefixes
+
+    class Patcher(CustomTool):
+        """As the SDK's tool for patches in a sandbox: its rule is about operations, and not about text."""
+
+        def __init__(self, effects: Effects, dangerous: str) -> None:
+            async def write(context: Any, text: str) -> str:
+                effects.append(text)
+                return "done"
+
+            super().__init__(name="type", description="types", on_invoke_tool=write)
+            self.needs_approval: Any = lambda operation: operation == dangerous
+
+        def runtime_needs_approval(self) -> Any:
+            return lambda context, text, call_id: any(map(self.needs_approval, text.split()))
+
+    made = ResponseCustomToolCall(type="custom_tool_call", call_id="t1", name="type", input="look delete")
+    for dangerous, asked in (("delete", [{"input": "look delete"}]), ("move", [])):
+
+        def patcher(effects: Effects, dangerous: str = dangerous) -> Agent[Any]:
+            return Agent(name="typist", model=Once(made), tools=[Patcher(effects, dangerous)])
+
+        run = await run_all_prefixes(patcher, lambda request: APPROVE)
+        assert run.effects == ["look delete"]
+        assert [request["payload"]["tool_args"] for request in run.requests] == asked
+
+
 async def test_rules_are_asked_about_a_shell_too() -> None:
     from hitl.driver.shapes import as_agent as load
     from hitl.messages import ChatMessage

@@ -3,6 +3,7 @@ ask as those of function tools do; the SDK makes those of one kind one after ano
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable
@@ -79,16 +80,23 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
 
         return await current_turn().run_step("policy", f"{tool.name}.on_approval", body, key=f"on_approval:{call_id}")
 
-    return replace(tool, needs_approval=needs_approval, on_approval=on_approval, **changed)
+    if not isinstance(tool, CustomTool):
+        return replace(tool, needs_approval=needs_approval, on_approval=on_approval, **changed)
+    # A class of the program's or the SDK's own, as the one for patches in a sandbox, need not take these as parameters,
+    # and has its `needs_approval` asked by what it says here.
+    gated = copy.copy(tool)
+    vars(gated).update(changed, on_approval=on_approval, runtime_needs_approval=lambda: needs_approval)
+    return gated
 
 
 async def _is_required(tool: Any, context: Any, asked: Any, call_id: str) -> bool:
-    if isinstance(tool.needs_approval, bool):
-        return tool.needs_approval
+    setting: Any = tool.runtime_needs_approval() if isinstance(tool, CustomTool) else tool.needs_approval
+    if isinstance(setting, bool):
+        return setting
 
     async def body() -> bool:
         try:
-            return bool(await _result_of(tool.needs_approval(context, asked, call_id)))
+            return bool(await _result_of(setting(context, asked, call_id)))
         except Exception:  # noqa: BLE001  (who cannot say that it may run does not let it run)
             return True
 

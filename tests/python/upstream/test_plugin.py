@@ -1,0 +1,70 @@
+"""The plugin that runs tests in turns sees what goes wrong there, and lets through what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import upstream
+
+SAMPLES = Path(__file__).with_name("samples.py")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What came of the samples, by name."""
+    written = tmp_path_factory.mktemp("upstream") / "results.json"
+    paths = [upstream.HERE, upstream.ROOT / "python"]
+    environment = {
+        **os.environ,
+        "HITL_UPSTREAM_CAMP": "openai_agents",
+        "HITL_UPSTREAM_PREFIXES": "20",
+        "HITL_UPSTREAM_LEFT_OUT": json.dumps([f"{SAMPLES.name}::test_is_left_out"]),
+        "HITL_UPSTREAM_RESULTS": str(written),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-c", str(upstream.HERE / "pytest.ini"), "--noconftest"]
+    options = ["--rootdir", str(SAMPLES.parent), "-p", "inturns.plugin", str(SAMPLES)]
+    done = subprocess.run([*command, *options], env=environment, check=False, capture_output=True, text=True)
+    assert written.exists(), done.stdout + done.stderr
+    return {each["test"].partition("::")[2]: each for each in json.loads(written.read_text())}
+
+
+def test_a_test_decides_in_its_frameworks_own_words(results: dict[str, dict[str, Any]]) -> None:
+    for name in ("test_is_approved_by_its_own_words", "test_is_rejected_by_its_own_words"):
+        result = results[name]
+        assert result["outcome"] == "passed", result["error"]
+        assert result["questions"] == 1
+        assert result["steps"] >= 2
+        assert result["replays"] >= 4
+
+
+def test_a_test_without_steps_is_not_replayed(results: dict[str, dict[str, Any]]) -> None:
+    result = results["test_needs_no_turn"]
+    assert (result["outcome"], result["steps"], result["replays"]) == ("passed", 0, 0)
+
+
+def test_what_is_left_out_does_not_run(results: dict[str, dict[str, Any]]) -> None:
+    assert "test_is_left_out" not in results
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("test_fails_by_itself", ("in a turn", "of its own")),
+        ("test_goes_another_way_in_a_replay", ("replayed from", "ReplayMismatch")),
+        ("test_has_a_tool_that_does_otherwise_beside_the_turn", ("replayed from", "tool look: ValueError: only in a")),
+        ("test_runs_a_finished_step_again", ("replayed from", "finished steps ran again: ~tool:call-1")),
+    ],
+)
+def test_what_goes_wrong_is_seen(results: dict[str, dict[str, Any]], name: str, said: tuple[str, ...]) -> None:
+    assert results[name]["outcome"] == "failed"
+    for part in said:
+        assert part in results[name]["error"]

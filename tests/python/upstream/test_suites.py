@@ -1,0 +1,80 @@
+"""What is selected of other frameworks' tests, what is left out, and what of that the docs say."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tools import upstream
+
+SUITES = upstream.suites()
+PAGE = (upstream.ROOT / "docs" / "upstream.md").read_text()
+
+each_suite = pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+
+
+@each_suite
+def test_it_is_of_the_version_that_everything_else_runs_on(suite: upstream.Suite) -> None:
+    declared = tomllib.loads((upstream.ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert suite.requirement in [*declared["dev"], *declared.get(suite.name, ())]
+
+
+@each_suite
+def test_what_is_left_out_is_named_once_with_a_reason_and_is_little(suite: upstream.Suite) -> None:
+    names = [test for each in suite.left_out for test in each.tests]
+    assert len(names) == len(set(names))
+    assert all(name.partition("::")[0] in suite.files for name in names)
+    assert all(each.why for each in suite.left_out)
+    assert suite.selected - suite.left >= upstream.LEAST * suite.selected
+
+
+@each_suite
+def test_the_page_has_its_counts_and_every_reason(suite: upstream.Suite) -> None:
+    run = suite.selected - suite.left
+    assert f"| {suite.title} | `{suite.requirement}` | {suite.selected} | {run} | {suite.in_steps} |" in PAGE
+    for each in suite.left_out:
+        assert f"- {suite.title}, {len(each.tests)}: {each.why}." in PAGE.replace("\n  ", " ")
+
+
+def result(test: str, outcome: str = "passed", steps: int = 1) -> dict[str, Any]:
+    return {"test": test, "outcome": outcome, "steps": steps}
+
+
+def suite_of(*left_out: str) -> upstream.Suite:
+    left = [upstream.LeftOut("why", list(left_out))] if left_out else []
+    return replace(SUITES[0], selected=2 + len(left_out), in_steps=1, left_out=left)
+
+
+GOOD = [result("a"), result("b", steps=0)]
+
+
+def test_a_suite_that_comes_to_what_is_written_is_well() -> None:
+    assert upstream.judge(suite_of(), GOOD, is_full=False) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([result("a"), result("b", "failed", steps=0)], "b: failed"),
+        ([result("a"), result("b", "skipped", steps=0)], "b: skipped"),
+        ([result("a")], "1 tests ran and 0 are left out"),
+        ([result("a"), result("b")], "2 tests have steps in their journals, and not 1"),
+        ([result("a", steps=0), result("b", steps=0)], "0 tests have steps"),
+    ],
+)
+def test_a_suite_that_does_not_is_not(found: list[dict[str, Any]], said: str) -> None:
+    assert said in upstream.judge(suite_of(), found, is_full=False)[0]
+
+
+def test_a_suite_of_which_much_is_left_out_is_not() -> None:
+    assert "less than 90% of what is selected runs" in upstream.judge(suite_of("c"), GOOD, is_full=False)
+
+
+def test_what_is_left_out_and_passes_has_to_come_back() -> None:
+    wrong = upstream.judge(suite_of("c"), [*GOOD, result("c")], is_full=True)
+    assert "c is left out, but passes" in wrong
+    still = upstream.judge(suite_of("c"), [*GOOD, result("c", "failed")], is_full=True)
+    assert not any("c is" in each for each in still)
