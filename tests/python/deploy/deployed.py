@@ -1,7 +1,7 @@
 """Servers as the files in `deploy/` start them, as ordinary processes on loopback.
 
-What a manifest says is taken as it stands, but for where things are: paths, hosts and ports of its machines are replaced by
-those of a test, in one place, `Site`.
+What a manifest says is taken as it stands, but for where things are: paths, hosts and ports of its machines are
+replaced by those of a test, in one place, `Site`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Site:
         place.write_text(text)
 
     def passfile(self, line: str, store: str) -> str:
-        """A line of a password file for the store, with the host and the user of the test; it has to be for that store."""
+        """A line of a password file, which has to be for that store, for the one of the test."""
         host, port, database, user, _ = line.strip().split(":")
         address = urlsplit(store)
         assert (host, database, user) == (address.hostname, address.path[1:], address.username)
@@ -88,9 +88,9 @@ class Site:
             taken["HITL_STORE"] = address._replace(netloc=here, path=urlsplit(self.database).path).geturl()
         # Where nothing is said, a server listens on loopback already.
         taken.pop("HITL_HOST", None)
-        # Agents of a test's own, and half of the usual times of a cluster.
+        # Where agents of a test's own are.
         paths = [str(self._root), *filter(None, [os.environ.get("PYTHONPATH")])]
-        return taken | {"HITL_CLUSTER_SPEED": "2", "PYTHONPATH": os.pathsep.join(paths)}
+        return taken | {"PYTHONPATH": os.pathsep.join(paths)}
 
     def _moved(self, value: str) -> str:
         return re.sub(r"(?<![\w/.])/(?:run|etc|data|srv|var)/", f"{self._root}\\g<0>", value)
