@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from hitl.serving.options import InvalidOption, ServeOptions
 from tests.python.deploy.deployed import DEPLOY, KEY, LISTENS, STANDS_BY, Deployed, Site, manifest, site
 from tests.python.support.api import Json, ok, problem
 from tests.python.support.waiting import eventually
@@ -131,6 +132,10 @@ class TestFiles:
         startup = CONTAINER["startupProbe"]
         assert startup["periodSeconds"] * startup["failureThreshold"] > 120
 
+    def test_no_server_starts_with_the_key_of_the_example(self) -> None:
+        with pytest.raises(InvalidOption, match="can be guessed"):
+            ServeOptions(agent="my_agent:agent", api_key=SECRET["stringData"]["api_key"])
+
     def test_secrets_are_in_no_variable_but_the_address_of_the_store_which_has_no_password(self) -> None:
         assert [variable["name"] for variable in CONTAINER["env"] if "valueFrom" in variable] == ["HITL_STORE"]
         assert ":" not in SECRET["stringData"]["store"].removeprefix("postgresql://").partition("@")[0]
@@ -163,10 +168,3 @@ def test_one_of_two_is_ready_and_the_other_takes_over(cluster: Site) -> None:
         more = rules + '[[rule]]\nname = "no-payments"\neffect = "deny"\ntool = "pay"\n'
         update(mount(cluster, "policy"), {"policy.toml": more}, 2)
         eventually(lambda: ok(second.api.get("/health"))["policy"]["rules"], 2)
-
-
-def test_no_server_starts_with_the_key_of_the_example(cluster: Site) -> None:
-    (mount(cluster, "secrets") / "api_key").write_text(SECRET["stringData"]["api_key"])
-    with Deployed(CONTAINER["args"], environment(cluster)) as server:
-        assert server.wait() == 2
-        server.wait_for_line("16 at least")
