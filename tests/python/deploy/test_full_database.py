@@ -51,34 +51,33 @@ def role() -> Iterator[Role]:
 
 
 def test_requests_are_refused_while_there_is_no_room_and_served_again_when_there_is() -> None:
-    with role() as user:
-        with Served(AGENT, store=user.address, park_after=0) as server:
-            api = server.api
-            session_id = api.create()
-            interrupt = api.settled(session_id, "null", 1)["interrupts"][0]["interrupt_id"]
+    with role() as user, Served(AGENT, store=user.address, park_after=0) as server:
+        api = server.api
+        session_id = api.create()
+        interrupt = api.settled(session_id, "null", 1)["interrupts"][0]["interrupt_id"]
 
-            # Others have taken what is left: it keeps its own, which do not do for many at once.
-            user.limit(user.connections)
-            with ThreadPoolExecutor(16) as clients:
-                replies = list(clients.map(lambda _: api.post("/sessions", {}), range(64)))
-            created = [reply.json()["session_id"] for reply in replies if reply.status_code == 201]
-            refused = [problem(reply, 503)["code"] for reply in replies if reply.status_code != 201]
-            assert set(refused) <= {"store_unavailable"}
+        # Others have taken what is left: it keeps its own, which do not do for many at once.
+        user.limit(user.connections)
+        with ThreadPoolExecutor(16) as clients:
+            replies = list(clients.map(lambda _: api.post("/sessions", {}), range(64)))
+        created = [reply.json()["session_id"] for reply in replies if reply.status_code == 201]
+        refused = [problem(reply, 503)["code"] for reply in replies if reply.status_code != 201]
+        assert set(refused) <= {"store_unavailable"}
 
-            # It was cut off, and others were there first.
-            user.limit(0)
-            user.end()
-            gone = api.resume(session_id, interrupt, "yes")
-            assert problem(gone, 503)["code"] == "store_unavailable"
-            assert gone.headers["retry-after"] == "5"
-            assert problem(api.get("/readyz"), 503)["code"] == "store_unavailable"
-            assert api.get("/healthz").status_code == 200
-            server.wait_for_line("too many connections for role")
+        # It was cut off, and others were there first.
+        user.limit(0)
+        user.end()
+        gone = api.resume(session_id, interrupt, "yes")
+        assert problem(gone, 503)["code"] == "store_unavailable"
+        assert gone.headers["retry-after"] == "5"
+        assert problem(api.get("/readyz"), 503)["code"] == "store_unavailable"
+        assert api.get("/healthz").status_code == 200
+        server.wait_for_line("too many connections for role")
 
-            user.limit(-1)
-            eventually(lambda: api.get("/readyz").status_code, 200)
-            # What was refused changed nothing, or was stored and the word of it lost: asked again it is one of both.
-            ok(api.resume(session_id, interrupt, "yes"))
-            assert api.wait(session_id)["response"]["content"] == "yes"
-            there = {session["session_id"] for session in ok(api.get("/sessions", limit=100))}
-            assert there >= {session_id, *created}
+        user.limit(-1)
+        eventually(lambda: api.get("/readyz").status_code, 200)
+        # What was refused changed nothing, or was stored and the word of it lost: asked again it is one of both.
+        ok(api.resume(session_id, interrupt, "yes"))
+        assert api.wait(session_id)["response"]["content"] == "yes"
+        there = {session["session_id"] for session in ok(api.get("/sessions", limit=100))}
+        assert there >= {session_id, *created}
