@@ -1,0 +1,115 @@
+"""Servers as the files in `deploy/` start them, as ordinary processes on loopback.
+
+What a manifest says is taken as it stands, but for where things are: paths, hosts and ports of its machines are
+replaced by those of a test, in one place, `Site`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.python.cluster.proxy import Proxy
+from tests.python.support import postgres
+from tests.python.support.served import ROOT, Served
+
+DEPLOY = ROOT / "deploy"
+KEY = "a key of the test's own"
+PASSWORD = "right"
+"""Of the one role of the tests' PostgreSQL that has to give any; the tests of the core make it too."""
+LISTENS = "is served on"
+STANDS_BY = "stands by"
+
+_MAKE_ROLE = f"""
+DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}';
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$
+"""
+
+
+def manifest(path: str) -> Any:
+    """A YAML file of `deploy/`."""
+    return yaml.safe_load((DEPLOY / path).read_text())
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def seconds(text: str) -> float:
+    """A span of Compose or systemd: `30s`, or `30`."""
+    found = re.fullmatch(r"(\d+)s?", text)
+    assert found is not None, text
+    return float(found[1])
+
+
+class Site:
+    """Where on this machine is what a manifest speaks of, and a database to begin with."""
+
+    def __init__(self, root: Path, database: str, port: int) -> None:
+        self.database = database
+        self._root, self._port = root, port
+
+    def place(self, path: str) -> Path:
+        """A file or directory of the machine in the manifest."""
+        return self._root / path.lstrip("/")
+
+    def write(self, path: str, text: str) -> None:
+        place = self.place(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def passfile(self, line: str, store: str) -> str:
+        """A line of a password file, which has to be for that store, for the one of the test."""
+        host, port, database, user, _ = line.strip().split(":")
+        address = urlsplit(store)
+        assert (host, database, user) == (address.hostname, address.path[1:], address.username)
+        assert port == str(address.port or 5432)
+        return f"127.0.0.1:{self._port}:{urlsplit(self.database).path[1:]}:guarded:{PASSWORD}\n"
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a manifest."""
+        taken = {name: self._moved(value) for name, value in given.items()}
+        taken["HITL_PORT"] = str(free_port())
+        if "HITL_STORE" in taken:
+            address = urlsplit(taken["HITL_STORE"])
+            here = f"guarded@127.0.0.1:{self._port}"
+            taken["HITL_STORE"] = address._replace(netloc=here, path=urlsplit(self.database).path).geturl()
+        # Where nothing is said, a server listens on loopback already.
+        taken.pop("HITL_HOST", None)
+        # Where agents of a test's own are.
+        paths = [str(self._root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return taken | {"PYTHONPATH": os.pathsep.join(paths)}
+
+    def _moved(self, value: str) -> str:
+        return re.sub(r"(?<![\w/.])/(?:run|etc|data|srv|var)/", f"{self._root}\\g<0>", value)
+
+
+@contextmanager
+def site(root: Path) -> Iterator[Site]:
+    with postgres.database() as database, Proxy(postgres.socket_of(database)) as proxy:
+        postgres.execute(database, _MAKE_ROLE)
+        postgres.execute(database, f"GRANT CREATE ON DATABASE {urlsplit(database).path[1:]} TO guarded")
+        yield Site(root, database, proxy.port)
+
+
+class Deployed(Served):
+    """A server with the arguments (after `hitl`) and the variables of a manifest; nothing is waited for."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._arguments = list(arguments)
+        super().__init__("-", environment=environment, stands_by=True, port=environment["HITL_PORT"], api_key=KEY)
+
+    def command(self, agent: str, options: Mapping[str, Any]) -> list[str]:  # type: ignore[override]
+        return [sys.executable, "-m", "hitl", *self._arguments]

@@ -1,0 +1,170 @@
+"""`deploy/kubernetes`: two servers, one of which is ready."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import kubernetes_validate
+import pytest
+import yaml
+
+from hitl.serving.options import InvalidOption, ServeOptions
+from tests.python.deploy.deployed import DEPLOY, KEY, LISTENS, STANDS_BY, Deployed, Site, manifest, site
+from tests.python.support.api import Json, ok, problem
+from tests.python.support.waiting import eventually
+
+FILES = sorted((DEPLOY / "kubernetes").iterdir())
+VERSIONS = ["1.30", "1.37"]
+DEPLOYMENT: Json = manifest("kubernetes/deployment.yaml")
+POD: Json = DEPLOYMENT["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+SECRET: Json = manifest("kubernetes/secret.yaml.example")
+PASSFILE = "/run/secrets/hitl/pgpass"
+AGENT = """
+import hitl
+
+async def agent(message, state):
+    said = await hitl.interrupt({"type": "free", "question": "go on?"})
+    return hitl.ChatMessage.assistant_message(content=f"said {said}"), state
+"""
+
+
+def environment(site: Site) -> dict[str, str]:
+    """The variables of a container."""
+    given = {}
+    for variable in CONTAINER["env"]:
+        if "value" in variable:
+            given[variable["name"]] = variable["value"]
+        else:
+            named = variable["valueFrom"]["secretKeyRef"]
+            assert named["name"] == SECRET["metadata"]["name"]
+            given[variable["name"]] = SECRET["stringData"][named["key"]]
+    return site.environment(given)
+
+
+def mount(site: Site, name: str) -> Path:
+    (there,) = [mount["mountPath"] for mount in CONTAINER["volumeMounts"] if mount["name"] == name]
+    return site.place(there)
+
+
+def update(directory: Path, files: dict[str, str], generation: int) -> None:
+    """As a kubelet does: a new directory beside the old one, and a link that is moved from one to the other."""
+    content = directory / f"..{generation}"
+    content.mkdir(parents=True)
+    for name, text in files.items():
+        (content / name).write_text(text)
+        if not (directory / name).is_symlink():
+            (directory / name).symlink_to(f"..data/{name}")
+    (directory / "..data_tmp").symlink_to(content.name)
+    (directory / "..data_tmp").rename(directory / "..data")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Site]:
+    """Where pods find what is mounted."""
+    with site(tmp_path) as cluster:
+        cluster.write("/my_agent.py", AGENT)
+        filled = SECRET["stringData"] | {"api_key": KEY}
+        assert f"passfile={PASSFILE}" in filled["store"]
+        filled["pgpass"] = cluster.passfile(filled["pgpass"], filled["store"])
+        volumes = {volume["name"]: volume for volume in POD["volumes"]}
+        assert set(volumes) == {mount["name"] for mount in CONTAINER["volumeMounts"]}
+        secret = volumes["secrets"]["secret"]
+        assert secret["secretName"] == SECRET["metadata"]["name"]
+        update(mount(cluster, "secrets"), {item["path"]: filled[item["key"]] for item in secret["items"]}, 1)
+        policy = manifest("kubernetes/policy.yaml")
+        assert volumes["policy"]["configMap"]["name"] == policy["metadata"]["name"]
+        update(mount(cluster, "policy"), policy["data"], 1)
+        yield cluster
+
+
+def probe(server: Deployed, kind: str) -> int | None:
+    """What a probe gets: a status, or nothing."""
+    asked = CONTAINER[kind]
+    (port,) = [port for port in CONTAINER["ports"] if port["name"] == asked["httpGet"]["port"]]
+    (said,) = [variable["value"] for variable in CONTAINER["env"] if variable["name"] == "HITL_PORT"]
+    assert str(port["containerPort"]) == said
+    try:
+        with httpx2.Client(timeout=asked["timeoutSeconds"], trust_env=False, verify=False) as client:
+            return client.get(server.url + asked["httpGet"]["path"]).status_code
+    except httpx2.TransportError:
+        return None
+
+
+class TestFiles:
+    @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_each_is_what_the_schema_allows(self, file: Path, version: str) -> None:
+        for document in yaml.safe_load_all(file.read_text()):
+            kubernetes_validate.validate(document, version, strict=True)
+
+    def test_an_unknown_word_would_be_told(self) -> None:
+        wrong = DEPLOYMENT | {"spec": DEPLOYMENT["spec"] | {"replica": 2}}
+        with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
+            kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+    def test_service_and_budget_are_about_the_pods_of_the_deployment(self) -> None:
+        labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+        service, budget = manifest("kubernetes/service.yaml"), manifest("kubernetes/disruption.yaml")
+        assert service["spec"]["selector"] == labels
+        assert budget["spec"]["selector"]["matchLabels"] == labels
+        assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels
+        (port,) = service["spec"]["ports"]
+        assert port["targetPort"] in [port["name"] for port in CONTAINER["ports"]]
+
+    def test_neither_a_rollout_nor_a_budget_waits_for_whoever_stands_by_to_be_ready(self) -> None:
+        """One is ready, whatever happens: what needs more of them never ends."""
+        strategy = DEPLOYMENT["spec"]["strategy"]["rollingUpdate"]
+        assert DEPLOYMENT["spec"]["replicas"] - strategy["maxUnavailable"] == 1
+        assert manifest("kubernetes/disruption.yaml")["spec"]["minAvailable"] == 0
+
+    def test_the_variables_of_services_do_not_take_the_place_of_options(self) -> None:
+        assert manifest("kubernetes/service.yaml")["metadata"]["name"] == "hitl"
+        assert POD["enableServiceLinks"] is False
+
+    def test_there_is_time_to_start_and_to_end(self) -> None:
+        given = {variable["name"]: variable.get("value") for variable in CONTAINER["env"]}
+        assert POD["terminationGracePeriodSeconds"] > float(given["HITL_SHUTDOWN_TIMEOUT"])
+        startup = CONTAINER["startupProbe"]
+        assert startup["periodSeconds"] * startup["failureThreshold"] > 120
+
+    def test_no_server_starts_with_the_key_of_the_example(self) -> None:
+        with pytest.raises(InvalidOption, match="can be guessed"):
+            ServeOptions(agent="my_agent:agent", api_key=SECRET["stringData"]["api_key"])
+
+    def test_secrets_are_in_no_variable_but_the_address_of_the_store_which_has_no_password(self) -> None:
+        assert [variable["name"] for variable in CONTAINER["env"] if "valueFrom" in variable] == ["HITL_STORE"]
+        assert ":" not in SECRET["stringData"]["store"].removeprefix("postgresql://").partition("@")[0]
+
+
+def test_one_of_two_is_ready_and_the_other_takes_over(cluster: Site) -> None:
+    with ExitStack() as pods:
+        first = pods.enter_context(Deployed(CONTAINER["args"], environment(cluster)))
+        first.wait_for_line(LISTENS)
+        second = pods.enter_context(Deployed(CONTAINER["args"], environment(cluster)))
+        second.wait_for_line(STANDS_BY)
+        for server in (first, second):
+            eventually(lambda server=server: probe(server, "startupProbe"), 200)
+        assert [probe(first, "livenessProbe"), probe(second, "livenessProbe")] == [200, 200]
+        assert [probe(first, "readinessProbe"), probe(second, "readinessProbe")] == [200, 503]
+
+        ok(first.api.http.get("/sessions", headers={"host": "hitl"}))
+        problem(first.api.http.get("/sessions", headers={"host": "elsewhere"}), 403)
+        session_id = first.api.create()
+        interrupt = first.api.settled(session_id, "begin", 1)["interrupts"][0]["interrupt_id"]
+
+        first.signal(signal.SIGTERM)
+        assert first.wait(POD["terminationGracePeriodSeconds"]) == 0
+        eventually(lambda: probe(second, "readinessProbe"), 200)
+        ok(second.api.resume(session_id, interrupt, "yes"))
+        assert second.api.wait(session_id)["response"]["content"] == "said yes"
+
+        assert ok(second.api.get("/health"))["policy"]["rules"] == 1
+        rules = manifest("kubernetes/policy.yaml")["data"]["policy.toml"]
+        more = rules + '[[rule]]\nname = "no-payments"\neffect = "deny"\ntool = "pay"\n'
+        update(mount(cluster, "policy"), {"policy.toml": more}, 2)
+        eventually(lambda: ok(second.api.get("/health"))["policy"]["rules"], 2)
