@@ -44,6 +44,8 @@ async def record_model_call(
             "messages": [message.to_dict() for message in request.messages],
             "tools": request.tools,
             "response_format": None if request.response_format is None else request.response_format.schema,
+            # Left out where there are none, as in the journals of releases that had none.
+            **({"settings": request.settings} if request.settings else {}),
         },
     )
     return ModelReply(ChatMessage.from_dict(recorded["message"]), recorded["usage"], recorded["finish_reason"])
