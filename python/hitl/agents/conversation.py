@@ -18,7 +18,7 @@ from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
 from hitl.models.settings import InvalidSettings, ModelSettings
-from hitl.tools.approvals import guard_output
+from hitl.tools.approvals import guard_output, invoke, make_context
 from hitl.turn.permits import Permit, permit, permitted
 from hitl.turn.runtime import Turn, agent_name, agent_place
 
@@ -38,6 +38,7 @@ class _ActiveAgent:
     run: AgentRun
     box: ToolBox
     middleware: Middleware
+    prompt: str | None = None
     has_called: bool = False
     """Whether it has called a tool in this turn."""
 
@@ -93,6 +94,7 @@ class Conversation:
                     active = self._active[id(now)] = await self._activate(now, connections)
                 with active.at_work():
                     if is_new:
+                        active.prompt = await self._prompt(active.agent)
                         with permit():
                             await active.middleware.before_agent(active.run)
                     now = await self._work(active)
@@ -139,9 +141,23 @@ class Conversation:
             await connections.enter_async_context(source.connected(turn))
             tools += middleware.wrap_tools(await source.list_tools(turn))
         runtime = AgentRuntime(agent, turn.context, turn.session_id, turn.turn_id)
-        return _ActiveAgent(
-            agent, AgentRun(runtime, {"messages": self._history}), ToolBox(turn, tools, agent.hooks), middleware
-        )
+        run = AgentRun(runtime, {"messages": self._history})
+        return _ActiveAgent(agent, run, ToolBox(turn, tools, agent.hooks), middleware)
+
+    async def _prompt(self, agent: Participant) -> str | None:
+        """The agent's instructions for this turn."""
+        given, turn = agent.system_prompt, self._turn
+        if not callable(given):
+            return given
+
+        async def ask() -> str:
+            text = await invoke(turn, given, make_context(turn, None))
+            if not isinstance(text, str):
+                raise TypeError(f"system_prompt of {agent.label} must return a str, got {type(text).__name__}")
+            return text
+
+        # A step, whatever it does: the time of day is in a prompt sooner than anything else.
+        return await turn.run_step("step", "system_prompt", ask)
 
     async def _ask_model(self, active: _ActiveAgent) -> tuple[ChatMessage, dict[str, str]]:
         """What the model says, and `doomed`: see `own_ids`."""
@@ -156,7 +172,7 @@ class Conversation:
             doomed.update(shared)
             return replace(reply, message=message) if shared else reply
 
-        system = [] if agent.system_prompt is None else [ChatMessage.system_message(content=agent.system_prompt)]
+        system = [] if active.prompt is None else [ChatMessage.system_message(content=active.prompt)]
         # Only the outermost agent speaks to the reader; what a nested one says is a tool's business.
         outermost = turn.current_step is None
         request = ModelRequest(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.models.settings import ModelSettings
+from hitl.tools.context import SystemPrompt
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import OutputGuardrail
 from hitl.turn.retrying import Transient
@@ -25,7 +26,7 @@ class Participant:
     name: str | None
     description: str | None
     model_name: str | None
-    system_prompt: str | None
+    system_prompt: str | SystemPrompt | None
     tools: tuple[Tool[..., Any], ...]
     sources: tuple[MCPTools, ...]
     handoffs: Sequence[Participant]

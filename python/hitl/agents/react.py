@@ -18,7 +18,7 @@ from hitl.agents.tool_calls import check_names
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.models.settings import ModelSettings, check_settings
-from hitl.tools.context import ApprovalPolicy
+from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.turn.permits import permit
@@ -44,7 +44,7 @@ class ReActAgent(Participant):
         client: ChatClient | None = None,
         model_name: str | None = None,
         name: str | None = None,
-        system_prompt: str | None = None,
+        system_prompt: str | SystemPrompt | None = None,
         tools: Iterable[ToolLike] = (),
         handoffs: Sequence[ReActAgent] = (),
         middleware: Sequence[Any] = (),
@@ -65,7 +65,9 @@ class ReActAgent(Participant):
             model_name: The model, as the client's provider calls it; by default the environment's `HITL_MODEL`,
                 else the client's own `default_model` where it has one.
             name: What interrupts call this agent.
-            system_prompt: Instructions, sent first with every request.
+            system_prompt: Instructions, sent first with every request: a text, or a function of the `RunContext`, plain
+                or async, that is called once in a turn, when the agent gets the conversation. What it returns is
+                recorded and holds until the turn is over; what it raises fails the turn.
             tools: `@tool`s, plain functions (made tools) and `MCPTools`; two of one name are a `ValueError`.
             handoffs: Agents that the model may give the conversation to, by the tool `transfer_to_<name>`; they need a
                 name. `agent.handoffs` is a list that may grow while agents are put together, so that two can hand over
@@ -95,7 +97,9 @@ class ReActAgent(Participant):
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
-        texts = {"model_name": model_name, "name": name, "system_prompt": system_prompt, "description": description}
+        texts = {"model_name": model_name, "name": name, "description": description}
+        if not callable(system_prompt):
+            texts["system_prompt"] = system_prompt
         for option, text in texts.items():
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"ReActAgent: {option} must be a str or None, got {type(text).__name__}")
