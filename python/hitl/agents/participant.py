@@ -38,6 +38,8 @@ class Participant:
     retries: int | None
     transient: Transient | None
     settings: ModelSettings
+    max_parallel_tools: int | None
+    output_retries: int | None
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
 """Agents of every shape, and what takes them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, assert_type
 
 import agents as openai_agents
@@ -15,13 +16,17 @@ from hitl import (
     ChatMessage,
     HookCall,
     HookFailed,
+    InvalidOutput,
     MaxStepsExceeded,
     MCPServerError,
     MCPTools,
     ModelNotConfigured,
     ModelUnavailable,
     ReActAgent,
+    ReplyCutShort,
+    RunContext,
     RunResult,
+    TokenLimitExceeded,
     Tool,
     TransientError,
 )
@@ -113,6 +118,42 @@ async def ask_all(agents: Sequence[Agent]) -> list[RunResult]:
     return [await hitl.run(agent, "hello") for agent in agents]
 
 
+@dataclass
+class Order:
+    id: str
+
+
+async def typed_answers(client: ChatClient) -> None:
+    """The output is of the type that the agent was told, and text without one."""
+    order = ReActAgent(client, output_type=Order)
+    assert_type(order, ReActAgent[Order])
+    result = await hitl.run(order, "hello")
+    assert_type(result.output, Order | None)
+    if result.status == "idle":
+        assert_type(result.output, Order)
+        assert_type(result.finish_reason, str | None)
+    lines = ReActAgent(client, output_type=list[Order])
+    assert_type(hitl.run_sync(lines, "hello").output, list[Order] | None)
+    either = ReActAgent(client, output_type=Order | int)
+    assert_type(hitl.stream(either, "hello").result.output, Order | int | None)
+    assert_type(hitl.stream_sync(either, "hello").result.output, Order | int | None)
+    text = ReActAgent(client)
+    assert_type(text, ReActAgent[str])
+    assert_type((await hitl.run(text, "hello")).output, str | None)
+    assert_type((await hitl.run(plain, "hello")).output, str | None)
+    ReActAgent(client, output_type=3)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+async def kept_order(agent: ReActAgent[Order]) -> RunResult[Order]:
+    try:
+        return await hitl.run(agent, "hello")
+    except (InvalidOutput, TokenLimitExceeded):
+        raise
+    except ReplyCutShort as cut:
+        assert_type(cut.finish_reason, str)
+        raise
+
+
 async def take_in(result: openai_agents.RunResult) -> RunResult:
     return await hitl.run(triage, message_of(result.to_state()))
 
@@ -164,6 +205,9 @@ def configured(client: ChatClient) -> ReActAgent:
     def first(message: ChatMessage) -> str:
         return f"please: {message.content}"
 
+    async def instructions(ctx: RunContext[dict[str, str]]) -> str:
+        return f"You talk to {ctx.context['user']}."
+
     inner = ReActAgent(client, "small", name="inner", description="Looks things up.")
     as_tool = inner.as_tool(requires_approval=lambda ctx, args: len(args["input"]) > 10)
     assert_type(as_tool, Tool[..., Any])
@@ -171,7 +215,9 @@ def configured(client: ChatClient) -> ReActAgent:
         client=client,
         model_name="large",
         name="outer",
-        system_prompt="Be brief.",
+        system_prompt=instructions,
+        token_limit=10_000,
+        max_parallel_tools=2,
         settings={"temperature": 0, "tool_choice": "plain_tool", "stop": ["END"]},
         tools=[as_tool, plain_tool, MCPTools(command=["server"], requires_approval={"write": True})],
         handoffs=[inner],
