@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from hitl.agents.compaction import Compaction as Compaction
     from hitl.agents.decorator import agent as agent
     from hitl.agents.limits import InvalidOutput as InvalidOutput
     from hitl.agents.limits import MaxStepsExceeded as MaxStepsExceeded
@@ -104,6 +105,7 @@ _EXPORTS: dict[str, str] = {
     "ApprovalMismatch": "hitl.tools.asking",
     "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
+    "Compaction": "hitl.agents.compaction",
     "Decision": "hitl.decisions",
     "ErrorResult": "hitl.runs.results",
     "HookCall": "hitl.agents.seams",

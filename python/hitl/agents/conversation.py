@@ -8,7 +8,9 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from hitl.agents.compaction import shown_to_models
 from hitl.agents.handoffs import handoff_tools
+from hitl.agents.history import processed
 from hitl.agents.limits import InvalidOutput, MaxStepsExceeded, TokenLimitExceeded, cut_short, tokens_of
 from hitl.agents.namesakes import place_of
 from hitl.agents.participant import Participant
@@ -208,12 +210,13 @@ class Conversation:
             doomed.update(shared)
             return replace(reply, message=message) if shared else reply
 
+        shown = await self._shown(agent)
         system = [] if active.prompt is None else [ChatMessage.system_message(content=active.prompt)]
         # Only the outermost agent speaks to the reader; what a nested one says is a tool's business.
         outermost = turn.current_step is None
         request = ModelRequest(
             model=agent.model(),
-            messages=system + self._history,
+            messages=system + shown,
             tools=active.box.definitions,
             response_format=agent.response_format,
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
@@ -222,6 +225,15 @@ class Conversation:
         reply = await active.middleware.around(ask)(request)
         message, shared = own_ids(reply.message)
         return replace(reply, message=message), doomed | shared
+
+    async def _shown(self, agent: Participant) -> list[ChatMessage]:
+        """What the agent's model is shown of what was said."""
+        if agent.compaction is not None:
+            summary, tokens = await agent.compaction.sum_up(self._turn, agent, self._history)
+            self._tokens += tokens
+            if summary is not None:
+                self._history.append(summary)
+        return await processed(self._turn, agent.history_processors, shown_to_models(self._history))
 
     async def _call_tools(
         self, active: _ActiveAgent, reply: ChatMessage, doomed: Mapping[str, str], gate: Permit

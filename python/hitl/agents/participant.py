@@ -40,6 +40,10 @@ class Participant:
     settings: ModelSettings
     max_parallel_tools: int | None
     output_retries: int | None
+    history_processors: tuple[Any, ...]
+    """`hitl.agents.history.HistoryProcessor`s."""
+    compaction: Any
+    """A `hitl.agents.compaction.Compaction`, which knows agents."""
 
     @property
     @abstractmethod

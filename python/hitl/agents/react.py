@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from hitl.agents.abandoned import tell_abandoned
+from hitl.agents.compaction import Compaction
 from hitl.agents.conversation import Conversation, ConversationLimits, guard_message
 from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
+from hitl.agents.history import HistoryProcessor, read_processors
 from hitl.agents.limits import InvalidOutput
 from hitl.agents.limits import MaxStepsExceeded as MaxStepsExceeded
 from hitl.agents.namesakes import INNER_AGENT, told_apart
@@ -71,6 +73,8 @@ class ReActAgent(Participant, Generic[OutputT]):
         output_retries: int | None = None,
         token_limit: int | None = None,
         max_parallel_tools: int | None = None,
+        history_processors: Iterable[HistoryProcessor] = (),
+        compaction: Compaction | None = None,
     ):
         """
         Args:
@@ -110,6 +114,9 @@ class ReActAgent(Participant, Generic[OutputT]):
             token_limit: How many tokens models may take in a turn, counted as `max_steps` counts: where one is to be
                 asked again beyond it, `TokenLimitExceeded`.
             max_parallel_tools: How many tools of a reply may run at once; those that wait for people do not count.
+            history_processors: Functions `(ctx, messages) -> messages`, called before each request, one after the
+                other: what the model is shown instead. What they return is recorded.
+            compaction: When a conversation that gets too long is summed up for the model, and how.
 
         Of the agent that is given to a run: `input_guardrails`, `max_steps`, `token_limit` and `timeout`. Everything
         else is that of the agent that has the conversation.
@@ -159,6 +166,10 @@ class ReActAgent(Participant, Generic[OutputT]):
         self.output_guardrails: tuple[OutputGuardrail, ...] = read_output_guardrails(self.label, output_guardrails)
         self.token_limit = token_limit
         self.max_parallel_tools = max_parallel_tools
+        self.history_processors = read_processors("ReActAgent", history_processors)
+        self.compaction = compaction
+        if compaction is not None and not isinstance(compaction, Compaction):
+            raise TypeError(f"ReActAgent: compaction must be a Compaction, got {type(compaction).__name__}")
         self.output_retries = output_retries
         if response_format is None and output_retries is None:
             self.output_retries = 2

@@ -14,6 +14,7 @@ from hitl import (
     Agent,
     AgentRuntime,
     ChatMessage,
+    Compaction,
     HookCall,
     HookFailed,
     InvalidOutput,
@@ -205,6 +206,9 @@ def configured(client: ChatClient) -> ReActAgent:
     def first(message: ChatMessage) -> str:
         return f"please: {message.content}"
 
+    def recent(ctx: RunContext, messages: list[ChatMessage]) -> list[ChatMessage]:
+        return messages[-20:]
+
     async def instructions(ctx: RunContext[dict[str, str]]) -> str:
         return f"You talk to {ctx.context['user']}."
 
@@ -216,6 +220,8 @@ def configured(client: ChatClient) -> ReActAgent:
         model_name="large",
         name="outer",
         system_prompt=instructions,
+        compaction=Compaction(over_tokens=50_000, keep_tokens=5_000, client=client, model_name="small"),
+        history_processors=[recent],
         token_limit=10_000,
         max_parallel_tools=2,
         settings={"temperature": 0, "tool_choice": "plain_tool", "stop": ["END"]},
