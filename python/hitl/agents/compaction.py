@@ -73,8 +73,8 @@ class Compaction:
         if until is None:
             return None, 0
         client = agent.chat_client() if self._client is None else self._client
-        model: str = self._model_name or (
-            agent.model() if self._client is None else getattr(client, "default_model", "")
+        model = str(
+            self._model_name or (agent.model() if self._client is None else getattr(client, "default_model", ""))
         )
         told = [*([] if before is None else [before]), *(message for _, message in open_messages[:until])]
         request = ModelRequest(
