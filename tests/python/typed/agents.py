@@ -142,7 +142,7 @@ async def typed_answers(client: ChatClient) -> None:
     assert_type(text, ReActAgent[str])
     assert_type((await hitl.run(text, "hello")).output, str | None)
     assert_type((await hitl.run(plain, "hello")).output, str | None)
-    ReActAgent(client, output_type=3)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    ReActAgent(client, output_type=3)  # pyright: ignore[reportArgumentType]
 
 
 async def kept_order(agent: ReActAgent[Order]) -> RunResult[Order]:
@@ -172,7 +172,7 @@ def no_agents() -> None:
     one: Agent = takes_one  # pyright: ignore[reportAssignmentType]
     text: Agent = returns_text  # pyright: ignore[reportAssignmentType]
     walks: Agent = Walks()  # pyright: ignore[reportAssignmentType]
-    hitl.run_sync("module:agent", "hello")  # pyright: ignore[reportArgumentType]
+    hitl.run_sync("module:agent", "hello")  # pyright: ignore[reportArgumentType, reportCallIssue]
     print(one, text, walks)
 
 
