@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
+    from hitl.agents.compaction import Compaction as Compaction
     from hitl.agents.decorator import agent as agent
+    from hitl.agents.limits import InvalidOutput as InvalidOutput
+    from hitl.agents.limits import MaxStepsExceeded as MaxStepsExceeded
+    from hitl.agents.limits import ReplyCutShort as ReplyCutShort
+    from hitl.agents.limits import TokenLimitExceeded as TokenLimitExceeded
     from hitl.agents.react import ReActAgent as ReActAgent
     from hitl.agents.seams import AgentRuntime as AgentRuntime
     from hitl.agents.seams import HookCall as HookCall
@@ -101,6 +105,7 @@ _EXPORTS: dict[str, str] = {
     "ApprovalMismatch": "hitl.tools.asking",
     "ApprovalRequest": "hitl.decisions",
     "ChatMessage": "hitl.messages",
+    "Compaction": "hitl.agents.compaction",
     "Decision": "hitl.decisions",
     "ErrorResult": "hitl.runs.results",
     "HookCall": "hitl.agents.seams",
@@ -112,9 +117,11 @@ _EXPORTS: dict[str, str] = {
     "MCPTools": "hitl.tools.mcp",
     "IdleResult": "hitl.runs.results",
     "InterruptedResult": "hitl.runs.results",
-    "MaxStepsExceeded": "hitl.agents.conversation",
+    "InvalidOutput": "hitl.agents.limits",
+    "MaxStepsExceeded": "hitl.agents.limits",
     "ModelNotConfigured": "hitl.models.chat_completions",
     "ReActAgent": "hitl.agents.react",
+    "ReplyCutShort": "hitl.agents.limits",
     "RunContext": "hitl.tools.context",
     "RunEvent": "hitl.runs.streaming",
     "RunResult": "hitl.runs.results",
@@ -123,6 +130,7 @@ _EXPORTS: dict[str, str] = {
     "ServeError": "hitl.serving.server",
     "Server": "hitl.serving.server",
     "Store": "hitl.runs.stores",
+    "TokenLimitExceeded": "hitl.agents.limits",
     "Tool": "hitl.tools.definition",
     "ServerOptions": "hitl.serving.options",
     "SyncRunStream": "hitl.runs.blocking",

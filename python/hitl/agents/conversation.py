@@ -8,28 +8,24 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from hitl.agents.compaction import shown_to_models
 from hitl.agents.handoffs import handoff_tools
+from hitl.agents.history import processed
+from hitl.agents.limits import InvalidOutput, MaxStepsExceeded, TokenLimitExceeded, cut_short, tokens_of
 from hitl.agents.namesakes import place_of
 from hitl.agents.participant import Participant
 from hitl.agents.seams import AgentRun, AgentRuntime, Middleware, ToolCallRequest, current_run_var
 from hitl.agents.tool_calls import Answered, ToolBox, changed_call, own_ids
-from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
-from hitl.tools.approvals import guard_output
+from hitl.models.settings import InvalidSettings, ModelSettings
+from hitl.tools.approvals import guard_output, invoke, make_context
 from hitl.turn.permits import Permit, permit, permitted
 from hitl.turn.runtime import Turn, agent_name, agent_place
 
 
-class MaxStepsExceeded(HitlError):
-    """The model was asked `max_steps` times and still wanted to call tools. Where nobody catches it the turn is
-    suspended, and a retry lets the model be asked that often once more."""
-
-    code = "max_steps_exceeded"
-
-
-@dataclass(frozen=True)
+@dataclass
 class _ActiveAgent:
     """An agent that has, or had, the conversation: made when it first gets it."""
 
@@ -37,6 +33,25 @@ class _ActiveAgent:
     run: AgentRun
     box: ToolBox
     middleware: Middleware
+    prompt: str | None = None
+    has_called: bool = False
+    """Whether it has called a tool in this turn."""
+    complaints: int = 0
+    """How often its model was told what is wrong with its answer, since the turn was last retried for it."""
+
+    def settings(self) -> ModelSettings:
+        """How its model is asked now. A tool that must be called is one of its own, and has been once it was called:
+        a model that must always call one never answers."""
+        settings = self.agent.settings
+        choice = settings.get("tool_choice", "auto")
+        if choice in ("auto", "none"):
+            return settings
+        if choice != "required" and choice not in self.box:
+            known = ", ".join(self.box.names) or "none"
+            raise InvalidSettings(
+                f"tool_choice of {self.agent.label} names the tool {choice!r}, which it has not; its tools: {known}"
+            )
+        return {**settings, "tool_choice": "auto"} if self.has_called else settings
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -52,17 +67,31 @@ class _ActiveAgent:
             agent_name.reset(name)
 
 
+@dataclass(frozen=True)
+class ConversationLimits:
+    """What models may be asked in a conversation, over all agents."""
+
+    requests: int
+    tokens: float
+    """Infinite where nobody limits them."""
+
+
+_AGAIN = "Reply again with only the JSON object."
+
+
 class Conversation:
     """The conversation of one turn, or of one call of an agent as a tool."""
 
-    def __init__(self, turn: Turn, history: list[ChatMessage], most_requests: int) -> None:
-        """`history`: what was said, which grows; `most_requests`: how often models may be asked, over all agents."""
+    def __init__(self, turn: Turn, history: list[ChatMessage], limits: ConversationLimits) -> None:
+        """`history`: what was said, which grows."""
         self._turn = turn
         self._history = history
-        self._most_requests = most_requests
-        self._granted = most_requests
-        """The same, with what retries of the turn have granted."""
+        self._limits = limits
+        self._granted_requests = limits.requests
+        """How often models may be asked, with what retries of the turn have granted."""
+        self._granted_tokens = limits.tokens
         self._requests = 0
+        self._tokens: float = 0
         self._active: dict[int, _ActiveAgent] = {}
 
     async def answer(self, agent: Participant) -> ChatMessage:
@@ -76,6 +105,7 @@ class Conversation:
                     active = self._active[id(now)] = await self._activate(now, connections)
                 with active.at_work():
                     if is_new:
+                        active.prompt = await self._prompt(active.agent)
                         with permit():
                             await active.middleware.before_agent(active.run)
                     now = await self._work(active)
@@ -87,29 +117,56 @@ class Conversation:
     async def _work(self, active: _ActiveAgent) -> ChatMessage | Participant:
         """Until this agent answers, or hands the conversation over: the answer, or who has it then."""
         while True:
-            if self._requests >= self._granted:
-                label, most = active.agent.label, self._granted
-                text = f"{label} asked its model {most} times without coming to an answer"
-                await self._turn.passes("max_steps", MaxStepsExceeded(text))
-                self._granted += self._most_requests
+            await self._check_limits(active)
             self._requests += 1
             with permit() as gate:
                 await active.middleware.before_model(active.run)
-                reply, doomed = await self._ask_model(active)
+                said, doomed = await self._ask_model(active)
+                if (cut := cut_short(active.agent.label, said)) is not None:
+                    await self._turn.passes(said.finish_reason or "", cut)
+                    continue  # retried: the model is asked again, as if it had said nothing
+                reply = said.message
                 self._history.append(reply)
                 await active.middleware.after_model(active.run)
             if reply.tool_calls:
+                active.has_called = True
                 answered = await self._call_tools(active, reply, doomed, gate)
                 self._history += [each.message for each in answered]
                 for each in answered:
                     if each.handoff is not None:
                         return each.handoff
             elif (complaint := active.agent.complaint(reply)) is not None:
-                self._history.append(ChatMessage.user_message(content=complaint))
+                await self._check_complaints(active, complaint)
+                self._history.append(ChatMessage.user_message(content=f"{complaint} {_AGAIN}"))
             else:
                 agent = active.agent
-                self._history[-1] = await guard_message(self._turn, agent.label, agent.output_guardrails, reply)
-                return self._history[-1]
+                guarded = await guard_message(self._turn, agent.label, agent.output_guardrails, reply)
+                if guarded is not reply and (complaint := agent.complaint(guarded)) is not None:
+                    raise InvalidOutput(f"an output guardrail of {agent.label} changed its answer. {complaint}")
+                self._history[-1] = guarded
+                return guarded
+
+    async def _check_limits(self, active: _ActiveAgent) -> None:
+        """Raise where a model may not be asked once more."""
+        label = active.agent.label
+        if self._requests >= self._granted_requests:
+            text = f"{label} asked its model {self._granted_requests} times without coming to an answer"
+            await self._turn.passes("max_steps", MaxStepsExceeded(text))
+            self._granted_requests += self._limits.requests
+        if self._tokens >= self._granted_tokens:
+            text = f"{label} took {self._tokens:g} tokens without coming to an answer"
+            await self._turn.passes("token_limit", TokenLimitExceeded(f"{text}; its limit is {self._limits.tokens:g}"))
+            self._granted_tokens = self._tokens + self._limits.tokens
+
+    async def _check_complaints(self, active: _ActiveAgent, complaint: str) -> None:
+        """Raise where the model has been told often enough what is wrong."""
+        most = active.agent.output_retries
+        if most is not None and active.complaints >= most:
+            times = "once" if most == 1 else f"{most} times"
+            text = f"{active.agent.label} was told {times} what is wrong with its answer. {complaint}"
+            await self._turn.passes("output_retries", InvalidOutput(text))
+            active.complaints = 0
+        active.complaints += 1
 
     async def _activate(self, agent: Participant, connections: AsyncExitStack) -> _ActiveAgent:
         """Everything the agent works with; connections to MCP servers end with the conversation."""
@@ -121,11 +178,25 @@ class Conversation:
             await connections.enter_async_context(source.connected(turn))
             tools += middleware.wrap_tools(await source.list_tools(turn))
         runtime = AgentRuntime(agent, turn.context, turn.session_id, turn.turn_id)
-        return _ActiveAgent(
-            agent, AgentRun(runtime, {"messages": self._history}), ToolBox(turn, tools, agent.hooks), middleware
-        )
+        run = AgentRun(runtime, {"messages": self._history})
+        return _ActiveAgent(agent, run, ToolBox(turn, tools, agent.hooks, agent.max_parallel_tools), middleware)
 
-    async def _ask_model(self, active: _ActiveAgent) -> tuple[ChatMessage, dict[str, str]]:
+    async def _prompt(self, agent: Participant) -> str | None:
+        """The agent's instructions for this turn."""
+        given, turn = agent.system_prompt, self._turn
+        if not callable(given):
+            return given
+
+        async def ask() -> str:
+            text = await invoke(turn, given, make_context(turn, None))
+            if not isinstance(text, str):
+                raise TypeError(f"system_prompt of {agent.label} must return a str, got {type(text).__name__}")
+            return text
+
+        # A step, whatever it does: the time of day is in a prompt sooner than anything else.
+        return await turn.run_step("step", "system_prompt", ask)
+
+    async def _ask_model(self, active: _ActiveAgent) -> tuple[ModelReply, dict[str, str]]:
         """What the model says, and `doomed`: see `own_ids`."""
         turn, agent = self._turn, active.agent
         client, doomed = agent.chat_client(), dict[str, str]()
@@ -134,23 +205,35 @@ class Conversation:
             reply = await record_model_call(
                 turn, client, client.complete, request, retries=agent.retries, transient=agent.transient
             )
+            self._tokens += tokens_of(reply, request.messages)
             message, shared = own_ids(reply.message)
             doomed.update(shared)
             return replace(reply, message=message) if shared else reply
 
-        system = [] if agent.system_prompt is None else [ChatMessage.system_message(content=agent.system_prompt)]
+        shown = await self._shown(agent)
+        system = [] if active.prompt is None else [ChatMessage.system_message(content=active.prompt)]
         # Only the outermost agent speaks to the reader; what a nested one says is a tool's business.
         outermost = turn.current_step is None
         request = ModelRequest(
             model=agent.model(),
-            messages=system + self._history,
+            messages=system + shown,
             tools=active.box.definitions,
             response_format=agent.response_format,
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
+            settings=active.settings(),
         )
         reply = await active.middleware.around(ask)(request)
         message, shared = own_ids(reply.message)
-        return message, doomed | shared
+        return replace(reply, message=message), doomed | shared
+
+    async def _shown(self, agent: Participant) -> list[ChatMessage]:
+        """What the agent's model is shown of what was said."""
+        if agent.compaction is not None:
+            summary, tokens = await agent.compaction.sum_up(self._turn, agent, self._history)
+            self._tokens += tokens
+            if summary is not None:
+                self._history.append(summary)
+        return await processed(self._turn, agent.history_processors, shown_to_models(self._history))
 
     async def _call_tools(
         self, active: _ActiveAgent, reply: ChatMessage, doomed: Mapping[str, str], gate: Permit

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.models.settings import ModelSettings
+from hitl.tools.context import SystemPrompt
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import OutputGuardrail
 from hitl.turn.retrying import Transient
@@ -24,7 +26,7 @@ class Participant:
     name: str | None
     description: str | None
     model_name: str | None
-    system_prompt: str | None
+    system_prompt: str | SystemPrompt | None
     tools: tuple[Tool[..., Any], ...]
     sources: tuple[MCPTools, ...]
     handoffs: Sequence[Participant]
@@ -35,6 +37,13 @@ class Participant:
     output_guardrails: tuple[OutputGuardrail, ...]
     retries: int | None
     transient: Transient | None
+    settings: ModelSettings
+    max_parallel_tools: int | None
+    output_retries: int | None
+    history_processors: tuple[Any, ...]
+    """`hitl.agents.history.HistoryProcessor`s."""
+    compaction: Any
+    """A `hitl.agents.compaction.Compaction`, which knows agents."""
 
     @property
     @abstractmethod

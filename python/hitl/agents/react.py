@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from hitl.agents.abandoned import tell_abandoned
-from hitl.agents.conversation import Conversation, guard_message
-from hitl.agents.conversation import MaxStepsExceeded as MaxStepsExceeded
+from hitl.agents.compaction import Compaction
+from hitl.agents.conversation import Conversation, ConversationLimits, guard_message
 from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
+from hitl.agents.history import HistoryProcessor, read_processors
+from hitl.agents.limits import InvalidOutput
+from hitl.agents.limits import MaxStepsExceeded as MaxStepsExceeded
 from hitl.agents.namesakes import INNER_AGENT, told_apart
 from hitl.agents.participant import Participant
 from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
-from hitl.tools.context import ApprovalPolicy
+from hitl.models.settings import ModelSettings, check_settings
+from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.turn.permits import permit
@@ -26,12 +30,20 @@ from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.stopwatch import limit
 
 if TYPE_CHECKING:
+    import typing_extensions
+    from typing_extensions import TypeForm
+
     from hitl.tools.mcp import MCPTools
 
+    # With a default, which checkers know and Python does not yet: an agent without `output_type` answers in text.
+    OutputT = typing_extensions.TypeVar("OutputT", default=str)
     ToolLike = Tool[..., Any] | Callable[..., Any] | MCPTools
 
+else:
+    OutputT = TypeVar("OutputT")
 
-class ReActAgent(Participant):
+
+class ReActAgent(Participant, Generic[OutputT]):
     """An agent that lets a model call tools until it answers.
 
     One agent may run many turns at once; it keeps nothing between them. The session's state holds the conversation
@@ -43,9 +55,9 @@ class ReActAgent(Participant):
         client: ChatClient | None = None,
         model_name: str | None = None,
         name: str | None = None,
-        system_prompt: str | None = None,
+        system_prompt: str | SystemPrompt | None = None,
         tools: Iterable[ToolLike] = (),
-        handoffs: Sequence[ReActAgent] = (),
+        handoffs: Sequence[ReActAgent[Any]] = (),
         middleware: Sequence[Any] = (),
         hooks: Sequence[Hook] = (),
         response_format: Any = None,
@@ -56,6 +68,13 @@ class ReActAgent(Participant):
         description: str | None = None,
         retries: int | None = None,
         transient: Transient | None = None,
+        settings: ModelSettings | None = None,
+        output_type: TypeForm[OutputT] = str,  # type: ignore[assignment]  # as OutputT is by default
+        output_retries: int | None = None,
+        token_limit: int | None = None,
+        max_parallel_tools: int | None = None,
+        history_processors: Iterable[HistoryProcessor] = (),
+        compaction: Compaction | None = None,
     ):
         """
         Args:
@@ -63,7 +82,9 @@ class ReActAgent(Participant):
             model_name: The model, as the client's provider calls it; by default the environment's `HITL_MODEL`,
                 else the client's own `default_model` where it has one.
             name: What interrupts call this agent.
-            system_prompt: Instructions, sent first with every request.
+            system_prompt: Instructions, sent first with every request: a text, or a function of the `RunContext`, plain
+                or async, that is called once in a turn, when the agent gets the conversation. What it returns is
+                recorded and holds until the turn is over; what it raises fails the turn.
             tools: `@tool`s, plain functions (made tools) and `MCPTools`; two of one name are a `ValueError`.
             handoffs: Agents that the model may give the conversation to, by the tool `transfer_to_<name>`; they need a
                 name. `agent.handoffs` is a list that may grow while agents are put together, so that two can hand over
@@ -71,8 +92,7 @@ class ReActAgent(Participant):
             middleware: Objects with hooks as `hitl.middleware.AgentMiddleware` has them, one at least.
             hooks: Functions of a `HookCall`, called before each tool call; a str that one returns is the call's result
                 in the place of the tool's.
-            response_format: A pydantic model, dataclass or TypedDict that the final message must be, as JSON; a
-                message that is not is shown to the model with what is wrong. `parse` reads it.
+            response_format: The old name of `output_type`; with it alone, `output_retries` is without limit by default.
             max_steps: How often models may be asked in a turn, also after a handoff; beyond it `MaxStepsExceeded`,
                 and where nobody catches that the turn is suspended: each retry grants as many more. An agent that is
                 called as a tool counts its own.
@@ -85,18 +105,41 @@ class ReActAgent(Participant):
                 for the client's own, 2 for one that says nothing.
             transient: What becomes of such an error when all tries are used up: "suspend" keeps the turn until it is
                 retried, "raise" ends it; None for the client's own.
+            settings: How its model is asked, as `ModelSettings` has it: `{"temperature": 0}`. A `tool_choice` that
+                makes the model call a tool holds until it has called one in the turn.
+            output_type: What the final message must be, as JSON: a pydantic model, dataclass or TypedDict, or any other
+                type that pydantic reads, which the model then writes as `{"result": ...}`. A message that is not is
+                shown to the model with what is wrong. The value is the `output` of a run; `parse` reads it elsewhere.
+            output_retries: How often the model is told so in a turn, 2 by default; beyond it `InvalidOutput`.
+            token_limit: How many tokens models may take in a turn, counted as `max_steps` counts: where one is to be
+                asked again beyond it, `TokenLimitExceeded`.
+            max_parallel_tools: How many tools of a reply may run at once; those that wait for people do not count.
+            history_processors: Functions `(ctx, messages) -> messages`, called before each request, one after the
+                other: what the model is shown instead. What they return is recorded.
+            compaction: When a conversation that gets too long is summed up for the model, and how.
 
-        Of the agent that is given to a run: `input_guardrails`, `max_steps` and `timeout`. Everything else is that of
-        the agent that has the conversation.
+        Of the agent that is given to a run: `input_guardrails`, `max_steps`, `token_limit` and `timeout`. Everything
+        else is that of the agent that has the conversation.
+
+        `MaxStepsExceeded`, `TokenLimitExceeded`, `InvalidOutput` and `ReplyCutShort`, for a reply that its provider cut
+        off, say where a retry of the turn lets it go on.
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
-        texts = {"model_name": model_name, "name": name, "system_prompt": system_prompt, "description": description}
+        texts = {"model_name": model_name, "name": name, "description": description}
+        if not callable(system_prompt):
+            texts["system_prompt"] = system_prompt
         for option, text in texts.items():
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"ReActAgent: {option} must be a str or None, got {type(text).__name__}")
-        if type(max_steps) is not int or max_steps < 1:
-            raise ValueError(f"ReActAgent: max_steps must be a whole number of 1 or more, got {max_steps!r}")
+        _check_number("max_steps", max_steps, 1)
+        for option, number in (("token_limit", token_limit), ("max_parallel_tools", max_parallel_tools)):
+            if number is not None:
+                _check_number(option, number, 1)
+        if output_retries is not None:
+            _check_number("output_retries", output_retries, 0)
+        if output_type is not str and response_format is not None:
+            raise TypeError("ReActAgent: response_format is the old name of output_type; give one of them")
         check_retries("ReActAgent", retries, "suspend" if transient is None else transient)
         if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
             raise ValueError(f"ReActAgent: timeout must be more than 0 seconds, got {timeout!r}")
@@ -108,7 +151,8 @@ class ReActAgent(Participant):
         self.timeout = timeout
         self.retries = retries
         self.transient = transient
-        self.handoffs: list[ReActAgent] = read_handoffs(handoffs)
+        self.settings = check_settings("ReActAgent", settings)
+        self.handoffs: list[ReActAgent[Any]] = read_handoffs(handoffs)
         """Who the conversation may be given to."""
         self.middleware = Middleware(middleware)
         self.hooks = read_hooks(hooks)
@@ -120,12 +164,22 @@ class ReActAgent(Participant):
         check_names([*self.tools, *handoff_tools(self.handoffs)])  # an error here, not in the first turn
         self._input_guardrails = read_output_guardrails(self.label, input_guardrails)
         self.output_guardrails: tuple[OutputGuardrail, ...] = read_output_guardrails(self.label, output_guardrails)
+        self.token_limit = token_limit
+        self.max_parallel_tools = max_parallel_tools
+        self.history_processors = read_processors("ReActAgent", history_processors)
+        self.compaction = compaction
+        if compaction is not None and not isinstance(compaction, Compaction):
+            raise TypeError(f"ReActAgent: compaction must be a Compaction, got {type(compaction).__name__}")
+        self.output_retries = output_retries
+        if response_format is None and output_retries is None:
+            self.output_retries = 2
+        wanted = output_type if response_format is None else response_format
         self._structured = None
-        if response_format is not None:
+        if wanted is not str:
             # Late: most agents answer in text.
             from hitl.agents.structured import StructuredOutput
 
-            self._structured = StructuredOutput(response_format)
+            self._structured = StructuredOutput(wanted)
 
     def __repr__(self) -> str:
         return f"<ReActAgent {self.label}>"
@@ -173,7 +227,8 @@ class ReActAgent(Participant):
                     history = [*state, *await tell_abandoned(turn, self, state), *before]
                     first = agent_in_charge(self, history)
                     history.append(await self.guard_input(turn, message))
-                    return await Conversation(turn, history, self.max_steps).answer(first), history
+                    limits = ConversationLimits(self.max_steps, self.token_limit or math.inf)
+                    return await Conversation(turn, history, limits).answer(first), history
         finally:
             agent_name.reset(token)
 
@@ -187,10 +242,22 @@ class ReActAgent(Participant):
             return await guard_message(turn, self.label, self._input_guardrails, message)
 
     def parse(self, message: ChatMessage) -> Any:
-        """The object of type `response_format` that a final message holds; `ValueError` when it holds none."""
+        """The value of type `output_type` that a final message holds; `ValueError` when it holds none."""
         if self._structured is None:
-            raise TypeError(f"{self!r} has no response_format")
+            raise TypeError(f"{self!r} has no output_type")
         return self._structured.parse(message.content)
+
+    def output_of(self, answer: ChatMessage, messages: list[ChatMessage], /) -> OutputT:
+        """What the answer is that ended a conversation with this agent: a value of the `output_type` of whoever had
+        the conversation then, or the text of one without. `InvalidOutput` for an answer that somebody changed."""
+        agent = agent_in_charge(self, messages)
+        assert isinstance(agent, ReActAgent)
+        if agent._structured is None:
+            return cast(OutputT, answer.content or "")
+        try:
+            return cast(OutputT, agent.parse(answer))
+        except ValueError as error:
+            raise InvalidOutput(f"the answer of {agent.label} is not of its output_type: {error}") from None
 
     def as_tool(
         self,
@@ -237,14 +304,14 @@ class ReActAgent(Participant):
         try:
             self._structured.parse(reply.content)
         except ValueError as error:
-            return f"Your reply does not have the required structure: {error}. Reply again with only the JSON object."
+            return f"Your reply does not have the required structure: {error}."
         return None
 
     # -- what it is made of ---------------------------------------------------------------------------------------
 
-    def reachable(self) -> list[ReActAgent]:
+    def reachable(self) -> list[ReActAgent[Any]]:
         """This agent and all it may hand over to, in steps; each once."""
-        found = [self]
+        found: list[ReActAgent[Any]] = [self]
         for agent in found:
             found += [target for target in read_handoffs(agent.handoffs) if target not in found]
         return found
@@ -269,6 +336,11 @@ class ReActAgent(Participant):
         raise ModelNotConfigured(
             f"{self.label} has no model\n\nhint: set HITL_MODEL, or pass ReActAgent(model_name=...)"
         )
+
+
+def _check_number(option: str, number: object, least: int) -> None:
+    if type(number) is not int or number < least:
+        raise ValueError(f"ReActAgent: {option} must be a whole number of {least} or more, got {number!r}")
 
 
 def _sort_tools(given: Iterable[ToolLike]) -> tuple[list[Tool[..., Any]], tuple[MCPTools, ...]]:

@@ -1,39 +1,45 @@
-"""`response_format`: a final message that is an object of a given type."""
+"""`output_type`: a final message that is JSON of a given type."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from hitl.models.chat_client import ResponseFormat
 from hitl.tools.schema import describe_errors
+
+WRAPPED: Final = "result"
+"""The member that holds a value which is no object by itself: providers take schemas of objects only."""
 
 
 class StructuredOutput:
     """A type that a final message must parse as."""
 
     def __init__(self, wanted: Any):
-        """`wanted`: a pydantic model, a dataclass or a TypedDict; `TypeError` for what is no object in JSON."""
-        from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+        """`wanted`: whatever pydantic reads, a model, dataclass, TypedDict, union, list or scalar; TypeError for what
+        JSON cannot describe."""
+        from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, create_model
 
         name = getattr(wanted, "__name__", "response")
         try:
-            self._adapter: TypeAdapter[Any] = TypeAdapter(wanted)
-            schema = self._adapter.json_schema()
+            adapter: TypeAdapter[Any] = TypeAdapter(wanted)
+            schema = adapter.json_schema()
+            self._is_wrapped = schema.get("type") != "object" and "$ref" not in schema
+            if self._is_wrapped:
+                adapter = TypeAdapter(create_model("response", **{WRAPPED: (wanted, ...)}))  # type: ignore[call-overload]
+                schema = adapter.json_schema()
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             reason = str(error).splitlines()[0]
-            raise TypeError(f"response_format {name!r} is no type that JSON can describe: {reason}") from error
-        if schema.get("type") != "object" and "$ref" not in schema:
-            raise TypeError(
-                f"response_format must describe an object, and {name!r} does not\n\nhint: wrap it in a model"
-            )
+            raise TypeError(f"output_type {name!r} is no type that JSON can describe: {reason}") from error
+        self._adapter = adapter
         self.format = ResponseFormat(re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64], schema)
 
     def parse(self, content: str | None) -> Any:
-        """The object a message holds; `ValueError` that tells a model what is wrong with it."""
+        """The value that a message holds; `ValueError` that tells a model what is wrong with it."""
         from pydantic import ValidationError
 
         try:
-            return self._adapter.validate_json(content or "")
+            parsed = self._adapter.validate_json(content or "")
         except ValidationError as error:
             raise ValueError(describe_errors(error)) from None
+        return getattr(parsed, WRAPPED) if self._is_wrapped else parsed

@@ -7,6 +7,7 @@ import copy
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -40,11 +41,24 @@ class Answered:
 class ToolBox:
     """The tools of one agent in one turn."""
 
-    def __init__(self, turn: Turn, tools: Sequence[Tool[..., Any]], hooks: tuple[Hook, ...] = ()):
+    def __init__(
+        self, turn: Turn, tools: Sequence[Tool[..., Any]], hooks: tuple[Hook, ...] = (), most_at_once: int | None = None
+    ):
+        """`most_at_once`: how many calls may run at once; None for as many as there are."""
         check_names(tools)
         self._turn = turn
+        # What comes before a call, persons above all, takes no place: many may be asked while few run.
+        self._places = nullcontext() if most_at_once is None else asyncio.Semaphore(most_at_once)
         self._tools = {tool.name: tool for tool in tools}
         self._hooks = hooks
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    @property
+    def names(self) -> list[str]:
+        """What the tools are called."""
+        return [*self._tools]
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
@@ -80,7 +94,8 @@ class ToolBox:
                 ready = await prepare_call(
                     self._turn, tool, given, tool_call_id=call["id"], was_asked=was_asked, was_let=was_let
                 )
-                content = content_of(await ready.result())
+                async with self._places:
+                    content = content_of(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
         except (ReplayMismatch, WorkerProtocolError, HookFailed):

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from hitl.driver.adapters import accepted, adapt
@@ -20,6 +20,8 @@ from hitl.messages import ChatMessage
 
 OPTIONS_ATTRIBUTE = "__hitl_agent__"
 """Where ``@hitl.agent(...)`` leaves its options."""
+
+OutputT_co = TypeVar("OutputT_co", covariant=True)
 
 AgentResult: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """The response, and the session's messages after the turn."""
@@ -80,6 +82,16 @@ class CompiledGraph(Protocol):
         """What they share."""
 
 
+class TypedAgent(Protocol[OutputT_co]):
+    """An agent that says what its answers are, as `ReActAgent(output_type=...)` does."""
+
+    def run_turn(self, message: ChatMessage, state: list[ChatMessage], /) -> Awaitable[AgentResult] | AgentResult:
+        """Answer one message."""
+
+    def output_of(self, answer: ChatMessage, messages: list[ChatMessage], /) -> OutputT_co:
+        """What the answer is that ended a conversation."""
+
+
 RunnableAgent: TypeAlias = (
     Callable[[ChatMessage, list[ChatMessage]], Awaitable[AgentResult] | AgentResult]
     | TurnRunner
@@ -115,6 +127,11 @@ class LoadedAgent:
     _is_async: bool
     target: Any = None
     """The object that was given, or what an adapter made of it."""
+
+    def output_of(self, answer: ChatMessage, messages: list[ChatMessage]) -> Any:
+        """What the answer is that ended a conversation: its text, or what the agent makes of it."""
+        read = getattr(self.target, "output_of", None)
+        return (answer.content or "") if read is None else read(answer, messages)
 
     async def run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         """One turn: the response, and the session's messages after it. TypeError when it returns no such pair."""

@@ -84,7 +84,10 @@ def stored_as_json(name: str, value: Any, why: Exception) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
     try:
-        plain = to_jsonable_python(value, by_alias=True, inf_nan_mode="strings", fallback=str)
+        try:
+            plain = to_jsonable_python(value, by_alias=True, inf_nan_mode="strings", fallback=str)
+        except UnicodeDecodeError:  # bytes that are no text, beside what made it unstorable
+            plain = to_jsonable_python(value, by_alias=True, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
         return {"value": encode(plain, f"result of tool {name!r}")}
     except Exception:  # noqa: BLE001 - serializers and __str__ of anybody's run here; the value was refused before
         return {"error": encode_error(not_stored(name, why))}

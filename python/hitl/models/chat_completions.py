@@ -19,6 +19,9 @@ from hitl.turn.retrying import Retries, Transient, check_retries, is_transient, 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
+"""The two names that the limit of a reply has."""
+
 
 class ModelNotConfigured(HitlError):
     """A chat client lacks its library, its key or its model."""
@@ -50,7 +53,8 @@ class OpenAIChatClient:
         Args:
             api_key: The key; by default `OPENAI_API_KEY`.
             base_url: Where the API is, up to and including `/v1`; by default `OPENAI_BASE_URL`, else OpenAI.
-            parameters: Members of every request: `{"temperature": 0}`.
+            parameters: Members of every request, as the server spells them: `{"temperature": 0}`. Those of a request's
+                own `settings` win.
             stream: Whether to stream when somebody reads; False for servers that cannot.
             retries: How often a request is made again after an error that may pass (see `is_transient`), with growing
                 pauses, or those of `Retry-After`; 2 by default. `max_retries`, the package's word, is the same.
@@ -127,7 +131,7 @@ class OpenAIChatClient:
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
         # Late: see prepare().
-        from hitl.models.wire import ReplyBuilder, response_format_to_wire, to_wire
+        from hitl.models.wire import ReplyBuilder, response_format_to_wire, settings_to_wire, to_wire
 
         client = self._client()
         body: dict[str, Any] = {
@@ -138,9 +142,11 @@ class OpenAIChatClient:
             body["tools"] = request.tools
         if request.response_format is not None:
             body["response_format"] = response_format_to_wire(request.response_format)
-        if self._parameters:
+        own = _is_openai(client.base_url.host)
+        settings = settings_to_wire(request.settings, has_tools=bool(request.tools), is_openai=own)
+        if members := _together(self._parameters, settings):
             # Through extra_body, because gateways take members that the package has no argument for.
-            body["extra_body"] = self._parameters
+            body["extra_body"] = members
         builder = ReplyBuilder()
         if request.on_delta is None or not self._stream:
             completion = await client.chat.completions.create(**body)
@@ -217,6 +223,20 @@ class OpenRouterChatClient(OpenAIChatClient):
         """As `OpenAIChatClient`; `base_url` is `OPENROUTER_BASE_URL` or OpenRouter by default."""
         address = base_url or os.environ.get("OPENROUTER_BASE_URL") or "https://openrouter.ai/api/v1"
         super().__init__(api_key, address, **options)
+
+
+def _is_openai(host: str) -> bool:
+    """Whether the server is OpenAI's own, or that of Azure, and not one that speaks like them."""
+    return host.endswith((".openai.com", ".azure.com"))
+
+
+def _together(parameters: Mapping[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Members of a body: the client's own, and over them those of the request."""
+    members = dict(parameters)
+    if any(name in settings for name in TOKEN_LIMITS):
+        for name in TOKEN_LIMITS:  # two limits by two names are refused
+            members.pop(name, None)
+    return members | settings
 
 
 def _plain(model: Any) -> dict[str, Any]:

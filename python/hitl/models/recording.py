@@ -15,6 +15,9 @@ from hitl.turn.runtime import Turn, turn_of
 DEFAULT_RETRIES = 2
 """How often a model is asked again after errors that may pass, where nobody says."""
 
+CUT = ("length", "content_filter")
+"""The reasons for which a reply ends that is no whole one."""
+
 
 async def record_model_call(
     turn: Turn,
@@ -32,7 +35,8 @@ async def record_model_call(
         reply = await complete(request)
         if type(reply) is not ModelReply or reply.message.role != "assistant":
             raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")
-        return {"message": reply.message.to_dict(), "usage": dict(reply.usage), "finish_reason": reply.finish_reason}
+        said = {"message": reply.message.to_dict(), "usage": dict(reply.usage), "finish_reason": reply.finish_reason}
+        return {**said, "cut": True} if reply.finish_reason in CUT else said
 
     recorded = await run(
         turn,
@@ -44,9 +48,16 @@ async def record_model_call(
             "messages": [message.to_dict() for message in request.messages],
             "tools": request.tools,
             "response_format": None if request.response_format is None else request.response_format.schema,
+            # Left out where there are none, as in the journals of releases that had none.
+            **({"settings": request.settings} if request.settings else {}),
         },
     )
-    return ModelReply(ChatMessage.from_dict(recorded["message"]), recorded["usage"], recorded["finish_reason"])
+    finish = recorded["finish_reason"]
+    if finish in CUT and "cut" not in recorded:
+        finish = None  # the record of a release that took such a reply for a whole one, and went on with it
+    if turn.current_step is None:
+        turn.finish_reason = finish
+    return ModelReply(ChatMessage.from_dict(recorded["message"]), recorded["usage"], finish)
 
 
 def retries_of(client: object, retries: int | None = None, transient: Transient | None = None) -> Retries:

@@ -13,6 +13,7 @@ from typing import Any
 from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
+from hitl.models.settings import InvalidSettings, ModelSettings
 
 # The first characters of base64 data tell the image type; a data URL needs it.
 _IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
@@ -58,6 +59,31 @@ def response_format_to_wire(wanted: ResponseFormat) -> dict[str, Any]:
         "type": "json_schema",
         "json_schema": {"name": wanted.name, "schema": strict or wanted.schema, "strict": strict is not None},
     }
+
+
+def settings_to_wire(settings: ModelSettings, *, has_tools: bool, is_openai: bool) -> dict[str, Any]:
+    """Settings as members of a body.
+
+    The limit of a reply is `max_completion_tokens` at OpenAI (`is_openai`), whose reasoning models refuse the old name,
+    and `max_tokens` everywhere else, where some servers do not know the new one. What is said of tools is left out of a
+    request without any (not `has_tools`), which providers refuse otherwise; `InvalidSettings` where one must be called.
+    """
+    wire = {name: value for name, value in settings.items() if name not in ("extra_body", *_OF_TOOLS)}
+    if "max_tokens" in wire:
+        wire["max_completion_tokens" if is_openai else "max_tokens"] = wire.pop("max_tokens")
+    choice = settings.get("tool_choice")
+    if has_tools:
+        if choice is not None:
+            named = {"type": "function", "function": {"name": choice}}
+            wire["tool_choice"] = choice if choice in ("auto", "required", "none") else named
+        if "parallel_tool_calls" in settings:
+            wire["parallel_tool_calls"] = settings["parallel_tool_calls"]
+    elif choice not in (None, "auto", "none"):
+        raise InvalidSettings(f"tool_choice is {choice!r}, and the request has no tools")
+    return wire | settings.get("extra_body", {})
+
+
+_OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 def _strict(schema: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Generic, Unpack, overload
 
-from hitl.driver.shapes import Agent
+from hitl.driver.shapes import Agent, TypedAgent
 from hitl.runs.interrupts import Interrupt
-from hitl.runs.results import RunResult
-from hitl.runs.running import Input, run
+from hitl.runs.results import OutputT, RunResult
+from hitl.runs.running import Input, RunOptions, run
 from hitl.runs.stores import Store
 from hitl.runs.streaming import RunEvent, RunStream, stream
 from hitl.runs.thread_loop import blocking_loop as blocking_loop
@@ -17,6 +17,10 @@ from hitl.runs.turns import Formatter
 from hitl.turn.holding import DEFAULT_HOLD
 
 
+@overload
+def run_sync(agent: TypedAgent[OutputT], input: Input, **options: Unpack[RunOptions]) -> RunResult[OutputT]: ...  # type: ignore[overload-overlap]  # the first that fits counts
+@overload
+def run_sync(agent: Agent, input: Input, **options: Unpack[RunOptions]) -> RunResult: ...
 def run_sync(
     agent: Agent,
     input: Input,
@@ -27,7 +31,7 @@ def run_sync(
     tool_error_formatter: Formatter | None = None,
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
-) -> RunResult:
+) -> RunResult[Any]:
     """``hitl.run`` that blocks. RuntimeError where an event loop runs: ``await hitl.run(...)`` there."""
     refuse_on_a_loop("hitl.run_sync()", "await hitl.run(...)")
     coroutine = run(
@@ -43,6 +47,10 @@ def run_sync(
     return blocking_loop().run(coroutine)
 
 
+@overload
+def stream_sync(agent: TypedAgent[OutputT], input: Input, **options: Unpack[RunOptions]) -> SyncRunStream[OutputT]: ...  # type: ignore[overload-overlap]  # the first that fits counts
+@overload
+def stream_sync(agent: Agent, input: Input, **options: Unpack[RunOptions]) -> SyncRunStream: ...
 def stream_sync(
     agent: Agent,
     input: Input,
@@ -53,7 +61,7 @@ def stream_sync(
     tool_error_formatter: Formatter | None = None,
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
-) -> SyncRunStream:
+) -> SyncRunStream[Any]:
     """``hitl.stream`` as a plain iterator of RunEvent; then ``.result``. RuntimeError where an event loop runs."""
     refuse_on_a_loop("hitl.stream_sync()", "hitl.stream(...)")
     return SyncRunStream(
@@ -70,7 +78,7 @@ def stream_sync(
     )
 
 
-class SyncRunStream:
+class SyncRunStream(Generic[OutputT]):
     """The events of one run, in order: ``for event in stream``; then ``stream.result``.
 
     The run goes on while the iteration waits for an event, and stands still between them: its loop is this thread's.
@@ -78,11 +86,11 @@ class SyncRunStream:
     ``with`` at its end.
     """
 
-    def __init__(self, stream: RunStream) -> None:
+    def __init__(self, stream: RunStream[OutputT]) -> None:
         """Not for users: see ``hitl.stream_sync``."""
         self._stream = stream
 
-    def __iter__(self) -> SyncRunStream:
+    def __iter__(self) -> SyncRunStream[OutputT]:
         return self
 
     def __next__(self) -> RunEvent:
@@ -95,7 +103,7 @@ class SyncRunStream:
     async def _next(self) -> RunEvent | None:
         return await anext(self._stream, None)
 
-    def __enter__(self) -> SyncRunStream:
+    def __enter__(self) -> SyncRunStream[OutputT]:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -107,7 +115,7 @@ class SyncRunStream:
         blocking_loop().run(self._stream.aclose())
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[OutputT]:
         """How the run came out; RuntimeError while it has not."""
         return self._stream.result
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from hitl.messages import ChatMessage
 from hitl.runs.interrupts import Interrupt as Interrupt
 from hitl.runs.states import RunState
 
+if TYPE_CHECKING:
+    # With a default, which checkers know and Python does not yet: most agents answer in text.
+    import typing_extensions
+
+    OutputT = typing_extensions.TypeVar("OutputT", default=str)
+else:
+    OutputT = TypeVar("OutputT")
+
 RunStatus = Literal["idle", "interrupted", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Generic[OutputT]):
     """What every result has."""
 
     status: RunStatus
@@ -36,12 +44,16 @@ class _Result:
     state: RunState | None
     """From where the run can go on; None when there is nothing left to go on with."""
     session_id: str
-    output: str | None
-    """The text of the response, empty for one without text; None unless idle."""
+    output: OutputT | None
+    """What was answered: a value of the agent's ``output_type``, else the text of the response, empty for one without
+    text; None unless idle."""
+    finish_reason: str | None
+    """Why the model's last reply ended: ``stop``, ``length``, ...; None where nobody said, and for a state in which
+    nothing was decided. Models of agents that are tools do not count."""
 
 
 @dataclass(frozen=True, slots=True)
-class IdleResult(_Result):
+class IdleResult(_Result[OutputT]):
     """The agent has answered."""
 
     status: Literal["idle"]
@@ -50,11 +62,11 @@ class IdleResult(_Result):
     error_code: None
     exception: None
     state: None
-    output: str
+    output: OutputT
 
 
 @dataclass(frozen=True, slots=True)
-class InterruptedResult(_Result):
+class InterruptedResult(_Result[Any]):
     """The agent waits for people."""
 
     status: Literal["interrupted"]
@@ -67,7 +79,7 @@ class InterruptedResult(_Result):
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorResult(_Result):
+class ErrorResult(_Result[Any]):
     """The agent failed. Where the run can be taken up again all the same, ``state`` is from where."""
 
     status: Literal["error"]
@@ -76,10 +88,15 @@ class ErrorResult(_Result):
     output: None
 
 
-RunResult: TypeAlias = IdleResult | InterruptedResult | ErrorResult
-"""How a run came out. Checkers know by its ``status`` which of the three it is."""
+if TYPE_CHECKING:
+    RunResult: TypeAlias = IdleResult[OutputT] | InterruptedResult | ErrorResult
+else:
+    # `isinstance(x, RunResult)` works, as it would not of a union with a type that takes another.
+    RunResult = _Result
+"""How a run came out, of an agent whose answers are of the type in brackets. Checkers know by its ``status`` which of
+the three it is."""
 
-RESULTS: Final[Mapping[RunStatus, type[RunResult]]] = {
+RESULTS: Final[Mapping[RunStatus, type[RunResult[Any]]]] = {
     "idle": IdleResult,
     "interrupted": InterruptedResult,
     "error": ErrorResult,

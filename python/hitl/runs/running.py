@@ -6,16 +6,16 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 from hitl import _core
-from hitl.driver.shapes import Agent, as_agent
+from hitl.driver.shapes import Agent, TypedAgent, as_agent
 from hitl.errors import RunInterrupted, RunStateError
 from hitl.journal.account import Usage, usage_of
 from hitl.messages import ChatMessage
 from hitl.runs.code import code_of
 from hitl.runs.loop import PYTHON, Listener, LoopRuns
-from hitl.runs.results import RESULTS, RunResult
+from hitl.runs.results import RESULTS, OutputT, RunResult
 from hitl.runs.states import RunState
 from hitl.runs.stores import Store, home_of, session_id, using
 from hitl.runs.turns import Formatter, Task
@@ -26,6 +26,21 @@ from hitl.turn.runtime import Turn
 Input = str | ChatMessage | RunState
 
 
+class RunOptions(TypedDict, total=False):
+    """The options of ``run``, which explains them, and of its like."""
+
+    context: Any
+    store: Store | str | os.PathLike[str] | None
+    session: str | None
+    tool_error_formatter: Formatter | None
+    hold: float
+    replay_timeout: float
+
+
+@overload
+async def run(agent: TypedAgent[OutputT], input: Input, **options: Unpack[RunOptions]) -> RunResult[OutputT]: ...  # type: ignore[overload-overlap]  # the first that fits counts
+@overload
+async def run(agent: Agent, input: Input, **options: Unpack[RunOptions]) -> RunResult: ...
 async def run(
     agent: Agent,
     input: Input,
@@ -36,7 +51,7 @@ async def run(
     tool_error_formatter: Formatter | None = None,
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
-) -> RunResult:
+) -> RunResult[Any]:
     """Run one turn of ``agent`` without a server, until it answers, fails, or waits for people.
 
     ``input`` is a message, or the ``RunState`` of a run that waited. ``context`` is what tools see as
@@ -84,7 +99,7 @@ async def run_with(
     hold: float,
     replay_timeout: float,
     on_event: Listener | None = None,
-) -> RunResult:
+) -> RunResult[Any]:
     """See ``run``; ``on_event`` hears name and data (JSON) of what happens meanwhile."""
     _refuse_inside("run")
     state = input if isinstance(input, RunState) else None
@@ -145,7 +160,7 @@ async def _go(
     session: str | None,
     home: Store | str | None,
     on_event: Listener | None,
-) -> RunResult:
+) -> RunResult[Any]:
     message = None if isinstance(input, RunState) else json.dumps(_message(input).to_dict()).encode()
     named = None if session is None else session_id(session)
     state = input._core if isinstance(input, RunState) else None
@@ -183,11 +198,12 @@ async def _go(
     answer = None if response is None or status != "idle" else ChatMessage.from_dict(json.loads(response))
     readers = task.turn.turn.typed.readers if task.turn is not None else {}
     waits = None if after is None else RunState(after, task.context, home, readers)
-    made: Callable[..., RunResult] = RESULTS[status]
+    conversation = [ChatMessage.from_dict(item) for item in json.loads(messages)]
+    made: Callable[..., RunResult[Any]] = RESULTS[status]
     return made(
         status=status,
         response=answer,
-        messages=[ChatMessage.from_dict(item) for item in json.loads(messages)],
+        messages=conversation,
         error=error,
         error_code=code,
         exception=task.error if status == "error" else None,
@@ -195,7 +211,8 @@ async def _go(
         interrupts=waits.interrupts if waits is not None and status == "interrupted" else [],
         state=waits,
         session_id=of_session,
-        output=None if answer is None else answer.content or "",
+        output=None if answer is None else agent.output_of(answer, conversation),
+        finish_reason=None if task.turn is None else task.turn.turn.finish_reason,
     )
 
 

@@ -7,12 +7,12 @@ import json
 import os
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Unpack, overload
 
-from hitl.driver.shapes import Agent
+from hitl.driver.shapes import Agent, TypedAgent
 from hitl.runs.interrupts import Interrupt
-from hitl.runs.results import RunResult
-from hitl.runs.running import Input, run_with
+from hitl.runs.results import OutputT, RunResult
+from hitl.runs.running import Input, RunOptions, run_with
 from hitl.runs.stores import Store
 from hitl.runs.turns import Formatter
 from hitl.turn.holding import DEFAULT_HOLD
@@ -58,7 +58,7 @@ class RunEvent:
         return self.data.get("tool_call_id")
 
 
-class RunStream:
+class RunStream(Generic[OutputT]):
     """The events of one run, in order: ``async for event in stream``; then ``stream.result``.
 
     The run begins with the first step of the iteration. What ``hitl.run`` raises, the iteration raises. Leaving it
@@ -70,9 +70,9 @@ class RunStream:
         self._begin = (agent, input, options)
         self._events: deque[RunEvent] = deque()
         self._news = asyncio.Event()
-        self._task: asyncio.Task[RunResult] | None = None
+        self._task: asyncio.Task[RunResult[OutputT]] | None = None
 
-    def __aiter__(self) -> RunStream:
+    def __aiter__(self) -> RunStream[OutputT]:
         return self
 
     async def __anext__(self) -> RunEvent:
@@ -89,7 +89,7 @@ class RunStream:
             await self._news.wait()
         return self._events.popleft()
 
-    async def __aenter__(self) -> RunStream:
+    async def __aenter__(self) -> RunStream[OutputT]:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -102,7 +102,7 @@ class RunStream:
             await asyncio.wait([self._task])
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[OutputT]:
         """How the run came out; RuntimeError while it has not."""
         if self._task is None or not self._task.done():
             raise RuntimeError("the stream has not come to its end; iterate it first")
@@ -118,6 +118,10 @@ class RunStream:
         self._news.set()
 
 
+@overload
+def stream(agent: TypedAgent[OutputT], input: Input, **options: Unpack[RunOptions]) -> RunStream[OutputT]: ...  # type: ignore[overload-overlap]  # the first that fits counts
+@overload
+def stream(agent: Agent, input: Input, **options: Unpack[RunOptions]) -> RunStream: ...
 def stream(
     agent: Agent,
     input: Input,
@@ -128,7 +132,7 @@ def stream(
     tool_error_formatter: Formatter | None = None,
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
-) -> RunStream:
+) -> RunStream[Any]:
     """``hitl.run`` as an async iterator of RunEvent, what the model says included; then ``.result``."""
     options = {
         "context": context,

@@ -23,6 +23,9 @@ ApprovalDescription = Callable[["RunContext[Any]", dict[str, Any]], str | Awaita
 ApprovalCallback = Callable[[ApprovalRequest], Decision | Awaitable[Decision | None] | None]
 """`(ApprovalRequest) -> Decision | None`, plain or async."""
 
+SystemPrompt = Callable[["RunContext[Any]"], str | Awaitable[str]]
+"""`(ctx) -> str`, plain or async: the instructions of an agent for one turn."""
+
 
 @dataclass(frozen=True)
 class RunContext(Generic[ContextT]):

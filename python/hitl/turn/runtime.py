@@ -136,6 +136,8 @@ class Turn:
         # After the order has found that the journal can be read.
         self.usage = usage_of(journal or [])
         """What its models cost so far, nested agents and replies of earlier runs included."""
+        self.finish_reason: str | None = None
+        """Why the last reply ended that a model gave to the agent itself; None where nobody said."""
         self.limits = Limits(journal or [])
         self.abandoned: dict[str, Any] | None = journal[0].get("abandoned") if journal else None
         """What turns before it did that nobody took up again: see ``hitl.agents.abandoned``."""

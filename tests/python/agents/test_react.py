@@ -325,25 +325,6 @@ async def test_a_failure_that_ends_the_turn_withdraws_what_its_siblings_asked() 
     assert all(asked.withdrawn for asked in local.port.interrupts)
 
 
-# -- response_format -------------------------------------------------------------------------------------------------
-
-
-async def test_a_final_message_has_the_required_structure_or_the_model_hears_what_is_wrong() -> None:
-    client = ScriptedChatClient([{"content": "x is 1"}, {"content": '{"x": "one"}'}, {"content": '{"x": 1}'}])
-    agent = ReActAgent(client=client, response_format=Point)
-    result = await run_locally(agent, "go")
-    assert agent.parse(result.response) == Point(x=1)
-    complaints = [message.content or "" for message in result.state if message.role == "user"][1:]
-    assert ["Invalid JSON" in complaints[0], "x: Input should be a valid integer" in complaints[1]] == [True, True]
-
-
-def test_a_response_format_that_is_no_object_is_refused() -> None:
-    with pytest.raises(TypeError, match="must describe an object"):
-        ReActAgent(response_format=int)
-    with pytest.raises(TypeError, match="has no response_format"):
-        ReActAgent().parse(ChatMessage.assistant_message(content="{}"))
-
-
 # -- agents as tools -------------------------------------------------------------------------------------------------
 
 

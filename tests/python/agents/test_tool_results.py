@@ -55,6 +55,7 @@ STORED_AS_JSON: list[tuple[Callable[[], object], object]] = [
     (lambda: {"from": IPv4Address("10.0.0.1")}, {"from": "10.0.0.1"}),
     (lambda: (n for n in (1, 2)), [1, 2]),
     (lambda: [Receipt()], ["receipt 7"]),
+    (lambda: {"of": Receipt(), "scan": b"\xff"}, {"of": "receipt 7", "scan": "_w=="}),
     (local_record, {"number": 7}),
 ]
 

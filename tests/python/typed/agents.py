@@ -1,6 +1,7 @@
 """Agents of every shape, and what takes them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, assert_type
 
 import agents as openai_agents
@@ -13,15 +14,20 @@ from hitl import (
     Agent,
     AgentRuntime,
     ChatMessage,
+    Compaction,
     HookCall,
     HookFailed,
+    InvalidOutput,
     MaxStepsExceeded,
     MCPServerError,
     MCPTools,
     ModelNotConfigured,
     ModelUnavailable,
     ReActAgent,
+    ReplyCutShort,
+    RunContext,
     RunResult,
+    TokenLimitExceeded,
     Tool,
     TransientError,
 )
@@ -31,8 +37,10 @@ from hitl.ext.pydantic_ai import as_agent
 from hitl.models import (
     ChatClient,
     Delta,
+    InvalidSettings,
     ModelReply,
     ModelRequest,
+    ModelSettings,
     OpenAIChatClient,
     OpenRouterChatClient,
     ResponseFormat,
@@ -111,6 +119,42 @@ async def ask_all(agents: Sequence[Agent]) -> list[RunResult]:
     return [await hitl.run(agent, "hello") for agent in agents]
 
 
+@dataclass
+class Order:
+    id: str
+
+
+async def typed_answers(client: ChatClient) -> None:
+    """The output is of the type that the agent was told, and text without one."""
+    order = ReActAgent(client, output_type=Order)
+    assert_type(order, ReActAgent[Order])
+    result = await hitl.run(order, "hello")
+    assert_type(result.output, Order | None)
+    if result.status == "idle":
+        assert_type(result.output, Order)
+        assert_type(result.finish_reason, str | None)
+    lines = ReActAgent(client, output_type=list[Order])
+    assert_type(hitl.run_sync(lines, "hello").output, list[Order] | None)
+    either = ReActAgent(client, output_type=Order | int)
+    assert_type(hitl.stream(either, "hello").result.output, Order | int | None)
+    assert_type(hitl.stream_sync(either, "hello").result.output, Order | int | None)
+    text = ReActAgent(client)
+    assert_type(text, ReActAgent[str])
+    assert_type((await hitl.run(text, "hello")).output, str | None)
+    assert_type((await hitl.run(plain, "hello")).output, str | None)
+    ReActAgent(client, output_type=3)  # pyright: ignore[reportArgumentType]
+
+
+async def kept_order(agent: ReActAgent[Order]) -> RunResult[Order]:
+    try:
+        return await hitl.run(agent, "hello")
+    except (InvalidOutput, TokenLimitExceeded):
+        raise
+    except ReplyCutShort as cut:
+        assert_type(cut.finish_reason, str)
+        raise
+
+
 async def take_in(result: openai_agents.RunResult) -> RunResult:
     return await hitl.run(triage, message_of(result.to_state()))
 
@@ -128,7 +172,7 @@ def no_agents() -> None:
     one: Agent = takes_one  # pyright: ignore[reportAssignmentType]
     text: Agent = returns_text  # pyright: ignore[reportAssignmentType]
     walks: Agent = Walks()  # pyright: ignore[reportAssignmentType]
-    hitl.run_sync("module:agent", "hello")  # pyright: ignore[reportArgumentType]
+    hitl.run_sync("module:agent", "hello")  # pyright: ignore[reportArgumentType, reportCallIssue]
     print(one, text, walks)
 
 
@@ -140,6 +184,9 @@ class Recorded:
             delta: Delta = {"content": "hel"}
             request.on_delta(delta)
         assert_type(request.response_format, ResponseFormat | None)
+        assert_type(request.settings, ModelSettings)
+        if request.settings.get("tool_choice") == "required":
+            raise InvalidSettings("no tools here")
         return ModelReply(ChatMessage.assistant_message(content="hello"), {"input_tokens": 1}, "stop")
 
 
@@ -159,6 +206,12 @@ def configured(client: ChatClient) -> ReActAgent:
     def first(message: ChatMessage) -> str:
         return f"please: {message.content}"
 
+    def recent(ctx: RunContext, messages: list[ChatMessage]) -> list[ChatMessage]:
+        return messages[-20:]
+
+    async def instructions(ctx: RunContext[dict[str, str]]) -> str:
+        return f"You talk to {ctx.context['user']}."
+
     inner = ReActAgent(client, "small", name="inner", description="Looks things up.")
     as_tool = inner.as_tool(requires_approval=lambda ctx, args: len(args["input"]) > 10)
     assert_type(as_tool, Tool[..., Any])
@@ -166,7 +219,12 @@ def configured(client: ChatClient) -> ReActAgent:
         client=client,
         model_name="large",
         name="outer",
-        system_prompt="Be brief.",
+        system_prompt=instructions,
+        compaction=Compaction(over_tokens=50_000, keep_tokens=5_000, client=client, model_name="small"),
+        history_processors=[recent],
+        token_limit=10_000,
+        max_parallel_tools=2,
+        settings={"temperature": 0, "tool_choice": "plain_tool", "stop": ["END"]},
         tools=[as_tool, plain_tool, MCPTools(command=["server"], requires_approval={"write": True})],
         handoffs=[inner],
         hooks=[look, later],

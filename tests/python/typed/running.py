@@ -116,7 +116,7 @@ async def stored(agent: Agent) -> None:
                 print(event.type, event.delta.get("content", ""))
         assert_type(stream.result, RunResult)
         assert_type(stream.interrupts, list[Interrupt])
-    await hitl.run(agent, 3)  # pyright: ignore[reportArgumentType]
+    await hitl.run(agent, 3)  # pyright: ignore[reportArgumentType, reportCallIssue]
     await hitl.run(agent, "hello", sesion="ana")  # pyright: ignore[reportCallIssue]
 
 

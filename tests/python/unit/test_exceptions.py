@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hitl import client, errors
-from hitl.agents.conversation import MaxStepsExceeded
+from hitl.agents.limits import InvalidOutput, MaxStepsExceeded, ReplyCutShort, TokenLimitExceeded
 from hitl.agents.seams import HookFailed
 from hitl.cli.chat.conversation import SettledElsewhere
 from hitl.cli.chat.prompts import PersonLeft
@@ -23,6 +23,7 @@ from hitl.journal.error_codec import decode_error, encode_error
 from hitl.middleware import HITLInterrupt
 from hitl.middleware.shapes import InterruptInfo
 from hitl.models.chat_completions import ModelNotConfigured
+from hitl.models.settings import InvalidSettings
 from hitl.models.wire import IncompleteReply
 from hitl.planner import PauseDisabled
 from hitl.planner.context import _Stopped
@@ -91,6 +92,8 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
                 HookFailed,
                 IncompleteReply,
                 InvalidArguments,
+                InvalidOutput,
+                InvalidSettings,
                 MaxStepsExceeded,
                 MCPServerError,
                 ModelNotConfigured,
@@ -98,6 +101,7 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
                 PersonLeft,
                 ScriptExhausted,
                 SessionGone,
+                TokenLimitExceeded,
             ],
         ),
         *map(
@@ -129,6 +133,7 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
         (errors.StepError, lambda: errors.StepError("Boom", "it broke", "shop", ("shop.Boom", "builtins.ValueError"))),
         (errors.TransientError, lambda: errors.TransientError("overloaded", 2.5)),
         (errors.PythonUntested, lambda: errors.PythonUntested("another Python", "use one of these")),
+        (ReplyCutShort, lambda: ReplyCutShort("cut off", "length")),
         (TryFailed, lambda: TryFailed("overloaded", 2.5, 1, "0#1")),
         (errors.AgentLoadError, lambda: errors.AgentLoadError("no agent", "write one")),
         (errors.StoreError, lambda: errors.StoreError("in use", "stop the other", "store_in_use")),
