@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::graphs::{GraphReader, GraphStates, GraphWriter};
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
@@ -15,8 +16,9 @@ use crate::domain::audit::{Deed, Head};
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 
-/// What a store does over everything it holds. All of it may fail with [`Error::StoreUnavailable`].
-pub trait Upkeep: Send + Sync {
+/// What a store does over everything it holds, and for what is in no session. All of it may fail with
+/// [`Error::StoreUnavailable`].
+pub trait Upkeep: GraphStates {
     /// The turns that are open, not parked, and at nobody, since whoever had them is gone; oldest first. Whoever asks has
     /// claimed none yet. Costs nothing for those that are parked.
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>>;
@@ -106,7 +108,7 @@ pub struct Totals {
 }
 
 /// What a local store finds over all it holds: see [`Upkeep`].
-pub trait UpkeepReader: Reader {
+pub trait UpkeepReader: Reader + GraphReader {
     /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
     fn unparked_turns(&self) -> Result<Vec<TurnId>, Error>;
 
@@ -136,7 +138,7 @@ pub trait UpkeepReader: Reader {
 }
 
 /// What a local store changes over all it holds: see [`Upkeep`].
-pub trait UpkeepWriter: Transaction {
+pub trait UpkeepWriter: Transaction + GraphWriter {
     /// See [`Upkeep::release_notices`].
     fn release_notices(&mut self, now: Timestamp) -> Result<(), Error>;
 
@@ -264,7 +266,7 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
     }
 }
 
-fn write<S: LocalStore + ?Sized, T: Send + 'static>(
+pub(super) fn write<S: LocalStore + ?Sized, T: Send + 'static>(
     store: &S,
     job: impl Fn(&mut dyn UpkeepWriter) -> Result<T, Error> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, Error>> {
@@ -273,7 +275,7 @@ fn write<S: LocalStore + ?Sized, T: Send + 'static>(
     finished(store.write_upkeep(Box::new(move |tx| slot.run(|| job(tx)))), came_to)
 }
 
-fn read<S: LocalStore + ?Sized, T: Send + 'static>(
+pub(super) fn read<S: LocalStore + ?Sized, T: Send + 'static>(
     store: &S,
     job: impl FnOnce(&dyn UpkeepReader) -> Result<T, Error> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, Error>> {
