@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use super::errors::store_error;
@@ -25,7 +26,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// `(thread, namespace, id)`.
 type Key = (String, String, String);
 /// `(kind, bytes)`.
-type Typed = (String, Vec<u8>);
+type Typed = (String, PyBackedBytes);
 /// `(key, parent, body, metadata, [(channel, value)], [(task, channel, value)])`.
 type Stored<'py> = (
     Key,
@@ -161,7 +162,7 @@ fn key_of((thread, namespace, id): Key) -> CheckpointKey {
 }
 
 fn typed((kind, bytes): Typed) -> TypedBytes {
-    TypedBytes { kind, bytes }
+    TypedBytes { kind, bytes: bytes.to_vec() }
 }
 
 fn typed_out(py: Python<'_>, TypedBytes { kind, bytes }: TypedBytes) -> TypedOut<'_> {

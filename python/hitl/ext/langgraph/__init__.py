@@ -1,5 +1,5 @@
 """Graphs of LangGraph and agents of LangChain, as they are: ``hitl serve app:graph``, ``hitl.run(graph, ...)``; with
-options ``as_agent``. For graphs that run in a loop of your own ``HitlSaver`` keeps their checkpoints in a store of hitl.
+options ``as_agent``. Of graphs that run in a loop of your own ``HitlSaver`` keeps the checkpoints, in a store of hitl.
 
 >>> from hitl.ext.langgraph import as_agent                                           # doctest: +SKIP
 >>> served = as_agent(graph, context=lambda params: Context(params["tenant"]))        # doctest: +SKIP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
+import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -45,13 +45,13 @@ class HitlSaver(BaseCheckpointSaver[str]):
     """A checkpoint saver on a store of hitl, for a graph that runs in your own loop.
 
     ``store``: an address as ``hitl.run(store=...)`` takes it (a path, ``sqlite:PATH``, ``postgresql://...``,
-    ``memory``), opened at the first use and closed by ``close``, ``aclose`` or ``with``; or a ``hitl.Store``, which stays
+    ``memory``), opened at the first use and closed by ``close``, ``aclose`` or ``with``; or a ``hitl.Store``, which is
     its owner's to close. ``serde``: another serializer than LangGraph's own; none that pickles.
 
-    Usable from several threads and loops, and beside other processes without a server. A put is on disk when it returns.
-    A thread stays until ``delete_thread``, and no sweep of hitl's touches it. All of it raises StoreError where the store
-    cannot be opened, read or written; ValueError for names with a null character, for more than 256 MiB in one
-    checkpoint, and for pickled values.
+    Usable from several threads and loops, and beside other processes without a server. What was put is on disk when the
+    call returns. A thread stays until ``delete_thread``; no sweep of hitl's touches it. All methods raise StoreError
+    where the store cannot be opened, read or written; ValueError for names with a null character, for more than 256 MiB
+    in one checkpoint, and for pickled values.
     """
 
     def __init__(self, store: Store | str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> None:
@@ -111,11 +111,14 @@ class HitlSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints, the newest first: of the thread and, where it says one, the namespace and id of ``config``, of all
-        threads without it; with those values in their metadata; with an id below that of ``before``."""
+        """Checkpoints, the newest first: of the thread of ``config`` and, where it says them, of its namespace and id;
+        of all threads without it. ``filter``: values in their metadata; ``before``: with an id below that of this one.
+        """
         query, left, after = _query(config, before), limit, None
         while left is None or left > 0:
-            page = self._graphs().page(**query, after=after, limit=_PAGE if left is None or filter else min(left, _PAGE))
+            page = self._graphs().page(
+                **query, after=after, limit=_PAGE if left is None or filter else min(left, _PAGE)
+            )
             for stored in page:
                 if left is not None and left <= 0:
                     return
@@ -147,7 +150,11 @@ class HitlSaver(BaseCheckpointSaver[str]):
             self._dump(body),
             self._dump(said),
             # A channel without a value is known by its version alone.
-            [(each, str(version), self._dump(values[each])) for each, version in new_versions.items() if each in values],
+            [
+                (each, str(version), self._dump(values[each]))
+                for each, version in new_versions.items()
+                if each in values
+            ],
         )
         return _config(thread, namespace, checkpoint["id"])
 
@@ -194,7 +201,9 @@ class HitlSaver(BaseCheckpointSaver[str]):
             newest: dict[str, str] = {}
             for namespace, checkpoint in keys:
                 newest.setdefault(namespace, checkpoint)
-            kept = {key for namespace, checkpoint in newest.items() for key in self._needed(thread, namespace, checkpoint)}
+            kept = {
+                key for namespace, checkpoint in newest.items() for key in self._needed(thread, namespace, checkpoint)
+            }
             if doomed := [key for key in keys if key not in kept]:
                 self._graphs().delete_checkpoints(thread, doomed)
 
@@ -250,7 +259,7 @@ class HitlSaver(BaseCheckpointSaver[str]):
     def get_next_version(self, current: str | None, channel: None) -> str:
         """A version that no other branch of the thread draws: two that go on from one checkpoint hold other values."""
         count = 0 if current is None else int(str(current).partition(".")[0])
-        return f"{count + 1:032}.{random.random():.16f}"
+        return f"{count + 1:032}.{secrets.token_hex(8)}"
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -262,7 +271,9 @@ class HitlSaver(BaseCheckpointSaver[str]):
 
     def _load(self, stored: _Typed) -> Any:
         if stored[0].startswith(_PICKLE):
-            raise ValueError("the store holds a pickled value, which is not read: it would run the code of whoever wrote it")
+            raise ValueError(
+                "the store holds a pickled value, which is not read: it would run the code of whoever wrote it"
+            )
         return self.serde.loads_typed(stored)
 
     def _tuple(self, stored: _Stored) -> CheckpointTuple:
