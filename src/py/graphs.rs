@@ -24,12 +24,12 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// `(thread, namespace, id)`.
-type Key = (String, String, String);
+type KeyTuple = (String, String, String);
 /// `(kind, bytes)`.
 type Typed = (String, PyBackedBytes);
 /// `(key, parent, body, metadata, [(channel, value)], [(task, channel, value)])`.
 type Stored<'py> = (
-    Key,
+    KeyTuple,
     Option<String>,
     TypedOut<'py>,
     TypedOut<'py>,
@@ -56,7 +56,7 @@ impl GraphStore {
     fn put(
         &self,
         py: Python<'_>,
-        key: Key,
+        key: KeyTuple,
         parent: Option<String>,
         run: Option<String>,
         versions: BTreeMap<String, String>,
@@ -82,7 +82,7 @@ impl GraphStore {
     fn put_writes(
         &self,
         py: Python<'_>,
-        key: Key,
+        key: KeyTuple,
         task: String,
         path: String,
         writes: Vec<(i64, String, Typed)>,
@@ -115,7 +115,7 @@ impl GraphStore {
         id: Option<String>,
         before: Option<String>,
         run: Option<String>,
-        after: Option<Key>,
+        after: Option<KeyTuple>,
         bare: bool,
     ) -> PyResult<Vec<Stored<'py>>> {
         let after = after.map(key_of);
@@ -157,7 +157,7 @@ impl GraphStore {
     }
 }
 
-fn key_of((thread, namespace, id): Key) -> CheckpointKey {
+fn key_of((thread, namespace, id): KeyTuple) -> CheckpointKey {
     CheckpointKey { thread, namespace, id }
 }
 

@@ -54,22 +54,21 @@ impl ListFilter {
     }
 
     /// One row more than asked for tells whether there is a next page.
-    fn call(self, limit: usize) -> SqlCall {
-        let (sql, params) = self.limited(rows::count(limit.max(1)).saturating_add(1));
-        SqlCall::new(sql, params)
+    fn call(mut self, limit: usize) -> SqlCall {
+        self.params.push(Box::new(rows::count(limit.max(1)).saturating_add(1)));
+        SqlCall::new(self.sql(&format!("${}", self.params.len())), self.params)
     }
 
-    /// As many rows as asked for; where there is a `rest`, what that makes of them, which it calls `page`.
+    /// As many rows as asked for; where there is a `rest`, what that makes of them, which it calls `page`. The number is
+    /// written out: the plan of what is done with a page depends on how small it is.
     pub(super) fn call_exactly(self, rest: &str, limit: usize) -> SqlCall {
-        let (sql, params) = self.limited(rows::count(limit));
+        let (sql, params) = (self.sql(&rows::count(limit).to_string()), self.params);
         SqlCall::new(if rest.is_empty() { sql } else { format!("WITH page AS ({sql}) {rest}") }, params)
     }
 
-    fn limited(mut self, limit: i64) -> (String, Vec<Param>) {
-        self.params.push(Box::new(limit));
+    fn sql(&self, limit: &str) -> String {
         let conditions = if self.conditions.is_empty() { "true".to_owned() } else { self.conditions.join(" AND ") };
-        let sql = format!("{} WHERE {conditions} {} LIMIT ${}", self.select, self.order, self.params.len());
-        (sql, self.params)
+        format!("{} WHERE {conditions} {} LIMIT {limit}", self.select, self.order)
     }
 }
 

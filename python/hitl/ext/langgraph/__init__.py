@@ -18,8 +18,8 @@ __all__ = ["HitlSaver", "LangGraph", "as_agent", "is_agent"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late: workers, which serve graphs, need none of it, nor the stores that it opens.
     if name == "HitlSaver":
+        # Start-up time and memory of workers: they serve graphs, and need neither a saver nor the stores that it opens.
         from hitl.ext.langgraph.saver import HitlSaver
 
         return HitlSaver
