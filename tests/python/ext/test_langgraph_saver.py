@@ -153,6 +153,10 @@ def test_what_did_not_change_is_stored_once_and_what_nobody_names_goes(tmp_path:
     assert rows(values("notes")) > 20
     with HitlSaver(path) as saver:
         compiled = noting(saver)
+        steps = [each.metadata["step"] for each in saver.list(None)]
+        assert steps == [*range(31, -2, -1)]
+        inputs = [each.metadata["step"] for each in saver.list(thread("long"), filter={"source": "input"}, limit=9)]
+        assert inputs == steps[2::3][:9]
         before = compiled.get_state(thread("long"))
         saver.prune(["long"])
         after = compiled.get_state(thread("long"))
