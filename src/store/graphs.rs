@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 
 use super::BoxFuture;
-use super::upkeep::{self, LocalStore};
 use crate::domain::Error;
 
 /// The most bytes that one call may store: far below what a row of any database can hold, so that what fits one store
@@ -166,34 +165,4 @@ pub trait GraphWriter {
 
     /// See [`GraphStates::copy_thread`].
     fn copy_thread(&mut self, from: &str, to: &str) -> Result<(), Error>;
-}
-
-impl<S: LocalStore + ?Sized> GraphStates for S {
-    fn put_checkpoint(
-        &self,
-        checkpoint: Checkpoint,
-        values: Vec<ChannelValue>,
-    ) -> BoxFuture<'static, Result<(), Error>> {
-        upkeep::write(self, move |tx| tx.put_checkpoint(&checkpoint, &values))
-    }
-
-    fn put_writes(&self, key: CheckpointKey, writes: Vec<GraphWrite>) -> BoxFuture<'static, Result<(), Error>> {
-        upkeep::write(self, move |tx| tx.put_writes(&key, &writes))
-    }
-
-    fn checkpoints(&self, query: CheckpointQuery) -> BoxFuture<'static, Result<Vec<StoredCheckpoint>, Error>> {
-        upkeep::read(self, move |reader| reader.checkpoints(&query))
-    }
-
-    fn delete_thread(&self, thread: String) -> BoxFuture<'static, Result<(), Error>> {
-        upkeep::write(self, move |tx| tx.delete_thread(&thread))
-    }
-
-    fn delete_checkpoints(&self, thread: String, keys: Vec<(String, String)>) -> BoxFuture<'static, Result<(), Error>> {
-        upkeep::write(self, move |tx| tx.delete_checkpoints(&thread, &keys))
-    }
-
-    fn copy_thread(&self, from: String, to: String) -> BoxFuture<'static, Result<(), Error>> {
-        upkeep::write(self, move |tx| tx.copy_thread(&from, &to))
-    }
 }

@@ -8,7 +8,10 @@
 
 use std::sync::Arc;
 
-use super::graphs::{GraphReader, GraphStates, GraphWriter};
+use super::graphs::{
+    ChannelValue, Checkpoint, CheckpointKey, CheckpointQuery, GraphReader, GraphStates, GraphWrite, GraphWriter,
+    StoredCheckpoint,
+};
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
@@ -266,7 +269,37 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
     }
 }
 
-pub(super) fn write<S: LocalStore + ?Sized, T: Send + 'static>(
+impl<S: LocalStore + ?Sized> GraphStates for S {
+    fn put_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        values: Vec<ChannelValue>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.put_checkpoint(&checkpoint, &values))
+    }
+
+    fn put_writes(&self, key: CheckpointKey, writes: Vec<GraphWrite>) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.put_writes(&key, &writes))
+    }
+
+    fn checkpoints(&self, query: CheckpointQuery) -> BoxFuture<'static, Result<Vec<StoredCheckpoint>, Error>> {
+        read(self, move |reader| reader.checkpoints(&query))
+    }
+
+    fn delete_thread(&self, thread: String) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.delete_thread(&thread))
+    }
+
+    fn delete_checkpoints(&self, thread: String, keys: Vec<(String, String)>) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.delete_checkpoints(&thread, &keys))
+    }
+
+    fn copy_thread(&self, from: String, to: String) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.copy_thread(&from, &to))
+    }
+}
+
+fn write<S: LocalStore + ?Sized, T: Send + 'static>(
     store: &S,
     job: impl Fn(&mut dyn UpkeepWriter) -> Result<T, Error> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, Error>> {
@@ -275,7 +308,7 @@ pub(super) fn write<S: LocalStore + ?Sized, T: Send + 'static>(
     finished(store.write_upkeep(Box::new(move |tx| slot.run(|| job(tx)))), came_to)
 }
 
-pub(super) fn read<S: LocalStore + ?Sized, T: Send + 'static>(
+fn read<S: LocalStore + ?Sized, T: Send + 'static>(
     store: &S,
     job: impl FnOnce(&dyn UpkeepReader) -> Result<T, Error> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, Error>> {
