@@ -1,7 +1,7 @@
 """The native core of hitl: the domain's checks, replay, and the server. Internal; use `hitl`."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 from hitl.errors import ReplayMismatch
 
@@ -10,6 +10,7 @@ __all__ = [
     "FAILPOINTS",
     "PYTHONS",
     "AuditVerifier",
+    "GraphStore",
     "Replay",
     "RunBridge",
     "RunState",
@@ -315,9 +316,75 @@ class RunStore:
     def memory() -> RunStore:
         """One in memory."""
 
+    @staticmethod
+    def open(address: str) -> RunStore:
+        """The one at `address`, to be used beside other processes, for whoever may wait for it. Raises `StoreError`."""
+
     @property
     def address(self) -> str | None:
         """Where it is found again, whatever directory the program is in then; None for one in memory."""
+
+_CheckpointKey: TypeAlias = tuple[str, str, str]
+_StoredCheckpoint: TypeAlias = tuple[
+    _CheckpointKey,
+    str | None,
+    tuple[str, bytes],
+    tuple[str, bytes],
+    list[tuple[str, tuple[str, bytes]]],
+    list[tuple[str, str, tuple[str, bytes]]],
+]
+
+@final
+class GraphStore:
+    """Checkpoints of graphs in a store. Its calls block, and let go of the interpreter.
+
+    A key is `(thread, namespace, id)`, a value `(kind, bytes)`. All of them raise `StoreError`; `put`, `put_writes` and
+    `copy_thread` also `ValueError`, for a name with a null character and for more than a store takes at once.
+    """
+
+    def __new__(cls, store: RunStore) -> GraphStore: ...
+    def put(
+        self,
+        key: _CheckpointKey,
+        parent: str | None,
+        run: str | None,
+        versions: dict[str, str],
+        body: tuple[str, bytes],
+        metadata: tuple[str, bytes],
+        values: list[tuple[str, str, tuple[str, bytes]]],
+    ) -> None:
+        """Store a checkpoint; `values` are `(channel, version, value)` of those that are new."""
+
+    def put_writes(
+        self, key: _CheckpointKey, task: str, path: str, writes: list[tuple[int, str, tuple[str, bytes]]]
+    ) -> None:
+        """Store what a task wrote after a checkpoint: `(place, channel, value)`. A place below 0 is overwritten."""
+
+    def page(
+        self,
+        *,
+        limit: int,
+        thread: str | None = None,
+        namespace: str | None = None,
+        id: str | None = None,
+        before: str | None = None,
+        run: str | None = None,
+        after: _CheckpointKey | None = None,
+        bare: bool = False,
+    ) -> list[_StoredCheckpoint]:
+        """Checkpoints, the newest first, after the one with the key `after`; without values and writes if `bare`.
+
+        Each is `(key, parent, body, metadata, [(channel, value)], [(task, channel, value)])`.
+        """
+
+    def delete_thread(self, thread: str) -> None:
+        """Delete all that there is of a thread."""
+
+    def delete_checkpoints(self, thread: str, keys: list[tuple[str, str]]) -> None:
+        """Delete checkpoints of a thread, by namespace and id, and what belongs to no other one."""
+
+    def copy_thread(self, source: str, target: str) -> None:
+        """Copy all that there is of a thread to another one, in the place of what is there."""
 
 @final
 class AuditVerifier:

@@ -5,6 +5,7 @@ mod checks;
 mod convert;
 mod errors;
 mod fingerprint;
+mod graphs;
 mod keys;
 mod logging;
 mod migrating;
@@ -41,5 +42,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     store::register(module)?;
     keys::register(module)?;
     fingerprint::register(module)?;
+    graphs::register(module)?;
     checks::register(module)
 }

@@ -177,13 +177,7 @@ impl RunBridge {
     /// Opens a store to be used beside other processes; its value is a RunStore.
     fn open_store(&self, token: u64, address: String) -> PyResult<()> {
         // Now, while the caller is in the directory that it means.
-        let parsed = Address::parse(&address).ok();
-        let whole = parsed.as_ref().and_then(Address::whole);
-        let to_open = match parsed {
-            // It may hold a password, which nothing that is kept does.
-            Some(Address::Postgres(_)) => address,
-            _ => whole.clone().unwrap_or(address),
-        };
+        let (to_open, whole) = place_of(address);
         let runtime = runtime()?;
         let opening = runtime.spawn_blocking(move || runtime.block_on(open::shared(&to_open)));
         self.begin(token, async move {
@@ -298,7 +292,7 @@ impl Completion {
 
 /// A store that runs write to.
 #[pyclass(frozen, module = "hitl._core")]
-struct RunStore {
+pub struct RunStore {
     store: Arc<dyn Store>,
     /// Where it is found again, whatever directory the program is in then; `None` for one in memory.
     #[pyo3(get)]
@@ -313,6 +307,34 @@ impl RunStore {
         check_owner()?;
         Ok(Self { store: Arc::new(MemoryStore::default()), address: None })
     }
+
+    /// The one at `address`, to be used beside other processes, for whoever may wait for it. Raises `StoreError`.
+    #[staticmethod]
+    fn open(py: Python<'_>, address: &str) -> PyResult<Self> {
+        let runtime = runtime()?;
+        let (to_open, whole) = place_of(address.to_owned());
+        let opened = py.detach(|| runtime.block_on(open::shared(&to_open)));
+        opened.map(|store| Self { store, address: whole }).map_err(|error| open_error(py, &error))
+    }
+}
+
+impl RunStore {
+    /// The store itself.
+    pub fn shared(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+}
+
+/// What to open, and where it is found again, for a caller that is in the directory that it means.
+fn place_of(address: String) -> (String, Option<String>) {
+    let parsed = Address::parse(&address).ok();
+    let whole = parsed.as_ref().and_then(Address::whole);
+    let to_open = match parsed {
+        // It may hold a password, which nothing that is kept does.
+        Some(Address::Postgres(_)) => address,
+        _ => whole.clone().unwrap_or(address),
+    };
+    (to_open, whole)
 }
 
 /// `(name, data)`, data as JSON.

@@ -14,6 +14,7 @@ pub mod clock;
 #[cfg(test)]
 pub(crate) mod contract;
 mod delegate;
+pub mod graphs;
 pub mod kept;
 pub mod memory;
 pub mod open;

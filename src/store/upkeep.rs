@@ -8,6 +8,10 @@
 
 use std::sync::Arc;
 
+use super::graphs::{
+    ChannelValue, Checkpoint, CheckpointKey, CheckpointQuery, GraphReader, GraphStates, GraphWrite, GraphWriter,
+    StoredCheckpoint,
+};
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
@@ -15,8 +19,9 @@ use crate::domain::audit::{Deed, Head};
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 
-/// What a store does over everything it holds. All of it may fail with [`Error::StoreUnavailable`].
-pub trait Upkeep: Send + Sync {
+/// What a store does over everything it holds, and for what is in no session. All of it may fail with
+/// [`Error::StoreUnavailable`].
+pub trait Upkeep: GraphStates {
     /// The turns that are open, not parked, and at nobody, since whoever had them is gone; oldest first. Whoever asks has
     /// claimed none yet. Costs nothing for those that are parked.
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>>;
@@ -106,7 +111,7 @@ pub struct Totals {
 }
 
 /// What a local store finds over all it holds: see [`Upkeep`].
-pub trait UpkeepReader: Reader {
+pub trait UpkeepReader: Reader + GraphReader {
     /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
     fn unparked_turns(&self) -> Result<Vec<TurnId>, Error>;
 
@@ -136,7 +141,7 @@ pub trait UpkeepReader: Reader {
 }
 
 /// What a local store changes over all it holds: see [`Upkeep`].
-pub trait UpkeepWriter: Transaction {
+pub trait UpkeepWriter: Transaction + GraphWriter {
     /// See [`Upkeep::release_notices`].
     fn release_notices(&mut self, now: Timestamp) -> Result<(), Error>;
 
@@ -261,6 +266,36 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
 
     fn count_pending(&self, now: Timestamp) -> BoxFuture<'static, Result<Vec<PendingCount>, Error>> {
         read(self, move |reader| reader.count_pending(now))
+    }
+}
+
+impl<S: LocalStore + ?Sized> GraphStates for S {
+    fn put_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        values: Vec<ChannelValue>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.put_checkpoint(&checkpoint, &values))
+    }
+
+    fn put_writes(&self, key: CheckpointKey, writes: Vec<GraphWrite>) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.put_writes(&key, &writes))
+    }
+
+    fn checkpoints(&self, query: CheckpointQuery) -> BoxFuture<'static, Result<Vec<StoredCheckpoint>, Error>> {
+        read(self, move |reader| reader.checkpoints(&query))
+    }
+
+    fn delete_thread(&self, thread: String) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.delete_thread(&thread))
+    }
+
+    fn delete_checkpoints(&self, thread: String, keys: Vec<(String, String)>) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.delete_checkpoints(&thread, &keys))
+    }
+
+    fn copy_thread(&self, from: String, to: String) -> BoxFuture<'static, Result<(), Error>> {
+        write(self, move |tx| tx.copy_thread(&from, &to))
     }
 }
 

@@ -35,7 +35,7 @@ def migrate(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Make the schema of a store in PostgreSQL. A server that may do so makes it itself when it starts."""
+    """Make the schema of a store in PostgreSQL, or bring an older one up to date. A server makes it when it starts."""
     from hitl import _core
 
     if sql:

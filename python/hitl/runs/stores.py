@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import uuid
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
@@ -26,6 +27,7 @@ class Store:
         self._core: _core.RunStore | None = _core.RunStore.memory() if self.address == "memory" else None
         self._opening: dict[asyncio.AbstractEventLoop, asyncio.Future[Any]] = {}
         self._closed = False
+        self._blocking = threading.Lock()
 
     async def __aenter__(self) -> Store:
         await self.open()
@@ -60,6 +62,15 @@ class Store:
             if self._core is None:
                 self._core = core
         return self._core
+
+    def open_blocking(self) -> _core.RunStore:
+        """The open store, for whoever may block its thread; not for users."""
+        with self._blocking:
+            if self._closed:
+                raise ValueError(f"the store {self.address} is closed")
+            if self._core is None:
+                self._core = _core.RunStore.open(self.address)
+            return self._core
 
     async def close(self) -> None:
         """Close the file. Twice does nothing."""

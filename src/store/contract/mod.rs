@@ -8,6 +8,7 @@ mod audit;
 mod carried;
 mod events;
 pub(crate) mod fixture;
+mod graphs;
 mod identity;
 mod interrupts;
 mod jobs;

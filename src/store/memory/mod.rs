@@ -5,6 +5,7 @@
 
 mod asked;
 mod carried;
+mod graphs;
 mod outbox;
 pub(super) mod state;
 pub(super) mod transaction;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::graphs::GraphTables;
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::{Action, AuditRow, Head};
 use crate::domain::decision::TOOL_APPROVAL;
@@ -39,6 +40,7 @@ pub(in crate::store) struct MemoryState {
     pub(in crate::store) sign_ins: Vec<SignIn>,
     pub(in crate::store) notices: Ordered<NoticeId, Notice>,
     pub(in crate::store) carried: HashMap<TurnId, Carried>,
+    pub(super) graphs: GraphTables,
     /// By number.
     pub(in crate::store) events: BTreeMap<u64, (StoredEvent, Timestamp)>,
     /// Entries of journals that are told, by number: of which turn, and where.
@@ -62,6 +64,7 @@ impl MemoryState {
             sign_ins: Vec::new(),
             notices: Ordered::default(),
             carried: HashMap::new(),
+            graphs: GraphTables::default(),
             events: BTreeMap::new(),
             told: BTreeMap::new(),
             swept: 0,

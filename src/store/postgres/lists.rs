@@ -14,7 +14,7 @@ use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Order, Page, 
 use crate::store::rows::{self, Cells as _};
 
 /// A list's statement: only the conditions that are asked for, so that each can use its index.
-struct ListFilter {
+pub(super) struct ListFilter {
     select: &'static str,
     order: &'static str,
     conditions: Vec<String>,
@@ -22,14 +22,25 @@ struct ListFilter {
 }
 
 impl ListFilter {
-    fn new(select: &'static str, order: &'static str) -> Self {
+    pub(super) fn new(select: &'static str, order: &'static str) -> Self {
         Self { select, order, conditions: Vec::new(), params: Vec::new() }
     }
 
     /// A condition, in which `?` stands for the parameter.
-    fn add(&mut self, condition: &str, param: Param) {
-        self.params.push(param);
-        self.conditions.push(condition.replace('?', &format!("${}", self.params.len())));
+    pub(super) fn add(&mut self, condition: &str, param: Param) {
+        self.add_all(condition, [param]);
+    }
+
+    /// The same with several, each for the next `?`; a last one for those that are left.
+    pub(super) fn add_all<const N: usize>(&mut self, condition: &str, params: [Param; N]) {
+        let mut condition = condition.to_owned();
+        for (index, param) in params.into_iter().enumerate() {
+            self.params.push(param);
+            let placed = format!("${}", self.params.len());
+            condition =
+                if index + 1 < N { condition.replacen('?', &placed, 1) } else { condition.replace('?', &placed) };
+        }
+        self.conditions.push(condition);
     }
 
     fn plain(&mut self, condition: &str) {
@@ -45,9 +56,19 @@ impl ListFilter {
     /// One row more than asked for tells whether there is a next page.
     fn call(mut self, limit: usize) -> SqlCall {
         self.params.push(Box::new(rows::count(limit.max(1)).saturating_add(1)));
+        SqlCall::new(self.sql(&format!("${}", self.params.len())), self.params)
+    }
+
+    /// As many rows as asked for; where there is a `rest`, what that makes of them, which it calls `page`. The number is
+    /// written out: the plan of what is done with a page depends on how small it is.
+    pub(super) fn call_exactly(self, rest: &str, limit: usize) -> SqlCall {
+        let (sql, params) = (self.sql(&rows::count(limit).to_string()), self.params);
+        SqlCall::new(if rest.is_empty() { sql } else { format!("WITH page AS ({sql}) {rest}") }, params)
+    }
+
+    fn sql(&self, limit: &str) -> String {
         let conditions = if self.conditions.is_empty() { "true".to_owned() } else { self.conditions.join(" AND ") };
-        let sql = format!("{} WHERE {conditions} {} LIMIT ${}", self.select, self.order, self.params.len());
-        SqlCall::new(sql, self.params)
+        format!("{} WHERE {conditions} {} LIMIT {limit}", self.select, self.order)
     }
 }
 

@@ -22,12 +22,15 @@ pub async fn schema(address: &PgAddress) -> Result<SchemaState, OpenError> {
     Ok(SchemaState { found: opening::find(address).await?, newest: NEWEST })
 }
 
-/// Makes the schema at `address` where there is none, and lets `role` use it: what was there before.
+/// Makes the schema at `address` where there is none, brings an older one up to date, and lets `role` use it: what was there before.
 ///
 /// # Errors
 /// [`OpenError::Server`].
 pub async fn migrate(address: &PgAddress, role: Option<&str>) -> Result<SchemaState, OpenError> {
     let found = opening::find(address).await?;
+    if found.is_some_and(|found| found < NEWEST) {
+        opening::upgrade(address).await?;
+    }
     let mut connection = opening::open(address).await?;
     if let Some(role) = role {
         connection.script(&grants(role)).await.map_err(|failed| {

@@ -10,6 +10,7 @@ mod backend;
 mod cells;
 mod clock;
 mod connection;
+mod graphs;
 mod linking;
 mod lists;
 pub mod migrating;

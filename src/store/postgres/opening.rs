@@ -8,7 +8,8 @@ use super::sql;
 use crate::store::open_error::{OpenError, ServerTrouble};
 
 /// Every migration in order, numbered from 1 on.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_store.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_store.sql"), include_str!("migrations/0002_graphs.sql")];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The oldest release of Postgres that is known to do, as it numbers them.
@@ -35,19 +36,22 @@ async fn look(address: &PgAddress) -> Result<(Connection, ServerState), OpenErro
 /// Connects as [`connect`] does, and makes the schema where there is none.
 pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
     let (mut connection, state) = connect(address).await?;
-    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
     if !state.has_schema {
-        make(&mut connection).await.map_err(|failed| match failed {
-            CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                trouble(ServerTrouble::NoPermission)
-            }
-            other => failed_text(address, &other),
-        })?;
+        make(address, &mut connection, 0).await?;
     }
     check_schema(address, &mut connection).await?;
     let rebased = connection.run(Frame::Commit, vec![SqlCall::new(sql!("store/rebase"), vec![])]).await;
     rebased.map_err(|failed| failed_text(address, &failed))?;
     Ok(connection)
+}
+
+/// Brings the schema that is there up to date; none is made. Who has the store meanwhile goes on: migrations only add.
+pub(super) async fn upgrade(address: &PgAddress) -> Result<(), OpenError> {
+    let (mut connection, _) = connect(address).await?;
+    match version(address, &mut connection).await? {
+        Some(found) if found < NEWEST => make(address, &mut connection, usize::try_from(found).unwrap_or(0)).await,
+        _ => Ok(()),
+    }
 }
 
 /// Connects for somebody who only reads: the database may be a standby, and nothing is made in it.
@@ -148,21 +152,21 @@ impl ServerState {
     }
 }
 
-/// Makes the schema, unless somebody else does so at this moment.
-async fn make(connection: &mut Connection) -> Result<(), CallFailure> {
-    for migration in MIGRATIONS {
-        let script = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;\n{migration}\nCOMMIT");
-        if let Err(failed) = connection.script(&script).await {
-            // What failed may have left its transaction open.
-            connection.script("ROLLBACK").await?;
-            let theirs = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
-            return match failed {
-                CallFailure::Refused(code, _) if theirs.contains(&code) => Ok(()),
-                failed => Err(failed),
-            };
+/// Runs every migration after the first `done`, in one transaction, unless somebody else does so at this moment.
+async fn make(address: &PgAddress, connection: &mut Connection, done: usize) -> Result<(), OpenError> {
+    let migrations = MIGRATIONS.get(done..).unwrap_or_default().concat();
+    let script = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;\n{migrations}\nCOMMIT");
+    let Err(failed) = connection.script(&script).await else { return Ok(()) };
+    // What failed may have left its transaction open.
+    connection.script("ROLLBACK").await.map_err(|failed| failed_text(address, &failed))?;
+    let theirs = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
+    match failed {
+        CallFailure::Refused(code, _) if theirs.contains(&code) => Ok(()),
+        CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            Err(OpenError::Server { address: address.to_string(), trouble: ServerTrouble::NoPermission })
         }
+        failed => Err(failed_text(address, &failed)),
     }
-    Ok(())
 }
 
 /// Why there is no connection. The driver's errors name neither the user's password nor a parameter.

@@ -2,6 +2,7 @@
 //! names the column, never a panic.
 
 pub(super) mod entries;
+pub(super) mod graphs;
 pub(super) mod notices;
 pub(super) mod readable;
 

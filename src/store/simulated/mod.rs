@@ -3,6 +3,7 @@
 
 mod answering;
 mod committing;
+mod graphs;
 pub mod network;
 mod properties;
 mod upkeep;

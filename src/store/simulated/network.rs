@@ -45,6 +45,10 @@ impl SimulatedConnection {
         Self { database, weather, random: Arc::new(Mutex::new(Random(seed))) }
     }
 
+    pub(super) fn database(&self) -> &SimulatedDatabase {
+        &self.database
+    }
+
     fn chance(&self, per_cent: u64) -> bool {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).chance(per_cent)
     }
@@ -57,7 +61,7 @@ impl SimulatedConnection {
     }
 
     /// A request and its reply.
-    fn send<T: Send + 'static>(
+    pub(super) fn send<T: Send + 'static>(
         &self,
         request: BoxFuture<'static, Result<T, Error>>,
     ) -> BoxFuture<'static, Result<T, Error>> {

@@ -10,6 +10,7 @@ mod checkpoint;
 mod connection;
 mod entries;
 mod file;
+mod graphs;
 mod lock;
 mod log;
 mod migrations;

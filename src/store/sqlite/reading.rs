@@ -134,7 +134,7 @@ impl Handle<'_> {
         let limit = limit.max(1);
         // One row more than asked for tells whether there is a next page.
         let sql = filter.sql(limit.saturating_add(1));
-        let mut rows = self.all(table, &sql, params_from_iter(&filter.params), read)?;
+        let mut rows = self.all(table, &sql, params_from_iter(filter.params()), read)?;
         let more = rows.len() > limit;
         rows.truncate(limit);
         let next = if more { rows.last().map(|(seq, _)| *seq) } else { None };
@@ -416,6 +416,15 @@ impl Filter {
     pub(super) fn add(&mut self, condition: &'static str, param: SqlValue) {
         self.conditions.push(condition);
         self.params.push(param);
+    }
+
+    pub(super) fn add_all<const N: usize>(&mut self, condition: &'static str, params: [SqlValue; N]) {
+        self.conditions.push(condition);
+        self.params.extend(params);
+    }
+
+    pub(super) fn params(&self) -> &[SqlValue] {
+        &self.params
     }
 
     fn add_plain(&mut self, condition: &'static str) {

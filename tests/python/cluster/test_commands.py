@@ -53,10 +53,10 @@ def test_what_only_reads_works_beside_the_server_and_what_changes_says_who_has_i
 
 
 def test_a_schema_is_made_and_looked_at(database: str) -> None:
-    assert json.loads(command("migrate", "--store", database, "--check", expect=5)) == {"found": None, "newest": 1}
-    assert json.loads(command("migrate", HITL_STORE=database)) == {"found": None, "newest": 1}
-    assert json.loads(command("migrate", "--store", database)) == {"found": 1, "newest": 1}
-    assert json.loads(command("migrate", "--store", database, "--check")) == {"found": 1, "newest": 1}
+    assert json.loads(command("migrate", "--store", database, "--check", expect=5)) == {"found": None, "newest": 2}
+    assert json.loads(command("migrate", HITL_STORE=database)) == {"found": None, "newest": 2}
+    assert json.loads(command("migrate", "--store", database)) == {"found": 2, "newest": 2}
+    assert json.loads(command("migrate", "--store", database, "--check")) == {"found": 2, "newest": 2}
     assert "only a database has a schema" in command("migrate", "--store", "sqlite:x.db", expect=2)
     assert "which database is not said" in command("migrate", expect=2)
 

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": _ENGINE,
     "models": _ENGINE,
     "agents": _AGENTS,
-    "ext": _AGENTS,
+    "ext": _FACES,
     "runs": {*_ENGINE, "driver"},
     "worker": {*_ENGINE, "driver"},
     "serving": {"words", "driver", "worker"},

@@ -45,6 +45,16 @@ FROM generate_series(1, 100000) AS n;
 
 INSERT INTO hitl.carried_turns (turn) SELECT pg_temp.id('turn', n) FROM generate_series(1, 100000) AS n;
 
+INSERT INTO hitl.graph_checkpoints (thread, namespace, id, run, channels, versions, body_type, body, metadata_type, metadata)
+SELECT 't' || n / 10, '', 'c' || n, 'r' || n / 10, ARRAY['a', 'b'], ARRAY['' || n, '1'], '', '', '', ''
+FROM generate_series(1, 100000) AS n;
+
+INSERT INTO hitl.graph_values (thread, namespace, channel, version, type, value)
+SELECT 't' || n / 10, '', 'a', '' || n, '', '' FROM generate_series(1, 100000) AS n;
+
+INSERT INTO hitl.graph_writes (thread, namespace, checkpoint, task, place, path, channel, type, value)
+SELECT 't' || n / 10, '', 'c' || n, 'task', 0, '', 'a', '', '' FROM generate_series(1, 100000) AS n;
+
 INSERT INTO hitl.sign_ins (token, key, ends_at) SELECT decode(md5('' || n), 'hex'), '\x00', n FROM generate_series(1, 100000) AS n;
 
 ANALYZE;

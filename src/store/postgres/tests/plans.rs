@@ -7,15 +7,16 @@ use crate::domain::event::StoredEvent;
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Timestamp, audit};
 use crate::store::contract::fixture::*;
+use crate::store::graphs::{CheckpointKey, CheckpointQuery};
 use crate::store::kept::KeptForms;
-use crate::store::postgres::{asking, writing};
+use crate::store::postgres::{asking, graphs, writing};
 use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, SessionQuery};
 use crate::store::record::DueKind;
 use crate::store::shared::changes::{Changes, NoticeChange, RowChange};
 use crate::store::shared::question::StoreQuestion;
 
 /// What a plan of a statement that takes longer the more rows there are says.
-const SCANS: [&str; 9] = [
+const SCANS: [&str; 12] = [
     "Seq Scan on sessions",
     "Seq Scan on turns",
     "Seq Scan on messages",
@@ -25,6 +26,9 @@ const SCANS: [&str; 9] = [
     "Seq Scan on events",
     "Seq Scan on deeds",
     "Seq Scan on outbox",
+    "Seq Scan on graph_checkpoints",
+    "Seq Scan on graph_values",
+    "Seq Scan on graph_writes",
 ];
 
 /// The plan for parameters of which nothing is known.
@@ -133,6 +137,25 @@ fn changes() -> Changes {
     }
 }
 
+/// Pages of checkpoints as graphs ask for them: the newest, one, those of a run, those of everybody.
+fn pages() -> Vec<CheckpointQuery> {
+    let text = |text: &str| Some(text.to_owned());
+    let key = CheckpointKey { thread: "t1".to_owned(), namespace: String::new(), id: "c9".to_owned() };
+    let all = CheckpointQuery { limit: 16, ..CheckpointQuery::default() };
+    let of_thread = CheckpointQuery { thread: text("t1"), ..all.clone() };
+    let of_graph = CheckpointQuery { namespace: text(""), ..of_thread.clone() };
+    vec![
+        CheckpointQuery { id: text("c9"), ..of_graph.clone() },
+        CheckpointQuery { before: text("c9"), ..of_graph.clone() },
+        CheckpointQuery { after: Some(key.clone()), ..of_thread.clone() },
+        CheckpointQuery { run: text("r1"), ..all.clone() },
+        CheckpointQuery { after: Some(key), ..all.clone() },
+        of_graph,
+        of_thread,
+        all,
+    ]
+}
+
 #[tokio::test]
 async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
     let (database, client) = full().await;
@@ -140,6 +163,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
         questions().iter().flat_map(asking::calls).map(|call| call.sql().to_owned()).collect();
     let (calls, _) = writing::calls(&changes(), &KeptForms::default()).unwrap();
     statements.extend(calls.iter().map(|call| call.sql().to_owned()));
+    statements.extend(pages().iter().flat_map(graphs::calls).map(|call| call.sql().to_owned()));
     // What is done over everything every second or so, and for every commit.
     statements.extend(
         [
@@ -157,6 +181,18 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
             "events/horizon",
             "replies/sweep",
             "sessions/sweep",
+            "graphs/upsert",
+            "graphs/upsert_values",
+            "graphs/upsert_writes",
+            "graphs/delete",
+            "graphs/delete_writes",
+            "graphs/delete_unnamed",
+            "graphs/delete_thread",
+            "graphs/delete_thread_values",
+            "graphs/delete_thread_writes",
+            "graphs/copy",
+            "graphs/copy_values",
+            "graphs/copy_writes",
             "deeds/unlinked",
             "deeds/horizon",
         ]

@@ -1,0 +1,1 @@
+DELETE FROM hitl.graph_checkpoints WHERE thread = $1

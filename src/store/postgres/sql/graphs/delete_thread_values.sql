@@ -1,0 +1,1 @@
+DELETE FROM hitl.graph_values WHERE thread = $1

@@ -1,0 +1,1 @@
+DELETE FROM hitl.graph_writes WHERE thread = $1

@@ -1,0 +1,1 @@
+SELECT thread, namespace, id, channels, versions FROM hitl.graph_checkpoints

@@ -1,0 +1,1 @@
+DELETE FROM graph_checkpoints WHERE thread = ?1

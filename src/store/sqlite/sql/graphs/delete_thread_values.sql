@@ -1,0 +1,1 @@
+DELETE FROM graph_values WHERE thread = ?1

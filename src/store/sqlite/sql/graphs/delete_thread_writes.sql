@@ -1,0 +1,1 @@
+DELETE FROM graph_writes WHERE thread = ?1
