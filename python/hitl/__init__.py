@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hitl.decisions import Approval as Approval
     from hitl.decisions import ApprovalRequest as ApprovalRequest
     from hitl.decisions import Decision as Decision
+    from hitl.driver.requests import TurnRequest as TurnRequest
     from hitl.driver.shapes import Agent as Agent
     from hitl.errors import AgentLoadError as AgentLoadError
     from hitl.errors import AlreadyResolved as AlreadyResolved
@@ -80,6 +81,11 @@ if TYPE_CHECKING:
     from hitl.tools.questions import ask_user_question as ask_user_question
     from hitl.tools.schema import InvalidArguments as InvalidArguments
     from hitl.turn.interrupts import interrupt as interrupt
+    from hitl.turn.resources import NoSuchResource as NoSuchResource
+    from hitl.turn.resources import Resource as Resource
+    from hitl.turn.resources import Resources as Resources
+    from hitl.turn.resources import ResourceUnavailable as ResourceUnavailable
+    from hitl.turn.resources import resources as resources
     from hitl.turn.steps import now as now
     from hitl.turn.steps import patched as patched
     from hitl.turn.steps import random as random
@@ -114,7 +120,11 @@ _EXPORTS: dict[str, str] = {
     "InterruptedResult": "hitl.runs.results",
     "MaxStepsExceeded": "hitl.agents.conversation",
     "ModelNotConfigured": "hitl.models.chat_completions",
+    "NoSuchResource": "hitl.turn.resources",
     "ReActAgent": "hitl.agents.react",
+    "Resource": "hitl.turn.resources",
+    "ResourceUnavailable": "hitl.turn.resources",
+    "Resources": "hitl.turn.resources",
     "RunContext": "hitl.tools.context",
     "RunEvent": "hitl.runs.streaming",
     "RunResult": "hitl.runs.results",
@@ -126,6 +136,7 @@ _EXPORTS: dict[str, str] = {
     "Tool": "hitl.tools.definition",
     "ServerOptions": "hitl.serving.options",
     "SyncRunStream": "hitl.runs.blocking",
+    "TurnRequest": "hitl.driver.requests",
     "agent": "hitl.agents.decorator",
     "approval": "hitl.tools.gate",
     "ask_user_question": "hitl.tools.questions",
@@ -135,6 +146,7 @@ _EXPORTS: dict[str, str] = {
     "patched": "hitl.turn.steps",
     "random": "hitl.turn.steps",
     "requires_approval": "hitl.tools.gate",
+    "resources": "hitl.turn.resources",
     "run": "hitl.runs.running",
     "run_sync": "hitl.runs.blocking",
     "serve": "hitl.serving.server",

@@ -10,6 +10,7 @@ from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import OutputGuardrail
+from hitl.turn.resources import Resources
 from hitl.turn.retrying import Transient
 from hitl.turn.runtime import Turn
 
@@ -33,6 +34,7 @@ class Participant:
     hooks: tuple[Any, ...]
     """`hitl.agents.seams.Hook`s."""
     output_guardrails: tuple[OutputGuardrail, ...]
+    resources: Resources[Any] | None
     retries: int | None
     transient: Transient | None
 

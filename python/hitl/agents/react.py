@@ -15,12 +15,14 @@ from hitl.agents.namesakes import INNER_AGENT, told_apart
 from hitl.agents.participant import Participant
 from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
+from hitl.driver.requests import ContextFrom, check_context_from
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.tools.context import ApprovalPolicy
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.turn.permits import permit
+from hitl.turn.resources import Resources, check_declared
 from hitl.turn.retrying import Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.stopwatch import limit
@@ -56,6 +58,8 @@ class ReActAgent(Participant):
         description: str | None = None,
         retries: int | None = None,
         transient: Transient | None = None,
+        resources: Resources[Any] | None = None,
+        context_from: ContextFrom | None = None,
     ):
         """
         Args:
@@ -85,9 +89,13 @@ class ReActAgent(Participant):
                 for the client's own, 2 for one that says nothing.
             transient: What becomes of such an error when all tries are used up: "suspend" keeps the turn until it is
                 retried, "raise" ends it; None for the client's own.
+            resources: What its tools need and cannot be stored, pools and clients: see `hitl.resources`. An agent
+                without any has those of the agent that called it or handed over to it.
+            context_from: Makes `RunContext.context` of a `TurnRequest`, once for each turn that is given none; a plain
+                or async function. What it returns is stored in the journal.
 
-        Of the agent that is given to a run: `input_guardrails`, `max_steps` and `timeout`. Everything else is that of
-        the agent that has the conversation.
+        Of the agent that is given to a run: `input_guardrails`, `max_steps`, `timeout` and `context_from`. Everything
+        else is that of the agent that has the conversation.
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
@@ -108,6 +116,8 @@ class ReActAgent(Participant):
         self.timeout = timeout
         self.retries = retries
         self.transient = transient
+        self.resources = check_declared("ReActAgent", resources)
+        self.context_from = check_context_from("ReActAgent", context_from)
         self.handoffs: list[ReActAgent] = read_handoffs(handoffs)
         """Who the conversation may be given to."""
         self.middleware = Middleware(middleware)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable
 
 import hitl
@@ -13,10 +14,11 @@ from hitl.driver.frames import PROTOCOL, Frame
 from hitl.driver.running import DROPPED, RunningTurn, unopened
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import WorkerProtocolError
+from hitl.turn.resources import END_SECONDS, close_all
 from hitl.worker.channel import Channel
 
-_FLUSH_SECONDS = 1.5
-"""How long what was traced may take to be handed over: a server waits two seconds for the end of a process."""
+_LEAST_FLUSH_SECONDS = 0.2
+"""What is left for handing over what was traced, where resources take all of ``END_SECONDS`` to be closed."""
 
 
 class Worker:
@@ -56,8 +58,11 @@ class Worker:
                 }
             )
             await self._done
+            # Before the channel's end, at which the server ends the process.
+            until = time.monotonic() + END_SECONDS
+            await close_all(END_SECONDS)
             if self._single:
-                flush_all(_FLUSH_SECONDS)  # before the channel's end, at which the server ends the process
+                flush_all(max(until - time.monotonic(), _LEAST_FLUSH_SECONDS))
         finally:
             self._channel.close()
 
