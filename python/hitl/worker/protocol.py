@@ -43,7 +43,7 @@ class Worker:
 
     async def serve(self, fd: int) -> None:
         """Run turns until the server says shutdown, or after the one turn of a ``single`` worker."""
-        self._channel = Channel(fd, self._received, self._on_lost)
+        self._channel = Channel(fd, self._received, self._lost)
         try:
             self._channel.send(
                 {
@@ -74,6 +74,11 @@ class Worker:
         for turn in running:
             await turn.gone.wait()
         self._finish()
+
+    def _lost(self, error: Exception | None) -> None:
+        # A server lets go of a worker that has nothing left to do; what is open is closed all the same.
+        if not self._done.done():
+            self._on_lost(error)
 
     def _received(self, frame: Frame) -> None:
         name = frame["frame"]
