@@ -1,4 +1,4 @@
-"""What tools need and cannot be stored, on a server: opened in the processes that run turns, and closed at their end."""
+"""What tools need and cannot be stored, on a server: opened in each process that runs turns, closed at its end."""
 
 from __future__ import annotations
 
