@@ -60,7 +60,7 @@ async def marked(word: str, pool: Annotated[Pool, Resource]) -> str:
 def by_context(ctx: RunContext[Account, Pool]) -> str:
     assert_type(ctx.context, Account)
     assert_type(ctx.resources, Pool)
-    return ctx.resources.size  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    return ctx.resources.name
 
 
 @tool
@@ -70,7 +70,7 @@ def by_any_context(ctx: RunContext) -> None:
 
 @tool
 def without(ctx: RunContext[Account, None]) -> None:
-    print(ctx.resources.name)  # pyright: ignore[reportOptionalMemberAccess]
+    assert_type(ctx.resources, None)
 
 
 def account(request: TurnRequest) -> Account:
