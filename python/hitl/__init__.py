@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hitl.decisions import Approval as Approval
     from hitl.decisions import ApprovalRequest as ApprovalRequest
     from hitl.decisions import Decision as Decision
+    from hitl.driver.requests import TurnRequest as TurnRequest
     from hitl.driver.shapes import Agent as Agent
     from hitl.errors import AgentLoadError as AgentLoadError
     from hitl.errors import AlreadyResolved as AlreadyResolved
@@ -84,6 +85,11 @@ if TYPE_CHECKING:
     from hitl.tools.questions import ask_user_question as ask_user_question
     from hitl.tools.schema import InvalidArguments as InvalidArguments
     from hitl.turn.interrupts import interrupt as interrupt
+    from hitl.turn.resources import NoSuchResource as NoSuchResource
+    from hitl.turn.resources import Resource as Resource
+    from hitl.turn.resources import Resources as Resources
+    from hitl.turn.resources import ResourceUnavailable as ResourceUnavailable
+    from hitl.turn.resources import resources as resources
     from hitl.turn.steps import now as now
     from hitl.turn.steps import patched as patched
     from hitl.turn.steps import random as random
@@ -120,8 +126,12 @@ _EXPORTS: dict[str, str] = {
     "InvalidOutput": "hitl.agents.limits",
     "MaxStepsExceeded": "hitl.agents.limits",
     "ModelNotConfigured": "hitl.models.chat_completions",
+    "NoSuchResource": "hitl.turn.resources",
     "ReActAgent": "hitl.agents.react",
     "ReplyCutShort": "hitl.agents.limits",
+    "Resource": "hitl.turn.resources",
+    "ResourceUnavailable": "hitl.turn.resources",
+    "Resources": "hitl.turn.resources",
     "RunContext": "hitl.tools.context",
     "RunEvent": "hitl.runs.streaming",
     "RunResult": "hitl.runs.results",
@@ -134,6 +144,7 @@ _EXPORTS: dict[str, str] = {
     "Tool": "hitl.tools.definition",
     "ServerOptions": "hitl.serving.options",
     "SyncRunStream": "hitl.runs.blocking",
+    "TurnRequest": "hitl.driver.requests",
     "agent": "hitl.agents.decorator",
     "approval": "hitl.tools.gate",
     "ask_user_question": "hitl.tools.questions",
@@ -143,6 +154,7 @@ _EXPORTS: dict[str, str] = {
     "patched": "hitl.turn.steps",
     "random": "hitl.turn.steps",
     "requires_approval": "hitl.tools.gate",
+    "resources": "hitl.turn.resources",
     "run": "hitl.runs.running",
     "run_sync": "hitl.runs.blocking",
     "serve": "hitl.serving.server",

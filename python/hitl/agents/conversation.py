@@ -22,6 +22,7 @@ from hitl.models.recording import record_model_call
 from hitl.models.settings import InvalidSettings, ModelSettings
 from hitl.tools.approvals import guard_output, invoke, make_context
 from hitl.turn.permits import Permit, permit, permitted
+from hitl.turn.resources import resources_at_work
 from hitl.turn.runtime import Turn, agent_name, agent_place
 
 
@@ -59,9 +60,11 @@ class _ActiveAgent:
         name = agent_name.set(self.agent.name or agent_name.get())
         place = agent_place.set(place_of(self.agent))
         run = current_run_var.set(self.run)
+        resources = resources_at_work.set(self.agent.resources or resources_at_work.get())
         try:
             yield
         finally:
+            resources_at_work.reset(resources)
             current_run_var.reset(run)
             agent_place.reset(place)
             agent_name.reset(name)

@@ -6,9 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from hitl.driver.shapes import OPTIONS_ATTRIBUTE, AgentOptions, as_agent
+
+if TYPE_CHECKING:
+    from hitl.driver.requests import ContextFrom
+    from hitl.turn.resources import Resources
 
 A = TypeVar("A")
 
@@ -16,14 +20,33 @@ A = TypeVar("A")
 @overload
 def agent(target: A, /) -> A: ...
 @overload
-def agent(*, replay: bool = True, name: str | None = None, version: str | None = None) -> Callable[[A], A]: ...
-def agent(target: Any = None, /, *, replay: bool = True, name: str | None = None, version: str | None = None) -> Any:
+def agent(
+    *,
+    replay: bool = True,
+    name: str | None = None,
+    version: str | None = None,
+    resources: Resources[Any] | None = None,
+    context_from: ContextFrom | None = None,
+) -> Callable[[A], A]: ...
+def agent(
+    target: Any = None,
+    /,
+    *,
+    replay: bool = True,
+    name: str | None = None,
+    version: str | None = None,
+    resources: Resources[Any] | None = None,
+    context_from: ContextFrom | None = None,
+) -> Any:
     """Options of an agent: ``@hitl.agent(version="2")`` over a function, a class, or around an object.
 
     - ``replay=False``: this agent cannot be continued from its journal. Its sessions are never parked, and losing the
       worker in the middle of a turn is an error that says so.
     - ``name``: what clients see; the function's or class's name otherwise.
     - ``version``: of the agent's code, recorded with each turn.
+    - ``resources``: what its tools need and cannot be stored, pools and clients: see ``hitl.resources``.
+    - ``context_from``: makes ``RunContext.context`` of a ``TurnRequest``, once for each turn that is given none; plain
+      or async. What it returns is stored in the journal.
 
     A class is returned itself; a function or an object is wrapped, not changed.
     """
@@ -33,7 +56,13 @@ def agent(target: Any = None, /, *, replay: bool = True, name: str | None = None
             raise TypeError(f"agent() {label} must be a non-empty str or None, got {text!r}")
     if not isinstance(replay, bool):
         raise TypeError(f"agent() replay must be a bool, got {type(replay).__name__}")
-    options = AgentOptions(replay=replay, name=name, version=version)
+    options = AgentOptions(
+        replay=replay,
+        name=name,
+        version=version,
+        resources=None if resources is None else _check_resources(resources),
+        context_from=None if context_from is None else _check_context_from(context_from),
+    )
 
     def decorate(target: Any) -> Any:
         if inspect.isclass(target):
@@ -44,6 +73,20 @@ def agent(target: Any = None, /, *, replay: bool = True, name: str | None = None
         return _WithOptions(target, options)
 
     return decorate if target is None else decorate(target)
+
+
+def _check_resources(given: Any) -> Any:
+    # Late: this module makes agents before anything runs them, and most have neither of these.
+    from hitl.turn.resources import check_declared
+
+    return check_declared("agent()", given)
+
+
+def _check_context_from(given: Any) -> Any:
+    # Late, as above.
+    from hitl.driver.requests import check_context_from
+
+    return check_context_from("agent()", given)
 
 
 def _function_with_options(function: Callable[..., Any], options: AgentOptions) -> Callable[..., Any]:

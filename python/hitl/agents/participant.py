@@ -12,6 +12,7 @@ from hitl.models.settings import ModelSettings
 from hitl.tools.context import SystemPrompt
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import OutputGuardrail
+from hitl.turn.resources import Resources
 from hitl.turn.retrying import Transient
 from hitl.turn.runtime import Turn
 
@@ -35,6 +36,7 @@ class Participant:
     hooks: tuple[Any, ...]
     """`hitl.agents.seams.Hook`s."""
     output_guardrails: tuple[OutputGuardrail, ...]
+    resources: Resources[Any] | None
     retries: int | None
     transient: Transient | None
     settings: ModelSettings

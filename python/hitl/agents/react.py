@@ -18,6 +18,7 @@ from hitl.agents.namesakes import INNER_AGENT, told_apart
 from hitl.agents.participant import Participant
 from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
+from hitl.driver.requests import ContextFrom, check_context_from
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.models.settings import ModelSettings, check_settings
@@ -25,6 +26,7 @@ from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.turn.permits import permit
+from hitl.turn.resources import Resources, check_declared
 from hitl.turn.retrying import Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.stopwatch import limit
@@ -75,6 +77,8 @@ class ReActAgent(Participant, Generic[OutputT]):
         max_parallel_tools: int | None = None,
         history_processors: Iterable[HistoryProcessor] = (),
         compaction: Compaction | None = None,
+        resources: Resources[Any] | None = None,
+        context_from: ContextFrom | None = None,
     ):
         """
         Args:
@@ -117,9 +121,13 @@ class ReActAgent(Participant, Generic[OutputT]):
             history_processors: Functions `(ctx, messages) -> messages`, called before each request, one after the
                 other: what the model is shown instead. What they return is recorded.
             compaction: When a conversation that gets too long is summed up for the model, and how.
+            resources: What its tools need and cannot be stored, pools and clients: see `hitl.resources`. An agent
+                without any has those of the agent that called it or handed over to it.
+            context_from: Makes `RunContext.context` of a `TurnRequest`, once for each turn that is given none; a plain
+                or async function. What it returns is stored in the journal.
 
-        Of the agent that is given to a run: `input_guardrails`, `max_steps`, `token_limit` and `timeout`. Everything
-        else is that of the agent that has the conversation.
+        Of the agent that is given to a run: `input_guardrails`, `max_steps`, `token_limit`, `timeout` and
+        `context_from`. Everything else is that of the agent that has the conversation.
 
         `MaxStepsExceeded`, `TokenLimitExceeded`, `InvalidOutput` and `ReplyCutShort`, for a reply that its provider cut
         off, say where a retry of the turn lets it go on.
@@ -152,6 +160,8 @@ class ReActAgent(Participant, Generic[OutputT]):
         self.retries = retries
         self.transient = transient
         self.settings = check_settings("ReActAgent", settings)
+        self.resources = check_declared("ReActAgent", resources)
+        self.context_from = check_context_from("ReActAgent", context_from)
         self.handoffs: list[ReActAgent[Any]] = read_handoffs(handoffs)
         """Who the conversation may be given to."""
         self.middleware = Middleware(middleware)

@@ -22,6 +22,7 @@ from hitl.tools.guardrails import guardrail_name
 from hitl.tools.schema import InvalidArguments, parse_arguments
 from hitl.turn.permits import permit
 from hitl.turn.places import place_var
+from hitl.turn.resources import NoSuchResource
 from hitl.turn.runtime import Turn, agent_name
 
 logger = logging.getLogger("hitl.agents")
@@ -98,7 +99,7 @@ class ToolBox:
                     content = content_of(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
-        except (ReplayMismatch, WorkerProtocolError, HookFailed):
+        except (ReplayMismatch, WorkerProtocolError, HookFailed, NoSuchResource):
             raise  # not the tool's failure: this turn cannot go on
         except asyncio.CancelledError:
             task = asyncio.current_task()

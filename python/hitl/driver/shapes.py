@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from hitl.driver.adapters import accepted, adapt
 from hitl.errors import AgentLoadError
 from hitl.messages import ChatMessage
+
+if TYPE_CHECKING:
+    from hitl.driver.requests import ContextFrom
+    from hitl.turn.resources import Source
 
 OPTIONS_ATTRIBUTE = "__hitl_agent__"
 """Where ``@hitl.agent(...)`` leaves its options."""
@@ -115,6 +120,8 @@ class AgentOptions:
     replay: bool = True
     name: str | None = None
     version: str | None = None
+    resources: Source[Any] | None = None
+    context_from: ContextFrom | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,27 @@ class LoadedAgent:
     _is_async: bool
     target: Any = None
     """The object that was given, or what an adapter made of it."""
+    resources: Source[Any] | None = None
+    """What its tools need and cannot be stored: see ``hitl.resources``."""
+    resources_are_given: bool = False
+    """Whether they are in the place of all that agents declare."""
+    context_from: ContextFrom | None = None
+
+    def given(self, owner: str, resources: Any = None, context_from: Any = None) -> LoadedAgent:
+        """The same with what whoever runs it puts in the place of what it declares; None keeps that. TypeError, which
+        names ``owner``, for what can be neither."""
+        agent = self
+        if resources is not None:
+            # Late: most agents have none of these, and `@hitl.agent` asks for shapes only.
+            from hitl.turn.resources import given
+
+            agent = replace(agent, resources=given(owner, resources), resources_are_given=True)
+        if context_from is not None:
+            # Late, as above.
+            from hitl.driver.requests import check_context_from
+
+            agent = replace(agent, context_from=check_context_from(owner, context_from))
+        return agent
 
     def output_of(self, answer: ChatMessage, messages: list[ChatMessage]) -> Any:
         """What the answer is that ended a conversation: its text, or what the agent makes of it."""
@@ -167,7 +195,13 @@ def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
     kind = _kind_of(call, label)
     if kind == "factory":
         call = _Factory(call, label).run_turn
-    return LoadedAgent(name, options, call, kind != "plain", candidate)
+    resources = options.resources
+    if resources is None and (loaded := sys.modules.get("hitl.turn.resources")) is not None:
+        # The attribute of an agent of another framework may be called so, and be something else.
+        own = getattr(candidate, "resources", None)
+        resources = own if isinstance(own, loaded.Resources) else None
+    context_from = options.context_from or getattr(candidate, "context_from", None)
+    return LoadedAgent(name, options, call, kind != "plain", candidate, resources=resources, context_from=context_from)
 
 
 class _Factory:

@@ -119,13 +119,13 @@ def _asking_tool(
     hints = resolve_hints(function, {**local_names, "ToolContext": ToolContext})
     parameters = FunctionParameters(options["name"], visible, hints, doc)
 
-    async def run(hitl_context: RunContext[Any], /, **arguments: Any) -> Any:
+    async def run(hitl_context: RunContext[Any, None], /, **arguments: Any) -> Any:
         return await _call(function, parameter, hitl_context, options["name"], arguments)
 
     # What `inspect.unwrap` would find is not what the run calls.
     functools.update_wrapper(run, function)
     del run.__wrapped__  # type: ignore[attr-defined]
-    run.__annotations__ = {"hitl_context": RunContext}
+    run.__annotations__ = {"hitl_context": RunContext[Any, None]}
     options.setdefault("description", doc.description)
     options.setdefault("once", False)  # what asks inside has to run again up to there
     return Tool.with_parameters(run, parameters, **options)

@@ -18,6 +18,7 @@ from hitl import _core
 from hitl.driver.frames import Frame, encode_body
 from hitl.pythons import require_tested
 from hitl.turn.rebound import rebind
+from hitl.turn.resources import END_SECONDS, close_all, has_open
 from hitl.turn.schedule import OUTSIDE, install
 
 Listener = Callable[[str, bytes], None]
@@ -151,12 +152,14 @@ class LoopRuns:
     def _close_with(self, loop: asyncio.AbstractEventLoop) -> None:
         close = loop.close
 
-        def close_all() -> None:
+        def close_with_runs() -> None:
             if not loop.is_running():
+                if has_open(loop) and not loop.is_closed():
+                    loop.run_until_complete(close_all(END_SECONDS))
                 self._close()
             close()
 
-        loop.close = close_all  # type: ignore[method-assign]  # a loop tells nobody that it is closed
+        loop.close = close_with_runs  # type: ignore[method-assign]  # a loop tells nobody that it is closed
 
     def _close(self) -> None:
         if getattr(self._loop, _ATTRIBUTE, None) is self:

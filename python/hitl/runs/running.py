@@ -30,6 +30,7 @@ class RunOptions(TypedDict, total=False):
     """The options of ``run``, which explains them, and of its like."""
 
     context: Any
+    resources: Any
     store: Store | str | os.PathLike[str] | None
     session: str | None
     tool_error_formatter: Formatter | None
@@ -46,6 +47,7 @@ async def run(
     input: Input,
     *,
     context: Any = None,
+    resources: Any = None,
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
@@ -55,9 +57,10 @@ async def run(
     """Run one turn of ``agent`` without a server, until it answers, fails, or waits for people.
 
     ``input`` is a message, or the ``RunState`` of a run that waited. ``context`` is what tools see as
-    ``RunContext.context``. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps everything as it happens; with it,
-    ``session`` names the conversation, which goes on where its last turn ended. ``tool_error_formatter(tool_name, args,
-    error)`` writes what the model is told of a rejected call.
+    ``RunContext.context``. ``resources`` stands in the place of those that agents declare: what ``@hitl.resources``
+    made, or an object that is open already and stays so. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps
+    everything as it happens; with it, ``session`` names the conversation, which goes on where its last turn ended.
+    ``tool_error_formatter(tool_name, args, error)`` writes what the model is told of a rejected call.
 
     A state goes on in the store that it came from, without ``store=``; only its text does not say where that is.
     Another ``store`` takes it in as a run of its own, ``store="memory"`` for as long as this call. ``session`` beside a
@@ -80,6 +83,7 @@ async def run(
         agent,
         input,
         context=context,
+        resources=resources,
         store=store,
         session=session,
         tool_error_formatter=tool_error_formatter,
@@ -93,6 +97,7 @@ async def run_with(
     input: Input,
     *,
     context: Any,
+    resources: Any,
     store: Store | str | os.PathLike[str] | None,
     session: str | None,
     tool_error_formatter: Formatter | None,
@@ -107,7 +112,7 @@ async def run_with(
         store = _where(state, store, session)
     elif session is not None and store is None:
         raise TypeError("session names a conversation in a store: it needs store=")
-    loaded = as_agent(agent)
+    loaded = as_agent(agent).given("hitl.run()", resources)
     runs = LoopRuns.here()
     given = _context(context, state)
     task = Task(

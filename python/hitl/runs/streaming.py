@@ -127,6 +127,7 @@ def stream(
     input: Input,
     *,
     context: Any = None,
+    resources: Any = None,
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
@@ -136,6 +137,7 @@ def stream(
     """``hitl.run`` as an async iterator of RunEvent, what the model says included; then ``.result``."""
     options = {
         "context": context,
+        "resources": resources,
         "store": store,
         "session": session,
         "tool_error_formatter": tool_error_formatter,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from hitl import _core
+    from hitl.driver.requests import ContextFrom as ContextFrom
     from hitl.driver.shapes import Agent as Agent
     from hitl.worker.inprocess import InProcessWorker
 
@@ -87,12 +88,29 @@ class Server:
     agent: `MODULE:ATTR`, whose turns run in worker processes; or a live agent, whose turns run in a thread of this
     process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`).
 
+    resources, context_from: of a live agent, in the place of what it declares (`hitl.resources`, `hitl.TurnRequest`).
+    resources may be an object that is open already, and stays so. A `TypeError` beside `MODULE:ATTR`: what is not
+    declared there, no worker process would know.
+
     Usable as `with` and `async with`, or by `start()` and `stop()`. Raises `InvalidOption` when it is made, and
     `ServeError`, `AgentLoadError` or `PythonUntested` when it cannot start; then nothing is left behind, and neither is
     when a start is interrupted by Ctrl-C or cancelled.
     """
 
-    def __init__(self, agent: Agent | str, **options: Unpack[ServerOptions]) -> None:
+    def __init__(
+        self,
+        agent: Agent | str,
+        *,
+        resources: Any = None,
+        context_from: ContextFrom | None = None,
+        **options: Unpack[ServerOptions],
+    ) -> None:
+        if isinstance(agent, str) and (resources is not None or context_from is not None):
+            raise TypeError(
+                "Server(resources=, context_from=) is for a live agent: processes that import it know nothing of this "
+                f"one\n\nhint: declare them with the agent in {agent}, @hitl.agent(resources=..., context_from=...)"
+            )
+        self._given = (resources, context_from)
         self.options = ServeOptions(agent=agent, **options)
         self._core: _core.Server | None = None
         self._worker: InProcessWorker | None = None
@@ -192,7 +210,7 @@ class Server:
             from hitl.driver.shapes import as_agent
             from hitl.worker.inprocess import InProcessWorker
 
-            loaded = as_agent(options.agent)
+            loaded = as_agent(options.agent).given("Server()", *self._given)
             settings["agent"] = loaded.name
             core = _core.Server(settings)
             self._worker = InProcessWorker(loaded, core.open_channel()).start()

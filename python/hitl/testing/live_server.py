@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hitl.client.models import Interrupt
     from hitl.messages import ChatMessage
     from hitl.serving.options import ServerOptions
-    from hitl.serving.server import Agent, Server
+    from hitl.serving.server import Agent, ContextFrom, Server
 
 
 class TurnFailed(HitlError):
@@ -34,14 +34,23 @@ class TurnFailed(HitlError):
 class LiveServer:
     """One running server. `client` talks to it, `send` runs a whole turn."""
 
-    def __init__(self, agent: Agent | str, human: Human, **options: Unpack[ServerOptions]) -> None:
+    def __init__(
+        self,
+        agent: Agent | str,
+        human: Human,
+        *,
+        resources: Any = None,
+        context_from: ContextFrom | None = None,
+        **options: Unpack[ServerOptions],
+    ) -> None:
         from hitl.serving.server import Server
 
         self._human = human
         self._api_key: str | None = options.get("api_key")
         self._client: Client | None = None
         defaults: ServerOptions = {"port": 0, "store": "memory", "log_level": "warning"}
-        self._server: Server = Server(agent, **(defaults | options))
+        given: ServerOptions = defaults | options
+        self._server: Server = Server(agent, resources=resources, context_from=context_from, **given)
         self._server.start()
 
     @property
@@ -138,13 +147,23 @@ class HitlServer:
         self._human = human
         self._running: list[LiveServer] = []
 
-    def __call__(self, agent: Agent | str, **serve_options: Unpack[ServerOptions]) -> LiveServer:
+    def __call__(
+        self,
+        agent: Agent | str,
+        *,
+        resources: Any = None,
+        context_from: ContextFrom | None = None,
+        **serve_options: Unpack[ServerOptions],
+    ) -> LiveServer:
         """Serve an agent on a free port.
 
         agent: a live object, whose turns run in this process; or `"module:attr"`, which real workers import.
+        resources, context_from: of a live agent, in the place of what it declares; resources may be any object that
+        plays them, which is not closed.
         serve_options: those of `hitl.Server`; the store is `memory` unless another one is named.
         """
-        server = LiveServer(agent, self._human, **(self.options | serve_options))
+        options: ServerOptions = self.options | serve_options
+        server = LiveServer(agent, self._human, resources=resources, context_from=context_from, **options)
         self._running.append(server)
         return server
 

@@ -20,12 +20,14 @@ from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.tools.asking import Question, ask, holding_call_id, rejection
 from hitl.tools.context import RunContext
+from hitl.tools.filled import says_resources
 from hitl.tools.guardrails import OutputGuardrail
 from hitl.tools.options import AnyTool
 from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
 from hitl.turn.permits import permit, permitted
 from hitl.turn.places import place_var
+from hitl.turn.resources import NoSuchResource, Source
 from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
 from hitl.turn.stopwatch import limit
 
@@ -91,6 +93,7 @@ async def prepare_call(
     """
     if turn is None and tool.requires_approval is not False:
         raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
+    _require_resources(turn, tool)
     shown = tool.check(given)
     with permit() as gate:
         arguments = await _guard_input(turn, tool, shown)
@@ -147,14 +150,10 @@ async def _step(
     name: str,
     body: Callable[[], Any],
     arguments: Mapping[str, Any],
-    *,
-    once: bool = False,
-    tool_call_id: str | None = None,
-    shown: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Any:
-    if turn is None:
-        return await body()
-    return await turn.run_step(kind, name, body, arguments=arguments, once=once, tool_call_id=tool_call_id, shown=shown)
+    """`options` are those of `Turn.run_step`."""
+    return await body() if turn is None else await turn.run_step(kind, name, body, arguments=arguments, **options)
 
 
 async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -321,8 +320,10 @@ async def _needs_approval(turn: Turn, tool: AnyTool, arguments: Arguments, tool_
     if isinstance(policy, bool):
         return policy
 
+    source = turn.resources if turn.resources is not None and says_resources(policy) else None
+
     async def ask_policy() -> bool:
-        context = make_context(turn, tool_call_id)
+        context = make_context(turn, tool_call_id, source)
         try:
             verdict = await invoke(turn, policy, context, copy.deepcopy(arguments.json))
         except Exception as error:  # noqa: BLE001  (a policy that cannot tell is no permission)
@@ -334,7 +335,7 @@ async def _needs_approval(turn: Turn, tool: AnyTool, arguments: Arguments, tool_
             return True
         return verdict
 
-    required: bool = await turn.run_step("policy", tool.name, ask_policy, arguments=arguments.json)
+    required: bool = await turn.run_step("policy", tool.name, ask_policy, arguments=arguments.json, source=source)
     return required
 
 
@@ -343,9 +344,10 @@ async def _describe(turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_i
     describe = tool.approval_description
     if describe is None or isinstance(describe, str):
         return describe
+    source = turn.resources if turn.resources is not None and says_resources(describe) else None
 
     async def say() -> str | None:
-        context = make_context(turn, tool_call_id)
+        context = make_context(turn, tool_call_id, source)
         try:
             text = await invoke(turn, describe, context, copy.deepcopy(arguments.json))
         except Exception as error:  # noqa: BLE001  (the person still sees the arguments)
@@ -356,7 +358,8 @@ async def _describe(turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_i
             return None
         return text
 
-    text: str | None = await turn.run_step("policy", f"{tool.name}.approval_description", say, arguments=arguments.json)
+    name = f"{tool.name}.approval_description"
+    text: str | None = await turn.run_step("policy", name, say, arguments=arguments.json, source=source)
     return text
 
 
@@ -396,8 +399,9 @@ async def _propose(
 # --- the call -----------------------------------------------------------------------------------------------------
 
 
-def make_context(turn: Turn | None, tool_call_id: str | None) -> RunContext[Any]:
-    """What the call may know about its run; made inside the step that the idempotency key names."""
+def make_context(turn: Turn | None, tool_call_id: str | None, source: Source[Any] | None = None) -> RunContext[Any]:
+    """What the call may know about its run; made inside the step that the idempotency key names, for which `source` was
+    opened."""
     if turn is None:
         return RunContext(tool_call_id=tool_call_id)
     return RunContext(
@@ -406,16 +410,18 @@ def make_context(turn: Turn | None, tool_call_id: str | None) -> RunContext[Any]
         agent=agent_name.get() or turn.agent,
         session_id=turn.session_id,
         idempotency_key=turn.idempotency_key(),
+        resources=None if source is None else source.value,
     )
 
 
 async def _run(call: ReadyCall) -> Any:
     turn, tool, arguments = call.turn, call.tool, call.arguments
+    source = turn.resources if turn is not None and tool.takes_resources else None
 
     async def body() -> Any:
         if call.digest is not None:
             _check_digest(tool, arguments, call.digest)
-        function = tool.bind(arguments, make_context(turn, call.tool_call_id))
+        function = tool.bind(arguments, make_context(turn, call.tool_call_id, source))
         async with limit(tool.timeout, tool.name):
             return await invoke(turn, function)
 
@@ -429,7 +435,19 @@ async def _run(call: ReadyCall) -> Any:
             once=call.once,
             tool_call_id=call.tool_call_id,
             shown=call.shown,
+            source=source,
         )
+
+
+def _require_resources(turn: Turn | None, tool: AnyTool) -> None:
+    """Before anybody is asked: `NoSuchResource` where the tool could not be called whatever they say."""
+    if (needed := tool.needed_resource) is None or (turn is not None and turn.resources is not None):
+        return
+    where = "was called outside a hitl run" if turn is None else "its agent has no resources"
+    raise NoSuchResource(
+        f"the tool {tool.name!r} takes a resource as {needed!r}, and {where}\n\n"
+        "hint: declare them, for example ReActAgent(resources=...) with what @hitl.resources made"
+    )
 
 
 def _require_shown(tool: AnyTool, arguments: Arguments) -> None:

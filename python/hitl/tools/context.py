@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hitl.decisions import ApprovalRequest, Decision
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     import typing_extensions
 
     ContextT = typing_extensions.TypeVar("ContextT", default=Any)
+    ResourcesT = typing_extensions.TypeVar("ResourcesT", default=Any)
 else:
     ContextT = TypeVar("ContextT")
+    ResourcesT = TypeVar("ResourcesT")
 
 ApprovalPolicy = Callable[["RunContext[Any]", dict[str, Any]], bool | Awaitable[bool]]
 """`(ctx, args) -> bool`, plain or async."""
@@ -28,15 +30,16 @@ SystemPrompt = Callable[["RunContext[Any]"], str | Awaitable[str]]
 
 
 @dataclass(frozen=True)
-class RunContext(Generic[ContextT]):
+class RunContext(Generic[ContextT, ResourcesT]):
     """What a tool call knows about the run it is part of.
 
     A tool gets it by annotating a parameter with `RunContext`; the model does not see that parameter.
+    `RunContext[Account, Pool]` is one whose runs have an `Account`, and whose agent has a `Pool` as its resources.
     """
 
     context: ContextT = None  # type: ignore[assignment]  # whoever says what it is says that there is one
-    """The object given to the run; None where it was given none, and on a server: `RunContext[Account | None]` says
-    that it may be."""
+    """The object given to the run, or what `context_from` made; None where there is neither:
+    `RunContext[Account | None]` says that it may be."""
 
     tool_call_id: str | None = None
     """The id the model gave the call; None for a call made from Python."""
@@ -50,3 +53,15 @@ class RunContext(Generic[ContextT]):
     idempotency_key: str | None = None
     """The same in every re-run of this call and different for every other: hand it to the outside world, so that
     a request sent twice counts once."""
+
+    resources: ResourcesT = field(default=None, repr=False)  # type: ignore[assignment]  # as for the context
+    """What the agent's `resources` are (see `hitl.resources`), open; None where it has none.
+
+    A tool that takes a `RunContext` has them opened, unless it says `RunContext[Account, None]`. A policy or a
+    description has them only where its parameter is annotated so: most of them look at nothing but the arguments."""
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            """`RunContext[Account]` too: Python before 3.13 knows no defaults."""
+            return super().__class_getitem__(given if isinstance(given, tuple) else (given, Any))

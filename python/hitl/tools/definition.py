@@ -8,13 +8,13 @@ import functools
 import inspect
 import logging
 import sys
-import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
 from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.tools.context import ApprovalCallback, ApprovalDescription, ApprovalPolicy, RunContext
+from hitl.tools.filled import FilledParameters, read_filled
 from hitl.tools.guardrails import (
     Guardrail,
     InputGuardrail,
@@ -96,7 +96,7 @@ class Tool(Generic[P, R_co]):
         self._signature: Signature = _read_signature(function)
         self._parameters: Parameters | None = None
         self._edit_schema: tuple[Parameters, dict[str, Any] | None] | None = None
-        self._context_parameter: str | None = None
+        self._filled = FilledParameters()
         self._doc: DocString = read_docstring(target)
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class Tool(Generic[P, R_co]):
         """A tool whose parameters come from elsewhere than its function; `options` are those of `tool`."""
         made: Tool[..., Any] = cls(function)
         made._parameters = parameters
-        made._find_context(resolve_hints(function, None))
+        made._find_filled(resolve_hints(function, None))
         _apply(made, options, from_tool=False)
         return made
 
@@ -121,6 +121,18 @@ class Tool(Generic[P, R_co]):
         """Whether the function is `async def`; a plain one runs in a thread."""
         call = getattr(self.function, "__call__", None)  # noqa: B004  (an object with an async __call__)
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+
+    @property
+    def takes_resources(self) -> bool:
+        """Whether its agent's resources are opened before it begins: it takes one, or a `RunContext` that has them."""
+        _ = self.parameters
+        return self._filled.takes_resources
+
+    @property
+    def needed_resource(self) -> str | None:
+        """The name of a parameter that it cannot be called without, and that only an agent with resources can fill."""
+        _ = self.parameters
+        return self._filled.needed
 
     @property
     def parameters(self) -> Parameters:
@@ -167,18 +179,17 @@ class Tool(Generic[P, R_co]):
     def call_bare(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, with an empty `RunContext` where it wants one and was given none."""
         _ = self.parameters
-        if self._context_parameter is not None and self._context_parameter not in kwargs:
+        context = self._filled.context
+        if context is not None and context not in kwargs:
             names = [parameter.name for parameter in self._signature.parameters]
-            if names.index(self._context_parameter) >= len(args):
-                kwargs = {**kwargs, self._context_parameter: RunContext()}
+            if names.index(context) >= len(args):
+                kwargs = {**kwargs, context: RunContext()}
         return self.function(*args, **kwargs)
 
     def bind(self, arguments: Arguments, context: RunContext[Any]) -> functools.partial[Any]:
-        """The function with everything it is called with."""
-        _ = self.parameters  # resolves the context parameter
-        values = dict(arguments.values)
-        if self._context_parameter is not None:
-            values[self._context_parameter] = context
+        """The function with everything it is called with; raises `NoSuchResource`."""
+        _ = self.parameters  # says what the run fills in
+        values = {**arguments.values, **self._filled.values(context)}
         positional = []
         for parameter in self._signature.parameters:
             if parameter.kind is not parameter.POSITIONAL_ONLY:
@@ -224,23 +235,24 @@ class Tool(Generic[P, R_co]):
         return bound
 
     def _name_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of a call from Python, by name; a context handed over by hand is dropped."""
+        """Arguments of a call from Python, by name; what the run fills in and was handed over by hand is dropped."""
         _ = self.parameters
-        names = [p.name for p in self._signature.parameters if p.name != self._context_parameter]
+        filled = self._filled.names
+        names = [p.name for p in self._signature.parameters if p.name not in filled]
         if len(args) > len(names):
             raise TypeError(f"{self.name}() takes {len(names)} arguments, got {len(args)}")
         named = dict(zip(names, args, strict=False))
         twice = named.keys() & kwargs.keys()
         if twice:
             raise TypeError(f"{self.name}() got several values for {min(twice)!r}")
-        return named | {name: value for name, value in kwargs.items() if name != self._context_parameter}
+        return named | {name: value for name, value in kwargs.items() if name not in filled}
 
     def _build_parameters(self) -> None:
         if self._hints is None:
             self._hints = resolve_hints(self.function, self._local_names)
         hints = self._hints
-        self._find_context(hints)
-        visible = [parameter for parameter in self._signature.parameters if parameter.name != self._context_parameter]
+        self._find_filled(hints)
+        visible = [parameter for parameter in self._signature.parameters if parameter.name not in self._filled.names]
         if self.schema is None:
             if self._signature.open:
                 raise TypeError(
@@ -266,12 +278,9 @@ class Tool(Generic[P, R_co]):
                 "RunContext instead"
             )
 
-    def _find_context(self, hints: Mapping[str, Any]) -> None:
-        """Which parameter the run fills in."""
-        found = [p.name for p in self._signature.parameters if _is_context(hints.get(p.name))]
-        if len(found) > 1:
-            raise TypeError(f"tool {self.name!r} has several RunContext parameters: {', '.join(found)}")
-        self._context_parameter = found[0] if found else None
+    def _find_filled(self, hints: Mapping[str, Any]) -> None:
+        """Which parameters the run fills in."""
+        self._filled = read_filled(self.name, (p.name for p in self._signature.parameters), hints)
 
     def _known_names(self) -> frozenset[str] | None:
         """Parameter names for checking guardrails, also while annotations cannot be resolved yet."""
@@ -289,13 +298,6 @@ def _read_signature(function: Callable[..., Any]) -> Signature:
         raise TypeError(
             f"tool() cannot read the signature of {function!r}\n\nhint: wrap it in a def with named parameters"
         ) from error
-
-
-def _is_context(hint: Any) -> bool:
-    if typing.get_origin(hint) is typing.Annotated:
-        hint = typing.get_args(hint)[0]
-    candidates = [hint, *typing.get_args(hint)]
-    return any(item is RunContext or typing.get_origin(item) is RunContext for item in candidates)
 
 
 @overload

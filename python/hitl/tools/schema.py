@@ -185,7 +185,8 @@ class FunctionParameters:
             reason = str(error).splitlines()[0]
             raise TypeError(
                 f"tool {label!r} has a parameter that JSON cannot describe: {reason}\n\n"
-                "hint: use a JSON-like type or a pydantic model, or pass schema=..."
+                "hint: use a JSON-like type or a pydantic model, or pass schema=...; what the run is to fill in, and "
+                "not the model, is Annotated[..., hitl.Resource]"
             ) from error
         schema.pop("title", None)
         schema.setdefault("properties", {})

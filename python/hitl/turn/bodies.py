@@ -20,6 +20,8 @@ from hitl.journal.outcomes import stored_as_json
 from hitl.journal.ports import InterruptRequest, StepIdentity
 from hitl.turn.order import Order
 from hitl.turn.places import AnyTurn, Place, StepScope, place_var
+from hitl.turn.resources import Source
+from hitl.turn.schedule import OUTSIDE
 from hitl.turn.threads import contained
 
 
@@ -50,14 +52,74 @@ class NoOutcome(Exception):
         self.error = error
 
 
-def begin(turn: _Turn, scope: StepScope, step: StepIdentity, start: Callable[[], None], shown: Shown) -> None:
-    """Start a body; that of a once step as soon as it is recorded that it begins. Whoever watches is told of a tool."""
-    if scope.once:
+def begin(
+    turn: _Turn,
+    scope: StepScope,
+    step: StepIdentity,
+    start: Callable[[], None],
+    shown: Shown,
+    source: Source[Any] | None = None,
+) -> None:
+    """Start a body; that of a once step as soon as it is recorded that it begins. Whoever watches is told of a tool.
+
+    ``source``: what has to be open by then. Before anything is said of the step: one that cannot begin has not begun,
+    and is nothing to ask a person about.
+    """
+    if source is not None and not source.is_open:
+        _begin_open(turn, scope, step, source, partial(begin, turn, scope, step, start, shown, source))
+    elif scope.once:
         turn.order.records.send_intent(step, start, shown)
+    else:
+        if scope.kind == "tool":
+            turn.order.records.port.started(step, shown)
+        start()
+
+
+def run_again(
+    turn: _Turn, scope: StepScope, step: StepIdentity, start: Callable[[], None], source: Source[Any] | None
+) -> None:
+    """Start a body in a replay that asked for something when it ran before: from its top."""
+    if source is not None and not source.is_open:
+        _begin_open(turn, scope, step, source, partial(run_again, turn, scope, step, start, source))
         return
-    if scope.kind == "tool":
-        turn.order.records.port.started(step, shown)
+    scope.ordered = True
     start()
+
+
+def _begin_open(
+    turn: _Turn, scope: StepScope, step: StepIdentity, source: Source[Any], go_on: Callable[[], None]
+) -> None:
+    """Open what a body needs, then go on. Outside of the turn's order, as a thread that works for it: no mark is left.
+
+    Meanwhile the step is at work. Where it cannot be opened it has come to nothing, and the turn is suspended.
+    """
+    turn.bodies[scope.path] = scope
+    opening = source.open()
+
+    def opened(_: object) -> None:
+        if turn.bodies.get(scope.path) is scope:
+            del turn.bodies[scope.path]
+        if not turn.has_ended and turn.order.is_expected(scope.path):
+            error = opening.exception()
+            if error is None:
+                turn.order.arrive(go_on, (), OUTSIDE.copy())
+            elif not turn.order.is_live:
+                turn.fail(error)  # a replay would wait for what is recorded of the body
+            elif isinstance(error, HitlError) and not _is_inside_once(scope):
+                turn.stalled[scope.path] = (error, partial(_begin_open, turn, scope, step, source, go_on))
+            else:
+                turn.order.when_live(scope.path, partial(turn.order.records.send_step, step, turn.error_outcome(error)))
+        turn.order.eased()
+
+    opening.add_done_callback(opened, context=OUTSIDE.copy())
+
+
+def _is_inside_once(scope: StepScope) -> bool:
+    """Whether a step around it must not run twice: a retry would do so, and the agent is told instead."""
+    outer = scope.outer
+    while outer is not None and not outer.once:
+        outer = outer.outer
+    return outer is not None
 
 
 def start_body(
@@ -136,12 +198,11 @@ async def ask_for_outcome(
     number: int,
     arguments: Mapping[str, Any] | None,
     begun: list[int],
-    start: Callable[[], None],
-    shown: Shown,
+    begin_again: Callable[[], None],
 ) -> None:
     """A crash hit a once step in flight: a person says what came of it, instead of a second run.
 
-    The body runs when the answer is that it was not done; each such run may be hit by a crash in its turn.
+    The body begins once more when the answer is that it was not done; each such run may be hit by a crash in its turn.
     """
     turn.enter_call()
     for run, at in enumerate(begun, 1):
@@ -161,4 +222,4 @@ async def ask_for_outcome(
         if result is not None:
             turn.order.when_live(step["path"], partial(turn.order.records.send_step, step, result))
             return
-    turn.order.when_live(step["path"], partial(turn.order.records.send_intent, step, start, shown), step)
+    turn.order.when_live(step["path"], begin_again, step)

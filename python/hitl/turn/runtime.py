@@ -31,6 +31,7 @@ from hitl.turn.order import Order
 from hitl.turn.permits import asked_inside, current_permit
 from hitl.turn.places import Place, StepScope, place_var
 from hitl.turn.reasking import Reader, TypedQuestions
+from hitl.turn.resources import Source, resources_at_work
 from hitl.turn.schedule import OUTSIDE, AwaitedFuture
 from hitl.turn.stopwatch import paused
 from hitl.turn.threads import ThreadCall, job, label
@@ -76,6 +77,8 @@ class Turn:
         session_id: str | None = None,
         agent: str | None = None,
         context: Any = None,
+        resources: Source[Any] | None = None,
+        resources_are_given: bool = False,
         max_payload: int = DEFAULT_MAX_PAYLOAD,
         journal: list[dict[str, Any]] | None = None,
         epoch: int = 1,
@@ -85,15 +88,18 @@ class Turn:
         replay_timeout: float = 0.0,
     ) -> None:
         """``journal``: what is recorded already, as in the protocol's ``turn`` frame; more than its first entry means
-        that this is a replay. ``epoch`` counts the runs of the turn, ``code`` is the code version at hand. Without
-        ``run_bodies`` no step begins in the replay, also none that the journal saw at work (``unchecked``). ``hold``
-        and ``replay_timeout``, in seconds: see ``hitl.turn.holding``."""
+        that this is a replay. ``resources``: those that the turn's agent has declared, or, where they ``are_given``,
+        what stands in the place of all that agents declare. ``epoch`` counts the runs of the turn, ``code`` is the code
+        version at hand. Without ``run_bodies`` no step begins in the replay, also none that the journal saw at work
+        (``unchecked``). ``hold`` and ``replay_timeout``, in seconds: see ``hitl.turn.holding``."""
         self.port = port
         self.turn_id = turn_id
         self.session_id = session_id
         self.agent = agent
         self.context = context
-        """The object given to the run, for ``RunContext.context``; None in a served worker."""
+        """The object given to the run, for ``RunContext.context``; on a server what ``context_from`` made."""
+        self._resources = resources
+        self._resources_are_given = resources_are_given
         self.max_payload = max_payload
         self.epoch = epoch
         self.loop = asyncio.get_running_loop()
@@ -150,6 +156,7 @@ class Turn:
         context.run(place_var.set, Place(self))
         context.run(agent_name.set, None)
         context.run(agent_place.set, None)
+        context.run(resources_at_work.set, None)
         return context
 
     def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
@@ -250,6 +257,12 @@ class Turn:
         return self._rule_changes.hold_for(tool_name, arguments, *paths)
 
     @property
+    def resources(self) -> Source[Any] | None:
+        """Those of the agent that works in this context."""
+        own = None if self._resources_are_given else resources_at_work.get()
+        return self._resources if own is None else own
+
+    @property
     def current_step(self) -> StepScope | None:
         """The step whose body runs in this context."""
         place = place_var.get()
@@ -327,6 +340,7 @@ class Turn:
         tool_call_id: str | None = None,
         only_steps: bool = False,
         shown: bodies.Shown = None,
+        source: Source[Any] | None = None,
     ) -> T:
         """Run ``body``, record its outcome, and return (or raise) the decoded copy of the record.
 
@@ -339,7 +353,8 @@ class Turn:
         on after it. ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
         all that the body does is steps and questions, so that a check of the journal, too, may run it again.
         ``shown``: of a tool, those of its arguments that whoever watches may see; what is to be seen elsewhere, nothing
-        that code has added.
+        that code has added. ``source``: what is opened first, where the body has to run; where that cannot be the turn
+        is suspended.
         """
         place = self.enter_call()
         step = self._identify(place, kind, name, key, location, arguments)
@@ -361,17 +376,17 @@ class Turn:
             if claim != "recorded":  # else it needs neither a body nor what belongs to one
                 scope = StepScope(place.step, path, kind, name, once, self.epoch)
                 start = partial(bodies.start_body, self, scope, step, body, contextvars.copy_context())
+                begin = partial(bodies.begin, self, scope, step, start, shown, source)
                 begun = self.order.began.get(path)
                 if claim == "live":
-                    self.order.when_live(path, partial(bodies.begin, self, scope, step, start, shown), step)
+                    self.order.when_live(path, begin, step)
                 elif claim != "never" and begun is not None:
-                    await bodies.ask_for_outcome(self, step, number, arguments, begun, start, shown)
+                    await bodies.ask_for_outcome(self, step, number, arguments, begun, begin)
                 elif claim != "never" and not (self._run_bodies or only_steps):
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
                 elif claim != "never":
-                    scope.ordered = True  # its body asked for something: it runs again from its top
-                    start()
+                    bodies.run_again(self, scope, step, start, source)
             outcome = await future
         except asyncio.CancelledError:
             self.stalled.pop(path, None)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any, Literal, NoReturn
 
 from hitl.driver import output
@@ -24,13 +25,14 @@ def run_child(
     mode: Literal["turn", "pool"] | str,
     version: str = "",
     loop: loops.WorkerLoop | None = None,
+    say_holding: Callable[[bool], None] | None = None,
 ) -> NoReturn:
     """Serve turns over ``channel_fd`` and exit; never returns.
 
     ``mode`` is ``"turn"`` (one turn, then exit) or ``"pool"`` (many, as tasks, until the server says shutdown).
     ``agent`` is what ``load_agent`` returned, or any accepted agent; ``version`` is its code version. ``loop`` is an
-    unopened one, where it was made before the fork. Standard output and error are the caller's to arrange; in a pool,
-    what turns print goes to the server with the turn's id.
+    unopened one, where it was made before the fork. ``say_holding``: see ``hitl.worker.holding``. Standard output and
+    error are the caller's to arrange; in a pool, what turns print goes to the server with the turn's id.
 
     The process ends by ``os._exit``: a thread that an agent left blocked, and exit handlers that belong to the process
     this one was forked from, have no say.
@@ -46,15 +48,18 @@ def run_child(
         if loop is None:
             loop = loops.WorkerLoop()
         loop.open()
-        loops.run(loop, _serve(channel_fd, agent, version, single=mode == "turn"))
+        loops.run(loop, _serve(channel_fd, agent, version, say_holding, single=mode == "turn"))
     except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on in its parent's code
         traceback.print_exc()
     finally:
         _exit(_EXIT_BROKEN)
 
 
-async def _serve(channel_fd: int, agent: Any, version: str, *, single: bool) -> NoReturn:
-    await Worker(as_agent(agent), single=single, code=version, on_lost=_lost).serve(channel_fd)
+async def _serve(
+    channel_fd: int, agent: Any, version: str, say_holding: Callable[[bool], None] | None, *, single: bool
+) -> NoReturn:
+    worker = Worker(as_agent(agent), single=single, code=version, on_lost=_lost, say_holding=say_holding)
+    await worker.serve(channel_fd)
     _exit(_EXIT_OK)  # from here: what ends a loop in good order would be for nobody
 
 

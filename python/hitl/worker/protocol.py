@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable
 
 import hitl
@@ -13,26 +14,35 @@ from hitl.driver.frames import PROTOCOL, Frame
 from hitl.driver.running import DROPPED, RunningTurn, unopened
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import WorkerProtocolError
+from hitl.turn.resources import END_SECONDS, close_all, has_open
 from hitl.worker.channel import Channel
 
-_FLUSH_SECONDS = 1.5
-"""How long what was traced may take to be handed over: a server waits two seconds for the end of a process."""
+_LEAST_FLUSH_SECONDS = 0.2
+"""What is left for handing over what was traced, where resources take all of ``END_SECONDS`` to be closed."""
 
 
 class Worker:
     """Speaks the worker protocol over one channel.
 
     ``code`` is the code version of the agent. ``single``: one turn, then done. ``on_lost`` is called when the channel
-    is gone, with what went wrong or None at its end: the turns are not this worker's any more.
+    is gone, with what went wrong or None at its end: the turns are not this worker's any more. ``say_holding`` is
+    called with whether it has no turn, and something open that is to be closed: see ``hitl.worker.holding``.
     """
 
     def __init__(
-        self, agent: LoadedAgent, *, single: bool, code: str, on_lost: Callable[[Exception | None], None]
+        self,
+        agent: LoadedAgent,
+        *,
+        single: bool,
+        code: str,
+        on_lost: Callable[[Exception | None], None],
+        say_holding: Callable[[bool], None] | None = None,
     ) -> None:
         self._agent = agent
         self._code = code
         self._single = single
         self._on_lost = on_lost
+        self._say_holding = say_holding
         self._turns: dict[str, RunningTurn] = {}
         self._served_one = False
         self._ending = False
@@ -41,7 +51,7 @@ class Worker:
 
     async def serve(self, fd: int) -> None:
         """Run turns until the server says shutdown, or after the one turn of a ``single`` worker."""
-        self._channel = Channel(fd, self._received, self._on_lost)
+        self._channel = Channel(fd, self._received, self._lost)
         try:
             self._channel.send(
                 {
@@ -56,8 +66,11 @@ class Worker:
                 }
             )
             await self._done
+            # Before the channel's end, at which the server ends the process.
+            until = time.monotonic() + END_SECONDS
+            await close_all(END_SECONDS)
             if self._single:
-                flush_all(_FLUSH_SECONDS)  # before the channel's end, at which the server ends the process
+                flush_all(max(until - time.monotonic(), _LEAST_FLUSH_SECONDS))
         finally:
             self._channel.close()
 
@@ -69,6 +82,13 @@ class Worker:
         for turn in running:
             await turn.gone.wait()
         self._finish()
+
+    def _lost(self, error: Exception | None) -> None:
+        # A server lets go of a worker that has nothing left to do; what is open is closed all the same.
+        if error is None and not self._turns and has_open(asyncio.get_running_loop()):
+            self._finish()
+        elif not self._done.done():
+            self._on_lost(error)
 
     def _received(self, frame: Frame) -> None:
         name = frame["frame"]
@@ -95,6 +115,8 @@ class Worker:
             raise WorkerProtocolError(f"an unexpected turn frame, for {frame['turn']}")
         assert self._channel is not None
         self._served_one = True
+        if self._say_holding is not None:
+            self._say_holding(False)
         try:
             turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
         except Exception as error:  # noqa: BLE001 - one turn that cannot be opened is no matter of the others
@@ -106,6 +128,8 @@ class Worker:
     def _gone(self, turn: RunningTurn) -> None:
         turn_id = turn.turn.turn_id
         del self._turns[turn_id]
+        if self._say_holding is not None and not self._turns:
+            self._say_holding(has_open(asyncio.get_running_loop()))
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
         self._finish_if_over()

@@ -16,15 +16,18 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
+from hitl.turn.resources import END_SECONDS
 from hitl.worker import isolation
 from hitl.worker.child import run_child
+from hitl.worker.holding import HoldingMarks
 from hitl.worker.loading import load_agent
 from hitl.worker.loops import WorkerLoop
 from hitl.worker.rehearsal import rehearse
@@ -39,6 +42,8 @@ _FORKED = b'{"is": "forked", "child": %d, "pid": %d}'
 _EXITED = b'{"is": "exited", "child": %d, "code": %d, "signal": null}'
 _KILLED = b'{"is": "exited", "child": %d, "code": null, "signal": %d}'
 _DEFAULT = int(signal.SIG_DFL)
+_LOOK_AGAIN = 0.01
+"""Seconds between two looks at children that close what they have open."""
 
 
 class Zygote:
@@ -53,6 +58,9 @@ class Zygote:
         """Process ids of living children by their numbers."""
         self._numbers: dict[int, int] = {}
         """The other way round."""
+        self._holding = HoldingMarks()
+        self._due: dict[int, float] = {}
+        """When those are killed that close what they have open, by their numbers."""
         self._epoll = select.epoll()
         self._woken, self._wakeup = socket.socketpair()
         self._descriptors = [self._epoll.fileno(), control.fileno(), self._woken.fileno(), self._wakeup.fileno()]
@@ -69,7 +77,8 @@ class Zygote:
         self._epoll.register(woken, select.EPOLLIN)
         try:
             while True:
-                ready = [descriptor for descriptor, _ in self._epoll.poll()]
+                ready = [descriptor for descriptor, _ in self._epoll.poll(self._patience())]
+                self._kill_due()
                 if woken in ready:
                     self._woken.recv(_MAX_MESSAGE)
                     self._reap()
@@ -89,7 +98,10 @@ class Zygote:
         if request["do"] == "fork":
             self._fork(request["child"], request["mode"], descriptors)
         elif request["do"] == "kill":
-            self._kill(self._children.get(request["child"]))
+            if self._holding.is_holding(request["child"]):
+                self._due.setdefault(request["child"], time.monotonic() + END_SECONDS)
+            else:
+                self._kill(self._children.get(request["child"]))
         else:
             raise ValueError(f"unknown request {request['do']!r}")
         return True
@@ -98,13 +110,15 @@ class Zygote:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # what is buffered would be printed by both
         parent = os.getpid()
+        say_holding = self._holding.add(child)
         try:
             pid = os.fork()
         except OSError as error:
             say(self._control, {"is": "exited", "child": child, "code": None, "signal": None, "error": str(error)})
+            self._holding.remove(child)
             pid = None
         if pid == 0:
-            self._become_child(parent, mode, *descriptors)
+            self._become_child(parent, mode, say_holding, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         if pid is not None:
@@ -112,7 +126,9 @@ class Zygote:
             self._numbers[pid] = child
             self._control.send(_FORKED % (child, pid))
 
-    def _become_child(self, parent: int, mode: str, channel: int, stdout: int, stderr: int) -> NoReturn:
+    def _become_child(
+        self, parent: int, mode: str, say_holding: Callable[[bool], None] | None, channel: int, stdout: int, stderr: int
+    ) -> NoReturn:
         try:
             isolation.die_with(parent)
             os.setpgid(0, 0)  # what the turn starts can be killed with it
@@ -124,7 +140,7 @@ class Zygote:
                 os.close(descriptor)
             isolation.set_name("hitl-worker")
             isolation.reseed()
-            run_child(channel, self._agent, mode, self._code, self._loop)
+            run_child(channel, self._agent, mode, self._code, self._loop, say_holding)
         except BaseException:  # noqa: BLE001 - whatever it is, it must not go on in the parent's code
             traceback.print_exc()
         finally:
@@ -140,6 +156,8 @@ class Zygote:
             number = self._numbers.pop(pid, None)
             if number is not None:
                 self._children.pop(number)
+                self._holding.remove(number)
+                self._due.pop(number, None)
                 self._kill(pid)
             os.waitpid(pid, 0)
             if number is not None:
@@ -157,7 +175,26 @@ class Zygote:
             except (ProcessLookupError, PermissionError):  # no such group; only other users' processes are left in it
                 continue
 
+    def _patience(self) -> float | None:
+        """How many seconds there are until somebody is to be killed."""
+        return None if not self._due else max(min(self._due.values()) - time.monotonic(), 0.0)
+
+    def _kill_due(self) -> None:
+        for child in [child for child, due in self._due.items() if due <= time.monotonic()]:
+            del self._due[child]
+            self._kill(self._children.get(child))
+
     def _end_children(self) -> None:
+        until = time.monotonic() + END_SECONDS
+        closing = {pid for pid, child in self._numbers.items() if self._holding.is_holding(child)}
+        for pid in self._numbers:
+            if pid not in closing:
+                self._kill(pid)
+        while closing and time.monotonic() < until:
+            # Left unreaped, as in `_reap`; nothing tells of one of several ends without polling, signals aside.
+            ends = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            closing = {pid for pid in closing if os.waitid(os.P_PID, pid, ends) is None}
+            time.sleep(_LOOK_AGAIN if closing else 0.0)
         for pid in self._numbers:
             self._kill(pid)
         for pid in self._numbers:

@@ -36,6 +36,7 @@ from hitl.tools.asking import ApprovalMismatch, _NotAllowed
 from hitl.tools.mcp import MCPServerError
 from hitl.tools.schema import InvalidArguments
 from hitl.turn.bodies import NoOutcome
+from hitl.turn.resources import NoSuchResource, ResourceUnavailable
 from hitl.turn.retrying import TryFailed
 from tests.python.support.frameworks import modules
 
@@ -97,8 +98,10 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
                 MaxStepsExceeded,
                 MCPServerError,
                 ModelNotConfigured,
+                NoSuchResource,
                 PauseDisabled,
                 PersonLeft,
+                ResourceUnavailable,
                 ScriptExhausted,
                 SessionGone,
                 TokenLimitExceeded,
