@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hitl.errors import UnreadableJournal as UnreadableJournal
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
     from hitl.messages import ChatMessage as ChatMessage
-    from hitl.models.chat_completions import ModelNotConfigured as ModelNotConfigured
+    from hitl.models.provider import ModelNotConfigured as ModelNotConfigured
     from hitl.runs.blocking import SyncRunStream as SyncRunStream
     from hitl.runs.blocking import run_sync as run_sync
     from hitl.runs.blocking import stream_sync as stream_sync
@@ -113,7 +113,7 @@ _EXPORTS: dict[str, str] = {
     "IdleResult": "hitl.runs.results",
     "InterruptedResult": "hitl.runs.results",
     "MaxStepsExceeded": "hitl.agents.conversation",
-    "ModelNotConfigured": "hitl.models.chat_completions",
+    "ModelNotConfigured": "hitl.models.provider",
     "ReActAgent": "hitl.agents.react",
     "RunContext": "hitl.tools.context",
     "RunEvent": "hitl.runs.streaming",
