@@ -17,6 +17,7 @@ from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
+from hitl.models.settings import InvalidSettings, ModelSettings
 from hitl.tools.approvals import guard_output
 from hitl.turn.permits import Permit, permit, permitted
 from hitl.turn.runtime import Turn, agent_name, agent_place
@@ -29,7 +30,7 @@ class MaxStepsExceeded(HitlError):
     code = "max_steps_exceeded"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _ActiveAgent:
     """An agent that has, or had, the conversation: made when it first gets it."""
 
@@ -37,6 +38,22 @@ class _ActiveAgent:
     run: AgentRun
     box: ToolBox
     middleware: Middleware
+    has_called: bool = False
+    """Whether it has called a tool in this turn."""
+
+    def settings(self) -> ModelSettings:
+        """How its model is asked now. A tool that must be called is one of its own, and has been once it was called:
+        a model that must always call one never answers."""
+        settings = self.agent.settings
+        choice = settings.get("tool_choice", "auto")
+        if choice in ("auto", "none"):
+            return settings
+        if choice != "required" and choice not in self.box:
+            known = ", ".join(self.box.names) or "none"
+            raise InvalidSettings(
+                f"tool_choice of {self.agent.label} names the tool {choice!r}, which it has not; its tools: {known}"
+            )
+        return {**settings, "tool_choice": "auto"} if self.has_called else settings
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -99,6 +116,7 @@ class Conversation:
                 self._history.append(reply)
                 await active.middleware.after_model(active.run)
             if reply.tool_calls:
+                active.has_called = True
                 answered = await self._call_tools(active, reply, doomed, gate)
                 self._history += [each.message for each in answered]
                 for each in answered:
@@ -147,6 +165,7 @@ class Conversation:
             tools=active.box.definitions,
             response_format=agent.response_format,
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
+            settings=active.settings(),
         )
         reply = await active.middleware.around(ask)(request)
         message, shared = own_ids(reply.message)

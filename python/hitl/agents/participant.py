@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.models.settings import ModelSettings
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import OutputGuardrail
 from hitl.turn.retrying import Transient
@@ -35,6 +36,7 @@ class Participant:
     output_guardrails: tuple[OutputGuardrail, ...]
     retries: int | None
     transient: Transient | None
+    settings: ModelSettings
 
     @property
     @abstractmethod

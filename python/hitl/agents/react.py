@@ -17,6 +17,7 @@ from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
+from hitl.models.settings import ModelSettings, check_settings
 from hitl.tools.context import ApprovalPolicy
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
@@ -56,6 +57,7 @@ class ReActAgent(Participant):
         description: str | None = None,
         retries: int | None = None,
         transient: Transient | None = None,
+        settings: ModelSettings | None = None,
     ):
         """
         Args:
@@ -85,6 +87,8 @@ class ReActAgent(Participant):
                 for the client's own, 2 for one that says nothing.
             transient: What becomes of such an error when all tries are used up: "suspend" keeps the turn until it is
                 retried, "raise" ends it; None for the client's own.
+            settings: How its model is asked, as `ModelSettings` has it: `{"temperature": 0}`. A `tool_choice` that
+                makes the model call a tool holds until it has called one in the turn.
 
         Of the agent that is given to a run: `input_guardrails`, `max_steps` and `timeout`. Everything else is that of
         the agent that has the conversation.
@@ -108,6 +112,7 @@ class ReActAgent(Participant):
         self.timeout = timeout
         self.retries = retries
         self.transient = transient
+        self.settings = check_settings("ReActAgent", settings)
         self.handoffs: list[ReActAgent] = read_handoffs(handoffs)
         """Who the conversation may be given to."""
         self.middleware = Middleware(middleware)

@@ -46,6 +46,14 @@ class ToolBox:
         self._tools = {tool.name: tool for tool in tools}
         self._hooks = hooks
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    @property
+    def names(self) -> list[str]:
+        """What the tools are called."""
+        return [*self._tools]
+
     @property
     def definitions(self) -> list[dict[str, Any]]:
         """The tools as a model request lists them."""

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from hitl.messages import ChatMessage
     from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest, ResponseFormat
     from hitl.models.chat_completions import OpenAIChatClient, OpenRouterChatClient
+    from hitl.models.settings import InvalidSettings, ModelSettings
 
 __all__ = [
     "ChatClient",
     "ChatMessage",
     "Delta",
+    "InvalidSettings",
     "ModelReply",
     "ModelRequest",
+    "ModelSettings",
     "OpenAIChatClient",
     "OpenRouterChatClient",
     "ResponseFormat",
@@ -28,8 +31,10 @@ _HOMES = {
     "ChatClient": "hitl.models.chat_client",
     "ChatMessage": "hitl.messages",
     "Delta": "hitl.models.chat_client",
+    "InvalidSettings": "hitl.models.settings",
     "ModelReply": "hitl.models.chat_client",
     "ModelRequest": "hitl.models.chat_client",
+    "ModelSettings": "hitl.models.settings",
     "OpenAIChatClient": "hitl.models.chat_completions",
     "OpenRouterChatClient": "hitl.models.chat_completions",
     "ResponseFormat": "hitl.models.chat_client",

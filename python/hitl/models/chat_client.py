@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
+from hitl.models.settings import ModelSettings
+
 if TYPE_CHECKING:
     from hitl.messages import ChatMessage
 
@@ -46,6 +48,9 @@ class ModelRequest:
 
     on_delta: Callable[[Delta], None] | None = None
     """Called with each piece of the reply in order, from the event loop. None: do not stream."""
+
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    """How the model is asked; empty: as the client and the provider have it."""
 
 
 @dataclass(frozen=True)

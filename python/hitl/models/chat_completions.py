@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hitl.models.chat_client import ModelReply, ModelRequest
@@ -10,10 +11,13 @@ from hitl.models.openai_package import OpenAIPackageClient
 from hitl.models.provider import ModelNotConfigured as ModelNotConfigured
 from hitl.models.provider import plain, read_stream
 
+TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
+"""The two names that the limit of a reply has."""
+
 
 class OpenAIChatClient(OpenAIPackageClient):
-    """Chat completions of OpenAI, or of any server that speaks them: `base_url` is where its API is, up to and including
-    `/v1`, and `OPENAI_BASE_URL` by default, else OpenAI. Key: `OPENAI_API_KEY`.
+    """Chat completions of OpenAI, or of any server that speaks them: `base_url` is where its API is, up to and
+    including `/v1`, and `OPENAI_BASE_URL` by default, else OpenAI. Key: `OPENAI_API_KEY`.
 
     Nothing is imported, built or connected before the first request (or `prepare()`).
     """
@@ -30,7 +34,7 @@ class OpenAIChatClient(OpenAIPackageClient):
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
         # Late: see prepare().
-        from hitl.models.wire import ReplyBuilder, response_format_to_wire, to_wire
+        from hitl.models.wire import ReplyBuilder, response_format_to_wire, settings_to_wire, to_wire
 
         client = self._client()
         body: dict[str, Any] = {
@@ -41,9 +45,11 @@ class OpenAIChatClient(OpenAIPackageClient):
             body["tools"] = request.tools
         if request.response_format is not None:
             body["response_format"] = response_format_to_wire(request.response_format)
-        if self._parameters:
+        own = _is_openai(client.base_url.host)
+        settings = settings_to_wire(request.settings, has_tools=bool(request.tools), is_openai=own)
+        if members := _together(self._parameters, settings):
             # Through extra_body, because gateways take members that the package has no argument for.
-            body["extra_body"] = self._parameters
+            body["extra_body"] = members
         builder = ReplyBuilder()
         if request.on_delta is None or not self._stream:
             completion = await client.chat.completions.create(**body)
@@ -72,3 +78,17 @@ class OpenRouterChatClient(OpenAIChatClient):
         """As `OpenAIChatClient`; `base_url` is `OPENROUTER_BASE_URL` or OpenRouter by default."""
         address = base_url or os.environ.get("OPENROUTER_BASE_URL") or "https://openrouter.ai/api/v1"
         super().__init__(api_key, address, **options)
+
+
+def _is_openai(host: str) -> bool:
+    """Whether the server is OpenAI's own, or that of Azure, and not one that speaks like them."""
+    return host.endswith((".openai.com", ".azure.com"))
+
+
+def _together(parameters: Mapping[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Members of a body: the client's own, and over them those of the request."""
+    members = dict(parameters)
+    if any(name in settings for name in TOKEN_LIMITS):
+        for name in TOKEN_LIMITS:  # two limits by two names are refused
+            members.pop(name, None)
+    return members | settings

@@ -51,6 +51,8 @@ async def record_model_call(
             "messages": [message.to_dict() for message in request.messages],
             "tools": request.tools,
             "response_format": None if request.response_format is None else request.response_format.schema,
+            # Left out where there are none, as in the journals of releases that had none.
+            **({"settings": request.settings} if request.settings else {}),
         },
     )
     message = ChatMessage.from_dict(recorded["message"])
@@ -74,9 +76,7 @@ async def ask_in_place(
         request = replace(request, on_delta=say)
     retries = retries_of(client, transient="raise")
     judge = retries.judge
-    return await run_in_place(
-        replace(retries, judge=lambda error: not is_said and judge(error)), lambda: ask(request)
-    )
+    return await run_in_place(replace(retries, judge=lambda error: not is_said and judge(error)), lambda: ask(request))
 
 
 def retries_of(client: object, retries: int | None = None, transient: Transient | None = None) -> Retries:

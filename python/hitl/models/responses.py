@@ -21,8 +21,8 @@ class OpenAIResponsesClient(OpenAIPackageClient):
     """The Responses API of OpenAI, or of any server that speaks it: `base_url` is where its API is, up to and including
     `/v1`, and `OPENAI_BASE_URL` by default, else OpenAI. Key: `OPENAI_API_KEY`.
 
-    The provider keeps nothing (`store` is false): what a model thought comes encrypted, stands in the journal and in the
-    session's state, and goes back to it with the results of its tool calls. Tools that the provider runs itself are
+    The provider keeps nothing (`store` is false): what a model thought comes encrypted, stands in the journal and in
+    the session's state, and goes back to it with the results of its tool calls. Tools that the provider runs itself are
     given in `parameters={"tools": [{"type": "web_search"}]}`, beside the agent's own.
 
     Nothing is imported, built or connected before the first request (or `prepare()`).
@@ -42,7 +42,7 @@ class OpenAIResponsesClient(OpenAIPackageClient):
         client = self._client()
         body = self._body(request)
         builder = ResponseBuilder()
-        asked = {"model": request.model, "extra_body": body}
+        asked: dict[str, Any] = {"model": request.model, "extra_body": body}
         if request.on_delta is None or not self._stream:
             builder.add_response(plain(await client.responses.create(**asked)))
             return self._finished(client, builder)

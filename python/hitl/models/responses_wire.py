@@ -13,7 +13,7 @@ from typing import Any
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply, Part, image_url, keep_parts, parts_of
-from hitl.models.settings import InvalidSettings, ModelSettings
+from hitl.models.settings import TOOL_CHOICES, InvalidSettings, ModelSettings, tool_choice_of
 from hitl.models.wire import strict_schema
 
 PROVIDER = "openai.responses"
@@ -49,9 +49,7 @@ def input_of(messages: Iterable[ChatMessage], *, is_stored: bool) -> list[dict[s
                 if item.get("type") != "reasoning" or is_stored or item.get("encrypted_content") or item.get("content"):
                     items.append(item)
         elif message.role == "tool":
-            items.append(
-                {"type": "function_call_output", "call_id": message.tool_call_id, "output": _content(message)}
-            )
+            items.append({"type": "function_call_output", "call_id": message.tool_call_id, "output": _content(message)})
         else:
             items.append({"role": message.role, "content": _content(message)})
     return items
@@ -101,15 +99,11 @@ def settings_to_wire(settings: ModelSettings, *, has_tools: bool) -> dict[str, A
         wire["max_output_tokens"] = settings["max_tokens"]
     if "reasoning_effort" in settings:
         wire["reasoning"] = {"effort": settings["reasoning_effort"]}
-    choice = settings.get("tool_choice")
-    if has_tools:
-        if choice is not None:
-            is_word = choice in ("auto", "required", "none")
-            wire["tool_choice"] = choice if is_word else {"type": "function", "name": choice}
-        if "parallel_tool_calls" in settings:
-            wire["parallel_tool_calls"] = settings["parallel_tool_calls"]
-    elif choice not in (None, "auto", "none"):
-        raise InvalidSettings(f"tool_choice is {choice!r}, and the request has no tools")
+    choice = tool_choice_of(settings, has_tools=has_tools)
+    if choice is not None:
+        wire["tool_choice"] = choice if choice in TOOL_CHOICES else {"type": "function", "name": choice}
+    if has_tools and "parallel_tool_calls" in settings:
+        wire["parallel_tool_calls"] = settings["parallel_tool_calls"]
     return wire
 
 

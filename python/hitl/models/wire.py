@@ -14,6 +14,7 @@ from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply as IncompleteReply
 from hitl.models.replies import image_url, of_others
+from hitl.models.settings import TOOL_CHOICES, ModelSettings, tool_choice_of
 
 
 def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
@@ -50,6 +51,28 @@ def response_format_to_wire(wanted: ResponseFormat) -> dict[str, Any]:
         "type": "json_schema",
         "json_schema": {"name": wanted.name, "schema": strict or wanted.schema, "strict": strict is not None},
     }
+
+
+def settings_to_wire(settings: ModelSettings, *, has_tools: bool, is_openai: bool) -> dict[str, Any]:
+    """Settings as members of a body.
+
+    The limit of a reply is `max_completion_tokens` at OpenAI (`is_openai`), whose reasoning models refuse the old name,
+    and `max_tokens` everywhere else, where some servers do not know the new one. What is said of tools is left out of a
+    request without any (not `has_tools`), which providers refuse otherwise; `InvalidSettings` where one must be called.
+    """
+    wire = {name: value for name, value in settings.items() if name not in ("extra_body", *_OF_TOOLS)}
+    if "max_tokens" in wire:
+        wire["max_completion_tokens" if is_openai else "max_tokens"] = wire.pop("max_tokens")
+    choice = tool_choice_of(settings, has_tools=has_tools)
+    if choice is not None:
+        named = {"type": "function", "function": {"name": choice}}
+        wire["tool_choice"] = choice if choice in TOOL_CHOICES else named
+    if has_tools and "parallel_tool_calls" in settings:
+        wire["parallel_tool_calls"] = settings["parallel_tool_calls"]
+    return wire | settings.get("extra_body", {})
+
+
+_OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 def strict_schema(schema: Any) -> Any:

@@ -38,7 +38,8 @@ class ScriptedChatClient:
         self._replies = [_check_reply(index, reply) for index, reply in enumerate(replies)]
         self.requests: list[dict[str, Any]] = []
         """Each request made through this object in this process, as `{"messages": [...], "tools": [...]}`:
-        messages as dictionaries without nulls, tools as chat-completions definitions."""
+        messages as dictionaries without nulls, tools as chat-completions definitions; with `"settings"` where the
+        request has some."""
 
     def prepare(self) -> None:
         """Nothing to prepare."""
@@ -49,6 +50,7 @@ class ScriptedChatClient:
             {
                 "messages": [message.to_dict() for message in request.messages],
                 "tools": json.loads(json.dumps(request.tools)),
+                **({"settings": json.loads(json.dumps(request.settings))} if request.settings else {}),
             }
         )
         index = sum(message.role == "assistant" for message in request.messages)

@@ -12,9 +12,18 @@ import openai
 import pytest
 
 from hitl.messages import ChatMessage
-from hitl.models import Delta, ModelReply, ModelRequest, OpenAIChatClient, OpenRouterChatClient, ResponseFormat
-from hitl.models.chat_completions import ModelNotConfigured
-from hitl.models.wire import IncompleteReply
+from hitl.models import (
+    Delta,
+    InvalidSettings,
+    ModelReply,
+    ModelRequest,
+    ModelSettings,
+    OpenAIChatClient,
+    OpenRouterChatClient,
+    ResponseFormat,
+)
+from hitl.models.chat_completions import ModelNotConfigured, _is_openai
+from hitl.models.wire import IncompleteReply, settings_to_wire
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
 from tests.python.support.local import LocalTurn
 
@@ -176,10 +185,15 @@ async def test_stream_false_never_streams(server: ChatCompletionsServer) -> None
     await client.aclose()
 
 
-async def test_a_stream_that_ends_early_is_no_reply(server: ChatCompletionsServer, client: OpenAIChatClient) -> None:
-    server.replies = [Reply(calls=[("call_a", "delete_file", "{}")], cut=True)]
+async def test_a_stream_that_ends_early_is_no_reply_and_is_asked_for_again_unless_somebody_read_it(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    server.replies = [Reply(calls=[("call_a", "delete_file", "{}")], cut=True), Reply("never mind"), Reply("Hel", cut=True)]
+    assert (await client.complete(request(deltas=[]))).message.content == "never mind"
+    deltas: list[Delta] = []
     with pytest.raises(IncompleteReply, match="ended before the reply was complete"):
-        await client.complete(request(deltas=[]))
+        await client.complete(request(deltas=deltas))
+    assert deltas == [{"content": "Hel"}]
 
 
 async def test_gateways_that_number_every_call_zero_are_understood(
@@ -223,6 +237,53 @@ async def test_a_structured_reply_is_asked_for_strictly_where_its_schema_allows_
     first, second = (received.body["response_format"]["json_schema"] for received in server.received)
     assert first == {"name": "Weather", "strict": True, "schema": {**closed, "additionalProperties": False}}
     assert second == {"name": "Weather", "strict": False, "schema": optional}
+
+
+async def test_the_settings_of_a_request_are_sent_over_those_of_the_client(server: ChatCompletionsServer) -> None:
+    client = OpenAIChatClient(API_KEY, server.url, parameters={"temperature": 1, "max_completion_tokens": 9, "seed": 7})
+    settings: ModelSettings = {
+        "temperature": 0,
+        "top_p": 0.5,
+        "max_tokens": 20,
+        "stop": ["END"],
+        "tool_choice": "weather",
+        "parallel_tool_calls": False,
+        "reasoning_effort": "low",
+        "extra_body": {"top_p": 0.25, "service_tier": "flex"},
+    }
+    server.replies = [Reply("sunny")] * 2
+    await client.complete(request(tools=[WEATHER], settings=settings))
+    await client.complete(request(settings={"tool_choice": "auto", "parallel_tool_calls": True}))
+    await client.aclose()
+    sent = server.received[0].body
+    assert {name: value for name, value in sent.items() if name not in ("model", "messages", "tools")} == {
+        "seed": 7,
+        "temperature": 0,
+        "top_p": 0.25,
+        "max_tokens": 20,
+        "stop": ["END"],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "parallel_tool_calls": False,
+        "reasoning_effort": "low",
+        "service_tier": "flex",
+    }
+    assert server.received[1].body.keys() == {"model", "messages", "seed", "temperature", "max_completion_tokens"}
+
+
+async def test_a_tool_that_must_be_called_needs_to_be_there(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    for choice in ("required", "weather"):
+        with pytest.raises(InvalidSettings, match=f"tool_choice is '{choice}', and the request has no tools"):
+            await client.complete(request(settings={"tool_choice": choice}))
+    assert server.received == []
+
+
+def test_the_limit_of_a_reply_has_the_name_that_the_server_knows() -> None:
+    assert [
+        settings_to_wire({"max_tokens": 5}, has_tools=False, is_openai=_is_openai(host))
+        for host in ("api.openai.com", "eu.api.openai.com", "mine.openai.azure.com", "openrouter.ai", "notopenai.com")
+    ] == [{"max_completion_tokens": 5}] * 3 + [{"max_tokens": 5}] * 2
 
 
 async def test_openrouter_reasoning_is_read_and_handed_back(

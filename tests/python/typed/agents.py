@@ -31,8 +31,10 @@ from hitl.ext.pydantic_ai import as_agent
 from hitl.models import (
     ChatClient,
     Delta,
+    InvalidSettings,
     ModelReply,
     ModelRequest,
+    ModelSettings,
     OpenAIChatClient,
     OpenRouterChatClient,
     ResponseFormat,
@@ -140,6 +142,9 @@ class Recorded:
             delta: Delta = {"content": "hel"}
             request.on_delta(delta)
         assert_type(request.response_format, ResponseFormat | None)
+        assert_type(request.settings, ModelSettings)
+        if request.settings.get("tool_choice") == "required":
+            raise InvalidSettings("no tools here")
         return ModelReply(ChatMessage.assistant_message(content="hello"), {"input_tokens": 1}, "stop")
 
 
@@ -167,6 +172,7 @@ def configured(client: ChatClient) -> ReActAgent:
         model_name="large",
         name="outer",
         system_prompt="Be brief.",
+        settings={"temperature": 0, "tool_choice": "plain_tool", "stop": ["END"]},
         tools=[as_tool, plain_tool, MCPTools(command=["server"], requires_approval={"write": True})],
         handoffs=[inner],
         hooks=[look, later],
