@@ -1,8 +1,8 @@
 """What the wire formats share: a reply that ended too early, images, and what only its provider can read of a reply.
 
 A reply is made of parts. Text and tool calls have fields of their own in a `ChatMessage`; every other part (thinking
-with its signature, encrypted reasoning, a search that the provider ran) is the provider's, which needs it back as it was
-and in its place, between the tool calls of one turn above all. Those parts are kept in `reasoning_details`, in one
+with its signature, encrypted reasoning, a search that the provider ran) is the provider's, which needs it back as it
+was and in its place, between the tool calls of one turn above all. Those parts are kept in `reasoning_details`, in one
 member that says whose they are: so they are in the journal and in the session's state, and no other provider gets them.
 """
 

@@ -188,7 +188,11 @@ async def test_stream_false_never_streams(server: ChatCompletionsServer) -> None
 async def test_a_stream_that_ends_early_is_no_reply_and_is_asked_for_again_unless_somebody_read_it(
     server: ChatCompletionsServer, client: OpenAIChatClient
 ) -> None:
-    server.replies = [Reply(calls=[("call_a", "delete_file", "{}")], cut=True), Reply("never mind"), Reply("Hel", cut=True)]
+    server.replies = [
+        Reply(calls=[("call_a", "delete_file", "{}")], cut=True),
+        Reply("never mind"),
+        Reply("Hel", cut=True),
+    ]
     assert (await client.complete(request(deltas=[]))).message.content == "never mind"
     deltas: list[Delta] = []
     with pytest.raises(IncompleteReply, match="ended before the reply was complete"):
