@@ -85,7 +85,7 @@ class CurrentTry:
     """Which of several tries runs here."""
 
     number: int
-    """How many went before it, also before the turn was last retried."""
+    """How many went before it since the turn was last retried."""
     asked: object
     """As in ``Retries``."""
 
@@ -205,7 +205,7 @@ class _Try:
         if self.first:
             scope.shown_as = self.first
         scope.attempt += self.number
-        try_var.set(CurrentTry(self.number, self.retries.asked))  # in the context that the body has for itself
+        try_var.set(CurrentTry(self.tried, self.retries.asked))  # in the context that the body has for itself
         try:
             return await self.body()
         except Exception as error:
