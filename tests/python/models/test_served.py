@@ -47,6 +47,8 @@ def asked(api: Api, name: str) -> tuple[str, str]:
     return session_id, session["interrupts"][0]["interrupt_id"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(480)  # two servers whose agent imports both providers' packages: 12 seconds of a processor
 def test_over_a_restart_no_model_is_asked_again_and_each_gets_back_what_it_thought(
     providers: Providers, tmp_path: Path
 ) -> None:
