@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hitl.errors import UnreadableJournal as UnreadableJournal
     from hitl.errors import WorkerProtocolError as WorkerProtocolError
     from hitl.messages import ChatMessage as ChatMessage
-    from hitl.models.chat_completions import ModelNotConfigured as ModelNotConfigured
+    from hitl.models.provider import ModelNotConfigured as ModelNotConfigured
     from hitl.runs.blocking import SyncRunStream as SyncRunStream
     from hitl.runs.blocking import run_sync as run_sync
     from hitl.runs.blocking import stream_sync as stream_sync
@@ -125,7 +125,7 @@ _EXPORTS: dict[str, str] = {
     "InterruptedResult": "hitl.runs.results",
     "InvalidOutput": "hitl.agents.limits",
     "MaxStepsExceeded": "hitl.agents.limits",
-    "ModelNotConfigured": "hitl.models.chat_completions",
+    "ModelNotConfigured": "hitl.models.provider",
     "NoSuchResource": "hitl.turn.resources",
     "ReActAgent": "hitl.agents.react",
     "ReplyCutShort": "hitl.agents.limits",

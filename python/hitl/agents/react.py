@@ -341,7 +341,7 @@ class ReActAgent(Participant, Generic[OutputT]):
         if model:
             return model
         # Late, as the client is.
-        from hitl.models.chat_completions import ModelNotConfigured
+        from hitl.models.provider import ModelNotConfigured
 
         raise ModelNotConfigured(
             f"{self.label} has no model\n\nhint: set HITL_MODEL, or pass ReActAgent(model_name=...)"

@@ -68,6 +68,9 @@ class ModelReply:
     finish_reason: str | None = None
     """`stop`, `tool_calls`, `length`, `content_filter`, or what else the provider says."""
 
+    model: str | None = None
+    """The model that said it, where it is another than the one that was asked for."""
+
 
 @runtime_checkable
 class ChatClient(Protocol):
@@ -82,7 +85,8 @@ class ChatClient(Protocol):
 
     What may pass by itself is asked again after a pause: `is_transient(error) -> bool | float` says of what `complete`
     raised whether it may, a number: not before that many seconds; without it only a `hitl.TransientError` may.
-    `retries: int` is how often (2 without it), `transient: "suspend" | "raise"` what becomes of the last error.
+    `retries: int` is how often (2 without it), `transient: "suspend" | "raise"` what becomes of the last error. What
+    wraps another client hands these on.
     """
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from hitl.errors import TransientError
 from hitl.messages import ChatMessage
-from hitl.models.chat_client import ModelReply, ModelRequest
+from hitl.models.chat_client import Delta, ModelReply, ModelRequest
 from hitl.turn.places import place_var
-from hitl.turn.retrying import Judge, Retries, Transient, is_transient, run
+from hitl.turn.retrying import Judge, Retries, Transient, is_transient, run, run_in_place
 from hitl.turn.runtime import Turn, turn_of
 
 DEFAULT_RETRIES = 2
@@ -35,8 +36,14 @@ async def record_model_call(
         reply = await complete(request)
         if type(reply) is not ModelReply or reply.message.role != "assistant":
             raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")
-        said = {"message": reply.message.to_dict(), "usage": dict(reply.usage), "finish_reason": reply.finish_reason}
-        return {**said, "cut": True} if reply.finish_reason in CUT else said
+        return {
+            "message": reply.message.to_dict(),
+            "usage": dict(reply.usage),
+            "finish_reason": reply.finish_reason,
+            # Left out where it is the model that was asked, as in the journals of releases that knew no other.
+            **({} if reply.model is None else {"model": reply.model}),
+            **({"cut": True} if reply.finish_reason in CUT else {}),
+        }
 
     recorded = await run(
         turn,
@@ -57,7 +64,28 @@ async def record_model_call(
         finish = None  # the record of a release that took such a reply for a whole one, and went on with it
     if turn.current_step is None:
         turn.finish_reason = finish
-    return ModelReply(ChatMessage.from_dict(recorded["message"]), recorded["usage"], finish)
+    message = ChatMessage.from_dict(recorded["message"])
+    return ModelReply(message, recorded["usage"], finish, recorded.get("model"))
+
+
+async def ask_in_place(
+    client: object, ask: Callable[[ModelRequest], Awaitable[ModelReply]], request: ModelRequest
+) -> ModelReply:
+    """Ask a model where nothing is recorded, again after errors that may pass; the last is raised. Once a reader has a
+    piece of the reply no more: another try would say it a second time."""
+    on_delta, is_said = request.on_delta, False
+
+    def say(delta: Delta) -> None:
+        nonlocal is_said
+        is_said = True
+        assert on_delta is not None
+        on_delta(delta)
+
+    if on_delta is not None:
+        request = replace(request, on_delta=say)
+    retries = retries_of(client, transient="raise")
+    judge = retries.judge
+    return await run_in_place(replace(retries, judge=lambda error: not is_said and judge(error)), lambda: ask(request))
 
 
 def retries_of(client: object, retries: int | None = None, transient: Transient | None = None) -> Retries:
@@ -65,7 +93,9 @@ def retries_of(client: object, retries: int | None = None, transient: Transient 
     own: Transient = getattr(client, "transient", "suspend")
     most = getattr(client, "retries", DEFAULT_RETRIES) if retries is None else retries
     judge: Judge = getattr(client, "is_transient", _is_transient_error)
-    return Retries(most, transient or own, judge)
+    # Of a client that asks several models in turn, a try is one model, and what is asked again is all of them.
+    models: int = getattr(client, "models_in_turn", 1)
+    return Retries((most + 1) * models - 1, transient or own, judge, asked=client)
 
 
 def _is_transient_error(error: Exception) -> bool | float:

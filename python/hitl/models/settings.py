@@ -49,7 +49,10 @@ class ModelSettings(TypedDict, total=False):
     """Members of the request's body as the provider spells them, JSON; they win over all others."""
 
 
-_OWN_MEMBERS: Final = ("model", "messages", "tools", "stream")
+TOOL_CHOICES: Final = ("auto", "required", "none")
+"""What `tool_choice` may be besides the name of a tool."""
+
+_OWN_MEMBERS: Final = ("model", "messages", "input", "instructions", "system", "tools", "stream")
 """What the body of a request has from elsewhere: changed here, the journal would say something else than was sent."""
 
 
@@ -71,6 +74,17 @@ def check_settings(owner: str, given: object) -> ModelSettings:
             )
         settings[name] = check(f"{owner}: settings[{name!r}]", value)
     return cast(ModelSettings, settings)
+
+
+def tool_choice_of(settings: ModelSettings, *, has_tools: bool) -> str | None:
+    """What a request is to say of the choice of tools; None for nothing, which providers refuse in a request without
+    any (not `has_tools`). `InvalidSettings` where one must be called and there is none."""
+    choice = settings.get("tool_choice")
+    if has_tools or choice is None:
+        return choice
+    if choice not in ("auto", "none"):
+        raise InvalidSettings(f"tool_choice is {choice!r}, and the request has no tools")
+    return None
 
 
 def _number(most: float) -> Callable[[str, Any], float]:

@@ -10,13 +10,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
-from hitl.models.settings import InvalidSettings, ModelSettings
-
-# The first characters of base64 data tell the image type; a data URL needs it.
-_IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+from hitl.models.replies import IncompleteReply as IncompleteReply
+from hitl.models.replies import image_url, of_others
+from hitl.models.settings import TOOL_CHOICES, ModelSettings, tool_choice_of
 
 
 def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "user" and message.base64_image:
         text = [{"type": "text", "text": message.content}] if message.content else []
-        wire["content"] = [*text, {"type": "image_url", "image_url": {"url": _image_url(message.base64_image)}}]
+        wire["content"] = [*text, {"type": "image_url", "image_url": {"url": image_url(message.base64_image)}}]
     if message.content is None and message.role != "assistant" and not message.base64_image:
         wire["content"] = ""
     if message.tool_calls:
@@ -38,23 +36,17 @@ def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
     if message.name is not None and message.role != "tool":
         wire["name"] = message.name
     if reasoning and message.role == "assistant":
-        if message.reasoning_details:
-            wire["reasoning_details"] = message.reasoning_details
+        details = [detail for detail in message.reasoning_details or [] if not of_others(detail)]
+        if details:
+            wire["reasoning_details"] = details
         elif message.reasoning:
             wire["reasoning"] = message.reasoning
     return wire
 
 
-def _image_url(data: str) -> str:
-    if data.startswith("data:"):
-        return data
-    kind = next((kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)), "image/png")
-    return f"data:{kind};base64,{data}"
-
-
 def response_format_to_wire(wanted: ResponseFormat) -> dict[str, Any]:
     """`strict` wherever the schema allows it: then the provider guarantees the structure."""
-    strict = _strict(wanted.schema)
+    strict = strict_schema(wanted.schema)
     return {
         "type": "json_schema",
         "json_schema": {"name": wanted.name, "schema": strict or wanted.schema, "strict": strict is not None},
@@ -71,38 +63,35 @@ def settings_to_wire(settings: ModelSettings, *, has_tools: bool, is_openai: boo
     wire = {name: value for name, value in settings.items() if name not in ("extra_body", *_OF_TOOLS)}
     if "max_tokens" in wire:
         wire["max_completion_tokens" if is_openai else "max_tokens"] = wire.pop("max_tokens")
-    choice = settings.get("tool_choice")
-    if has_tools:
-        if choice is not None:
-            named = {"type": "function", "function": {"name": choice}}
-            wire["tool_choice"] = choice if choice in ("auto", "required", "none") else named
-        if "parallel_tool_calls" in settings:
-            wire["parallel_tool_calls"] = settings["parallel_tool_calls"]
-    elif choice not in (None, "auto", "none"):
-        raise InvalidSettings(f"tool_choice is {choice!r}, and the request has no tools")
+    choice = tool_choice_of(settings, has_tools=has_tools)
+    if choice is not None:
+        named = {"type": "function", "function": {"name": choice}}
+        wire["tool_choice"] = choice if choice in TOOL_CHOICES else named
+    if has_tools and "parallel_tool_calls" in settings:
+        wire["parallel_tool_calls"] = settings["parallel_tool_calls"]
     return wire | settings.get("extra_body", {})
 
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
-def _strict(schema: Any) -> Any:
+def strict_schema(schema: Any) -> Any:
     """The schema in the form strict mode wants (every property required, nothing else allowed), or None where
     that would change what it means: an open object, or an optional property whose absence has a meaning."""
     if isinstance(schema, list):
-        parts = [_strict(part) for part in schema]
+        parts = [strict_schema(part) for part in schema]
         return None if any(part is None for part in parts) else parts
     if not isinstance(schema, dict):
         return schema
     result: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "$defs"):
-            inner = {name: _strict(part) for name, part in value.items()}
+            inner = {name: strict_schema(part) for name, part in value.items()}
             if any(part is None for part in inner.values()):
                 return None
             result[key] = inner
         elif key in ("items", "anyOf", "allOf", "prefixItems", "oneOf"):
-            result[key] = _strict(value)
+            result[key] = strict_schema(value)
             if result[key] is None:
                 return None
         else:
@@ -118,12 +107,6 @@ def _strict(schema: Any) -> Any:
 
 
 # --- replies ------------------------------------------------------------------------------------------------------
-
-
-class IncompleteReply(HitlError, ConnectionError):
-    """The stream ended before the model did: what arrived is no reply, and half a tool call must not run."""
-
-    code = "incomplete_reply"
 
 
 class ReplyBuilder:

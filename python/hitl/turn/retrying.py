@@ -15,6 +15,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -40,6 +41,13 @@ _GROWTH = 2.0
 _LONGEST_PAUSE = 30.0
 # Who is told to come back later than that waits for a person instead.
 _LONGEST_WAIT = 3600.0
+# What libraries raise where the connection failed.
+_LOST_CONNECTIONS = (
+    ("httpx2", "TransportError"),
+    ("httpx", "TransportError"),
+    ("openai", "APIConnectionError"),
+    ("anthropic", "APIConnectionError"),
+)
 
 
 class TryFailed(HitlError):
@@ -68,6 +76,23 @@ class Retries:
     most: int
     transient: Transient
     judge: Judge
+    asked: object = None
+    """Who is asked again and again, such as a chat client; None where nobody needs to know."""
+
+
+@dataclass(frozen=True)
+class CurrentTry:
+    """Which of several tries runs here."""
+
+    number: int
+    """How many went before it since the turn was last retried."""
+    asked: object
+    """As in ``Retries``."""
+
+
+try_var: ContextVar[CurrentTry | None] = ContextVar("hitl_try", default=None)
+"""The try that runs in this context; None outside of tries. A replay finds the same number, so that what is asked may
+depend on it."""
 
 
 def is_transient(error: Exception) -> bool | float:
@@ -145,6 +170,7 @@ async def run_in_place(retries: Retries, call: Callable[[], Awaitable[T]]) -> T:
     """``call``, tried again after errors that may pass, where nothing is recorded; the last error is raised."""
     tried = 0
     while True:
+        token = try_var.set(CurrentTry(tried, retries.asked))
         try:
             return await call()
         except Exception as error:
@@ -154,6 +180,8 @@ async def run_in_place(retries: Retries, call: Callable[[], Awaitable[T]]) -> T:
             verdict = not is_ordered and retries.judge(error)
             if verdict is False or tried > retries.most or (pause := _pause(verdict, tried)) > _LONGEST_WAIT:
                 raise
+        finally:
+            try_var.reset(token)
         await asyncio.sleep(pause)
 
 
@@ -177,6 +205,7 @@ class _Try:
         if self.first:
             scope.shown_as = self.first
         scope.attempt += self.number
+        try_var.set(CurrentTry(self.tried, self.retries.asked))  # in the context that the body has for itself
         try:
             return await self.body()
         except Exception as error:
@@ -229,7 +258,7 @@ def _status(error: Exception) -> int | None:
 
 def _is_lost_connection(error: Exception) -> bool:
     """Whether an HTTP library says that the connection failed. Looked up, not imported: its error came from it."""
-    for library, name in (("httpx2", "TransportError"), ("httpx", "TransportError"), ("openai", "APIConnectionError")):
+    for library, name in _LOST_CONNECTIONS:
         module = sys.modules.get(library)
         if module is not None and isinstance(error, getattr(module, name, ())):
             return True

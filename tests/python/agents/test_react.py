@@ -14,7 +14,7 @@ from hitl import ChatMessage, ReActAgent, interrupt, tool
 from hitl.agents.react import MaxStepsExceeded
 from hitl.messages import ToolCall
 from hitl.models import ModelReply, ModelRequest
-from hitl.models.chat_completions import ModelNotConfigured
+from hitl.models.provider import ModelNotConfigured
 from hitl.testing import ScriptedChatClient, ScriptExhausted
 from tests.python.support.local import LocalTurn, run_locally
 

@@ -22,8 +22,10 @@ from hitl.models import (
     OpenRouterChatClient,
     ResponseFormat,
 )
-from hitl.models.chat_completions import ModelNotConfigured, _is_openai
-from hitl.models.wire import IncompleteReply, settings_to_wire
+from hitl.models.chat_completions import _is_openai
+from hitl.models.provider import ModelNotConfigured
+from hitl.models.replies import IncompleteReply
+from hitl.models.wire import settings_to_wire
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
 from tests.python.support.local import LocalTurn
 
@@ -185,10 +187,19 @@ async def test_stream_false_never_streams(server: ChatCompletionsServer) -> None
     await client.aclose()
 
 
-async def test_a_stream_that_ends_early_is_no_reply(server: ChatCompletionsServer, client: OpenAIChatClient) -> None:
-    server.replies = [Reply(calls=[("call_a", "delete_file", "{}")], cut=True)]
+async def test_a_stream_that_ends_early_is_no_reply_and_is_asked_for_again_unless_somebody_read_it(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    server.replies = [
+        Reply(calls=[("call_a", "delete_file", "{}")], cut=True),
+        Reply("never mind"),
+        Reply("Hel", cut=True),
+    ]
+    assert (await client.complete(request(deltas=[]))).message.content == "never mind"
+    deltas: list[Delta] = []
     with pytest.raises(IncompleteReply, match="ended before the reply was complete"):
-        await client.complete(request(deltas=[]))
+        await client.complete(request(deltas=deltas))
+    assert deltas == [{"content": "Hel"}]
 
 
 async def test_gateways_that_number_every_call_zero_are_understood(

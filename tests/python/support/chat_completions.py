@@ -7,14 +7,16 @@ refuses what the real API refuses: a wrong key, and a history whose tool calls a
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-API_KEY = "test-key"
+from tests.python.support.model_server import API_KEY as API_KEY
+from tests.python.support.model_server import Failure as Failure
+from tests.python.support.model_server import ModelServer, pieces
+from tests.python.support.model_server import Received as Received
+from tests.python.support.model_server import Silence as Silence
+
 USAGE = {
     "prompt_tokens": 11,
     "completion_tokens": 7,
@@ -42,15 +44,6 @@ class Reply:
 
 
 @dataclass
-class Failure:
-    """An HTTP error."""
-
-    status: int
-    message: str
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
 class Chunks:
     """A stream given chunk by chunk, for gateways that bend the format."""
 
@@ -58,88 +51,27 @@ class Chunks:
     finish: str = "tool_calls"
 
 
-@dataclass
-class Silence:
-    """No answer: the connection is closed once it is `over`."""
-
-    over: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass
-class Received:
-    path: str
-    headers: dict[str, str]
-    body: dict[str, Any]
-
-
-class ChatCompletionsServer:
+class ChatCompletionsServer(ModelServer):
     """Answers request after request from `replies`; keeps what it received."""
 
-    def __init__(self) -> None:
-        self.replies: list[Reply | Failure | Chunks | Silence] = []
-        self.received: list[Received] = []
-        self._lock = threading.Lock()
-        server = self
+    path = "/v1/chat/completions"
+    prefix = "/v1"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
+    def key_of(self, headers: dict[str, str]) -> str | None:
+        return headers.get("authorization", "").removeprefix("Bearer ")
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server._answer(self, body)
+    def wrong(self, body: dict[str, Any]) -> str | None:
+        return wrong_history(body["messages"])
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
+    def error(self, failure: Failure) -> dict[str, Any]:
+        return {"error": {"message": failure.message, "type": failure.kind, "param": None, "code": None}}
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+    def events(self, reply: Reply | Chunks, body: dict[str, Any]) -> list[str]:
+        include_usage = (body.get("stream_options") or {}).get("include_usage", False)
+        return [f"data: {event}\n\n" for event in stream_events(reply, include_usage)]
 
-    def _answer(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
-        headers = {name.lower(): value for name, value in handler.headers.items()}
-        with self._lock:
-            self.received.append(Received(handler.path, headers, body))
-            if handler.path != "/v1/chat/completions":
-                reply: Reply | Failure | Chunks | Silence = Failure(404, f"Unknown path {handler.path}")
-            elif headers.get("authorization") != f"Bearer {API_KEY}":
-                reply = Failure(401, "Incorrect API key provided")
-            elif (wrong := wrong_history(body["messages"])) is not None:
-                reply = Failure(400, wrong)
-            else:
-                reply = self.replies.pop(0)
-        if isinstance(reply, Silence):
-            reply.over.wait()
-            handler.close_connection = True
-        elif isinstance(reply, Failure):
-            error = {"error": {"message": reply.message, "type": "server_error", "param": None, "code": None}}
-            send(handler, reply.status, json.dumps(error).encode(), "application/json", reply.headers)
-        elif body.get("stream"):
-            include_usage = (body.get("stream_options") or {}).get("include_usage", False)
-            events = "".join(f"data: {event}\n\n" for event in stream_events(reply, include_usage))
-            send(handler, 200, events.encode(), "text/event-stream; charset=utf-8", {})
-        else:
-            assert isinstance(reply, Reply)
-            send(handler, 200, json.dumps(completion(reply)).encode(), "application/json", {})
-
-    @contextmanager
-    def serving(self) -> Iterator[ChatCompletionsServer]:
-        thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._http.shutdown()
-            self._http.server_close()
-            thread.join()
-
-
-def send(handler: BaseHTTPRequestHandler, status: int, body: bytes, kind: str, headers: dict[str, str]) -> None:
-    handler.send_response(status)
-    for name, value in {"content-type": kind, "content-length": str(len(body)), **headers}.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(body)
+    def whole(self, reply: Reply) -> dict[str, Any]:
+        return completion(reply)
 
 
 def wrong_history(messages: list[dict[str, Any]]) -> str | None:
@@ -224,7 +156,3 @@ def reply_deltas(reply: Reply) -> Iterator[dict[str, Any]]:
         for index, parts in enumerate(fragments):
             if turn < len(parts):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": parts[turn]}}]}
-
-
-def pieces(text: str, size: int = 5) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -222,7 +222,7 @@ class Served:
 
 def clean_environment() -> dict[str, str]:
     """This process's environment without what would configure a server, or a model."""
-    secret = ("HITL_", "OPENAI_", "OPENROUTER_")
+    secret = ("HITL_", "OPENAI_", "OPENROUTER_", "ANTHROPIC_")
     return {name: value for name, value in os.environ.items() if not name.startswith(secret)}
 
 

@@ -35,13 +35,16 @@ from hitl.ext.openai_agents import as_agent as as_openai_agent
 from hitl.ext.openai_agents import message_of
 from hitl.ext.pydantic_ai import as_agent
 from hitl.models import (
+    AnthropicChatClient,
     ChatClient,
     Delta,
+    FallbackChatClient,
     InvalidSettings,
     ModelReply,
     ModelRequest,
     ModelSettings,
     OpenAIChatClient,
+    OpenAIResponsesClient,
     OpenRouterChatClient,
     ResponseFormat,
 )
@@ -255,7 +258,9 @@ async def by_hand(agent: ReActAgent) -> str | None:
 
 
 def clients() -> list[ChatClient]:
-    return [OpenAIChatClient(), OpenRouterChatClient(), ScriptedChatClient([]), Recorded()]
+    responses, claude = OpenAIResponsesClient(retries=0), AnthropicChatClient(timeout=1.0)
+    either = FallbackChatClient([responses, (claude, "claude-opus-5-5")], falls_back_on=lambda error: True)
+    return [OpenAIChatClient(), OpenRouterChatClient(), responses, claude, either, ScriptedChatClient([]), Recorded()]
 
 
 ERRORS: tuple[type[Exception], ...] = (

@@ -22,9 +22,9 @@ from hitl.hooks import InterruptException
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.middleware import HITLInterrupt
 from hitl.middleware.shapes import InterruptInfo
-from hitl.models.chat_completions import ModelNotConfigured
+from hitl.models.provider import ModelNotConfigured
+from hitl.models.replies import IncompleteReply
 from hitl.models.settings import InvalidSettings
-from hitl.models.wire import IncompleteReply
 from hitl.planner import PauseDisabled
 from hitl.planner.context import _Stopped
 from hitl.serving.options import InvalidOption
@@ -208,6 +208,7 @@ def test_what_unwinds_code_is_no_exception_that_an_agent_catches(cls: type[BaseE
     [
         (InvalidOption, ValueError),
         (InvalidArguments, ValueError),
+        (InvalidSettings, ValueError),
         (IncompleteReply, ConnectionError),
         (PauseDisabled, RuntimeError),
         (UnexpectedInterrupt, AssertionError),
