@@ -3,7 +3,7 @@
 Each dependency group of pyproject.toml besides `dev` and `example` is such a framework. It gets an environment of its
 own in target/frameworks, which has what the group says and borrows everything else from this one; it is made anew when
 the group, the tools or this Python have changed. There run the tests that are named after the group: its part of the
-common proof, `tests/python/ext/test_<group>*.py`, its page and its example. With `--types` mypy checks
+common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and its example. With `--types` mypy checks
 `hitl.ext.<group>` there instead.
 
 A further framework is a line in pyproject.toml, and one more among the modules that mypy leaves out.
@@ -76,6 +76,8 @@ def tests_of(name: str) -> list[str]:
     folder = ROOT / "tests" / "python"
     shared = [folder / "ext" / "test_served.py", folder / "docs" / "test_python_blocks.py"]
     own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), folder / "examples" / f"test_ext_{name}.py"]
+    if (folder / "behaviours" / "camps" / f"{name}.py").exists():
+        own += sorted((folder / "behaviours").glob("test_*ing.py"))
     return [str(path.relative_to(ROOT)) for path in (*shared, *own)]
 
 

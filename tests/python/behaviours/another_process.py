@@ -52,11 +52,12 @@ def in_child(request: dict[str, Any]) -> None:
         os.waitpid(child, 0)
         return
     try:
-        said = handle(request)
+        print(json.dumps(handle(request)), flush=True)
     except BaseException:
-        said = {"failed": traceback.format_exc()}
-    print(json.dumps(said), flush=True)
-    os._exit(0)
+        print(json.dumps({"failed": traceback.format_exc()}), flush=True)
+        raise
+    finally:
+        os._exit(0)  # what this process began with is the other one's to end
 
 
 def main() -> None:

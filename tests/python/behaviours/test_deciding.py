@@ -107,7 +107,7 @@ def test_two_answers_for_one_id_change_nothing(face: Face) -> None:
     assert face.ledger.lines == ["charge 5"]
 
 
-@behaviour(9, "`False`, `0` and `\"\"`")
+@behaviour(9, '`False`, `0` and `""`')
 @pytest.mark.parametrize("value", [False, 0, ""], ids=repr)
 def test_falsy_values_are_answers(face: Face, value: object) -> None:
     check_answer(face, value)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.hosted import ask_at_once
-from hitl.ext.openai_agents.memory import memory_of, name_of, step_path
+from hitl.ext.openai_agents.memory import memory_of, name_of, speaking_var, step_path
 from hitl.ext.openai_agents.messages import Item, plain, spoken, to_chat
 from hitl.ext.replies import RecordedReply
 from hitl.ext.turns import is_in_turn
@@ -39,6 +39,7 @@ def journaled(agent: Agent[Any], run_config: RunConfig) -> Model:
         return model
     name = name_of(current_turn(), agent)
     agent_name.set(name)
+    speaking_var.set(agent)
     return JournaledModel(model, name)
 
 

@@ -1,4 +1,4 @@
-"""A scene as the agent of another framework, a module for each, written as that framework's documentation writes agents.
+"""A scene as an agent of another framework, a module for each, written as that framework's documentation has it.
 
 Each has `agent_of(scene, ledger)`, which returns an agent for `hitl.run`, and the requests of its model as they come.
 """
@@ -14,11 +14,12 @@ Played = tuple[Any, list[Messages]]
 """An agent, and what its model is sent, in the words of `Conversation.messages`."""
 
 
-def reply_at(scene: Scene, number: int) -> dict[str, Any]:
-    """What the model says where the conversation holds so many of its replies, each of its calls with an id."""
+def reply_at(scene: Scene, number: int, prefix: str = "") -> dict[str, Any]:
+    """What the model says where the conversation holds so many of its replies, each of its calls with an id, which
+    begins with ``prefix``."""
     reply = scene.script[number]
     made = [
-        {"id": call.get("id") or f"call_{number}_{place}", "name": call["name"], "args": call["args"]}
+        {"id": call.get("id") or f"{prefix}call_{number}_{place}", "name": call["name"], "args": call["args"]}
         for place, call in enumerate(reply.get("tool_calls") or ())
     ]
     return {"content": reply.get("content"), "calls": made, "usage": reply.get("usage") or {}}

@@ -32,7 +32,9 @@ MAX_TURNS = 20
 def agent_of(scene: Scene, ledger: Ledger, *, streaming: bool = False) -> Played:
     requests: list[Messages] = []
     set_tracing_disabled(True)
-    return as_agent(_agent(scene, ledger, "shop", requests), max_turns=MAX_TURNS, stream=streaming), requests
+    approvals: Any = {name: {"allowed_decisions": scene.allowed} for name in scene.gated}
+    agent = _agent(scene, ledger, "shop", requests)
+    return as_agent(agent, approvals=approvals, max_turns=MAX_TURNS, stream=streaming), requests
 
 
 def _agent(scene: Scene, ledger: Ledger, name: str, requests: list[Messages]) -> Agent[Any]:
@@ -43,7 +45,7 @@ def _agent(scene: Scene, ledger: Ledger, name: str, requests: list[Messages]) ->
     for inner_name, inner in scene.inner.items():
         helper = _agent(inner, ledger, inner_name, [])
         tools.append(helper.as_tool(inner_name, "Let another agent do it.", needs_approval=scene.approve_inner))
-    return Agent(name=name, model=Scripted(scene, requests), tools=tools)
+    return Agent(name=name, model=Scripted(scene, requests, name), tools=tools)
 
 
 def _gated(scene: Scene, ledger: Ledger, function: Callable[..., Any]) -> FunctionTool:
@@ -65,8 +67,9 @@ async def _whose(context: RunContextWrapper[Any]) -> str:
 class Scripted(Model):
     """Says what the scene says."""
 
-    def __init__(self, scene: Scene, requests: list[Messages]) -> None:
+    def __init__(self, scene: Scene, requests: list[Messages], name: str) -> None:
         self._scene = scene
+        self._name = name
         self._requests = requests
 
     async def get_response(
@@ -75,10 +78,16 @@ class Scripted(Model):
         items: list[Any] = [{"role": "user", "content": input}] if isinstance(input, str) else input
         request = _plain(items)
         self._requests.append(request)
-        reply = reply_at(self._scene, sum(message["role"] == "assistant" for message in request))
+        number = sum(message["role"] == "assistant" for message in request)
+        reply = reply_at(self._scene, number, self._ids_of(request))
         output: list[Any] = [] if reply["content"] is None else [assistant_message(reply["content"])]
         output += [function_call(call["name"], call["args"], call_id=call["id"]) for call in reply["calls"]]
         return ModelResponse(output=output, usage=Usage(requests=1, **reply["usage"]), response_id=None)
+
+    def _ids_of(self, request: Messages) -> str:
+        """What ids begin with: of each conversation with an inner agent another, as a model's are unique. The SDK
+        takes calls of one id in two of them for one."""
+        return "" if self._name == "shop" else f"{self._name}-{request[0]['content']}-"
 
     async def stream_response(self, *asked: Any, **more: Any) -> AsyncIterator[Any]:
         response = await self.get_response(*asked, **more)

@@ -113,9 +113,7 @@ def _plain(message: ModelMessage) -> Messages:
     plain: Messages = []
     for part in message.parts:
         if isinstance(part, ToolReturnPart):
-            plain.append(
-                {"role": "tool", "content": part.model_response_str(), "tool_call_id": part.tool_call_id}
-            )
+            plain.append({"role": "tool", "content": part.model_response_str(), "tool_call_id": part.tool_call_id})
         elif isinstance(part, UserPromptPart):
             plain.append({"role": "note" if is_beside else "user", "content": part.content})
     return plain

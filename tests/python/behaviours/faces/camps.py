@@ -82,6 +82,7 @@ _REPLACED = (
 class LangGraphFace(CampFace):
     name = "langgraph"
     title = "LangGraph"
+    refuses_used_ids = False
     cannot = {
         **RunFace.cannot,
         (17, "may be async"): "`when` is a plain function",
@@ -103,7 +104,7 @@ class LangGraphFace(CampFace):
         """In LangChain's words, which stand before the result."""
         executed = json.dumps(json.loads(args))
         said = f"Executed instead: charge with arguments {executed}."
-        return [f"{_REPLACED}\n\n{said}\n\nTool response:\n{result}"]
+        return [f"{_REPLACED} {said}\n\nTool response:\n{result}"]
 
 
 class StrandsFace(CampFace):

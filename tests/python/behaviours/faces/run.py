@@ -19,7 +19,6 @@ from tests.python.behaviours.faces.face import Conversation, Face, Waiting
 from tests.python.behaviours.faces.native import native_agent, rejection, without_system
 from tests.python.behaviours.scenes import Scene
 
-
 AgentOfScene = tuple[Any, Sequence[list[dict[str, Any]]]]
 """An agent, and the messages of each request to its model."""
 
