@@ -110,6 +110,9 @@ def message_of(state: RunState[Any] | str) -> ChatMessage:
 class OpenAIAgents:
     """An agent of the OpenAI Agents SDK that runs turns. Made by ``as_agent``."""
 
+    distribution: Final = "openai-agents"
+    """The package whose version matters for what waits."""
+
     def __init__(
         self,
         agent: Agent[Any],
