@@ -61,7 +61,9 @@ def measure(camp: str, rounds: int, calls: int, times: int = 5) -> dict[str, flo
         return result.output
 
     with ExitStack() as stack:
-        server = stack.enter_context(hitl.Server(_served(camp, agent, calls), port=0, store="memory", log_level="error"))
+        server = stack.enter_context(
+            hitl.Server(_served(camp, agent, calls), port=0, store="memory", log_level="error")
+        )
         client = stack.enter_context(Client(server.url))
 
         def served(number: int) -> str | None:
@@ -101,7 +103,9 @@ def _served(camp: str, agent: object, calls: int) -> object:
 def table(measured: dict[str, dict[str, float]]) -> Table:
     """A row for each framework."""
     head = ["CPU of a call of a model or a tool", "by itself", "hitl.run adds", "a server adds"]
-    rows = [[camp, *(f"{cost[way]:.2f} ms" for way in ("alone", "hitl.run", "served"))] for camp, cost in measured.items()]
+    rows = [
+        [camp, *(f"{cost[way]:.2f} ms" for way in ("alone", "hitl.run", "served"))] for camp, cost in measured.items()
+    ]
     return Table("What an adapter costs", head, [list(row) for row in rows])
 
 

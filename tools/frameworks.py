@@ -1,13 +1,13 @@
 """Tests of frameworks in environments of their own: `python tools/frameworks.py`, or `make test-frameworks`.
 
-Each dependency group of pyproject.toml besides `dev` and `example` is a framework whose pins exclude those of our tools.
-It gets an environment of its own in target/frameworks, which has what the group says and borrows everything else from this one; it is made anew when
-the group, the tools or this Python have changed. There run the tests that are named after the group: its part of
-the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and its example. With `--types`
-mypy checks `hitl.ext.<group>` there instead.
+Each dependency group of pyproject.toml besides `dev` and `example` is a framework whose pins exclude those of our
+tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything else
+from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are named
+after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and
+its example. With `--types` mypy checks `hitl.ext.<group>` there instead.
 
-With `--oldest` it is the oldest version of each framework that its extra takes, of frameworks that `dev` has too, and
-what runs is the common proof, in one isolation: `make test-frameworks-oldest`.
+With `--oldest` it is the oldest version of each framework that its extra takes, of those that `dev` has too, and what
+runs is the common proof, in one isolation: `make test-frameworks-oldest`.
 
 A further framework is a line in pyproject.toml, and one more among the modules that mypy leaves out.
 """
@@ -95,7 +95,10 @@ def installer(python: Path) -> list[str]:
 def tests_of(name: str) -> list[str]:
     """The files in which a framework's tests are; `-k` picks its own out of them."""
     folder = ROOT / "tests" / "python"
-    shared = [folder / "ext" / "test_served.py", folder / "docs" / "test_python_blocks.py"]
+    shared = [
+        *(folder / "ext" / f"test_{each}.py" for each in ("served", "state_size", "upgrades")),
+        folder / "docs" / "test_python_blocks.py",
+    ]
     own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), folder / "examples" / f"test_ext_{name}.py"]
     if (folder / "behaviours" / "camps" / f"{name}.py").exists():
         own += sorted((folder / "behaviours").glob("test_*ing.py"))

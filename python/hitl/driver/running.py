@@ -190,8 +190,8 @@ class RunningTurn:
         return self._agent_task.result()
 
     def _described(self, failure: BaseException) -> dict[str, Any]:
-        """A failure. Where the code asks for something else than the journal holds, that may be the code of a framework:
-        its version is told."""
+        """A failure. Where the code asks for something else than the journal holds, that may be a framework's code: its
+        version is told."""
         described = describe_error(failure)
         distribution = getattr(self._agent.target, "distribution", None)
         if isinstance(failure, ReplayMismatch) and distribution is not None:

@@ -22,8 +22,8 @@ from hitl.ext.openai_agents.hosted import ask_at_once
 from hitl.ext.openai_agents.memory import memory_of, name_of, speaking_var, step_path
 from hitl.ext.openai_agents.messages import Item, plain, spoken, to_chat
 from hitl.ext.replies import RecordedReply
-from hitl.ext.versions import reading
 from hitl.ext.turns import is_in_turn
+from hitl.ext.versions import reading
 from hitl.turn.places import place_var
 from hitl.turn.retrying import run
 from hitl.turn.runtime import Turn, agent_name, current_turn

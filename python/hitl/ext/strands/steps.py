@@ -17,8 +17,8 @@ from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.hooks import answer
 from hitl.ext.strands.messages import recorded, to_chat
-from hitl.ext.versions import reading
 from hitl.ext.strands.turns import InTurn, in_turn_of
+from hitl.ext.versions import reading
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.turn.retrying import run
 
