@@ -63,6 +63,7 @@ class RunningTurn:
         """Ends the time that the agent of a turn that was taken from us has for its cleanup."""
         self._stopping: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
+        self._raised: BaseException | None = None
         """What the agent raised."""
         self.stopped_as: str | None = None
         """How the server took the turn from us, as the frame that says we obeyed: ``cancelled`` or ``parked``."""
@@ -212,6 +213,7 @@ class RunningTurn:
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
                 self.turn.uncaught(error)
+                self._raised = error
                 self.failed(error)
             return {"error": describe_error(error)}
 
@@ -222,7 +224,7 @@ class RunningTurn:
 
     def _unreadable(self) -> UnreadableJournal | None:
         """What the agent could not read of the journal, where it ended with that: frameworks wrap errors."""
-        error: BaseException | None = self.error
+        error = self._raised
         while error is not None and not isinstance(error, UnreadableJournal):
             error = error.__cause__
         return error

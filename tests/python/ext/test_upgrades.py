@@ -65,7 +65,8 @@ def names_the_version(error: str, camp: str) -> bool:
 def test_what_another_version_adds_is_passed_over(camp: str, tmp_path: Path) -> None:
     def newer(reply: dict[str, Any]) -> None:
         for found in objects(reply["result"]["value"]):
-            if {"type", "part_kind", "toolUseId"} & found.keys():
+            # A call of LangChain's is a class that takes no other members: that is an error, as below.
+            if {"type", "part_kind", "toolUseId"} & found.keys() and found.get("type") != "tool_call":
                 found["of_another_version"] = None
 
     result = resumed(camp, tmp_path, newer)
