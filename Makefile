@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -66,6 +66,9 @@ test-pythons: setup ## Loops, order and old journals on each other Python that i
 
 test-frameworks: setup ## Agents of frameworks whose pins exclude those of the other tools, each in an environment of its own
 	$(IN_VENV) python tools/frameworks.py $(ARGS)
+
+test-frameworks-oldest: setup ## The common proof of each framework at the oldest version that its extra takes
+	$(IN_VENV) python tools/frameworks.py --oldest $(ARGS)
 
 test-upstream: setup ## Other frameworks' own tests, inside of turns; fetches their sdists
 	$(IN_VENV) python -m tools.upstream $(ARGS)

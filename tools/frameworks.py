@@ -1,10 +1,13 @@
-"""Tests of frameworks whose pins exclude those of our tools: `python tools/frameworks.py`, or `make test-frameworks`.
+"""Tests of frameworks in environments of their own: `python tools/frameworks.py`, or `make test-frameworks`.
 
-Each dependency group of pyproject.toml besides `dev` and `example` is such a framework. It gets an environment of its
-own in target/frameworks, which has what the group says and borrows everything else from this one; it is made anew when
-the group, the tools or this Python have changed. There run the tests that are named after the group: its part of the
-common proof, `tests/python/ext/test_<group>*.py`, its page and its example. With `--types` mypy checks
-`hitl.ext.<group>` there instead.
+Each dependency group of pyproject.toml besides `dev` and `example` is a framework whose pins exclude those of our
+tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything else
+from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are named
+after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and
+its example. With `--types` mypy checks `hitl.ext.<group>` there instead.
+
+With `--oldest` it is the oldest version of each framework that its extra takes, of those that `dev` has too, and what
+runs is the common proof, in one isolation: `make test-frameworks-oldest`.
 
 A further framework is a line in pyproject.toml, and one more among the modules that mypy leaves out.
 """
@@ -26,6 +29,9 @@ ENVIRONMENTS = ROOT / "target" / "frameworks"
 SHARED_GROUPS = ("dev", "example")
 """Groups that are no framework's."""
 
+OLDEST = "oldest-"
+"""How the environments of the oldest versions begin."""
+
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -33,6 +39,21 @@ def groups() -> dict[str, list[str]]:
     """What each framework's environment has, by the framework's name as modules, pages and tests have it."""
     declared: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     return {name.replace("-", "_"): lines for name, lines in declared.items() if name not in SHARED_GROUPS}
+
+
+def oldest() -> dict[str, list[str]]:
+    """What the environment of each framework's oldest version has, by the framework's name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
+    found = {}
+    for extra, lines in extras.items():
+        name = extra.replace("-", "_")
+        if (ROOT / "python" / "hitl" / "ext" / name).is_dir():
+            own = [re.sub(r">=([^,]+).*", r"==\1", line) for line in lines]
+            # What a framework pins besides goes with each of its versions.
+            beside = [line for line in groups().get(name, ()) if _name_of(line) not in {_name_of(each) for each in own}]
+            found[name] = [*own, *beside]
+    return found
 
 
 def constraints(wanted: list[str]) -> list[str]:
@@ -74,8 +95,13 @@ def installer(python: Path) -> list[str]:
 def tests_of(name: str) -> list[str]:
     """The files in which a framework's tests are; `-k` picks its own out of them."""
     folder = ROOT / "tests" / "python"
-    shared = [folder / "ext" / "test_served.py", folder / "docs" / "test_python_blocks.py"]
+    shared = [
+        *(folder / "ext" / f"test_{each}.py" for each in ("served", "state_size", "upgrades")),
+        folder / "docs" / "test_python_blocks.py",
+    ]
     own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), folder / "examples" / f"test_ext_{name}.py"]
+    if (folder / "behaviours" / "camps" / f"{name}.py").exists():
+        own += sorted((folder / "behaviours").glob("test_*ing.py"))
     return [str(path.relative_to(ROOT)) for path in (*shared, *own)]
 
 
@@ -83,6 +109,13 @@ def check_tests(name: str, python: Path, *arguments: str) -> bool:
     """Whether a framework's tests pass; they print what they have to say."""
     command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-k", name, *tests_of(name)]
     return subprocess.run([*command, *arguments], check=False, cwd=ROOT).returncode == 0
+
+
+def check_proof(name: str, python: Path, *arguments: str) -> bool:
+    """Whether the common proof of a framework passes in one isolation."""
+    command = [python, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-k", f"{name} and task"]
+    proof = "tests/python/ext/test_served.py"
+    return subprocess.run([*command, proof, *arguments], check=False, cwd=ROOT).returncode == 0
 
 
 def check_types(name: str, python: Path) -> bool:
@@ -94,12 +127,16 @@ def check_types(name: str, python: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run everything; the exit code. Arguments besides `--types` are pytest's."""
-    failed = []
-    for name, wanted in groups().items():
+    """Run everything; the exit code. Arguments besides `--types` and `--oldest` are pytest's."""
+    failed, is_oldest = [], "--oldest" in arguments
+    arguments = [each for each in arguments if each != "--oldest"]
+    for name, wanted in (oldest() if is_oldest else groups()).items():
         print(f"{name}: {', '.join(wanted)}", flush=True)
-        python = environment_of(name, wanted)
-        passed = check_types(name, python) if "--types" in arguments else check_tests(name, python, *arguments)
+        python = environment_of(f"{OLDEST}{name}" if is_oldest else name, wanted)
+        if is_oldest:
+            passed = check_proof(name, python, *arguments)
+        else:
+            passed = check_types(name, python) if "--types" in arguments else check_tests(name, python, *arguments)
         if not passed:
             failed.append(name)
     print(f"FAILED with {', '.join(failed)}" if failed else "passed in each environment")

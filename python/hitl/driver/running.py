@@ -13,7 +13,7 @@ from hitl.driver import output
 from hitl.driver.frames import Frame, Sender
 from hitl.driver.port import ChannelPort
 from hitl.driver.shapes import LoadedAgent
-from hitl.errors import HitlError, UnreadableJournal
+from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
 from hitl.journal.codec import decode
 from hitl.journal.error_codec import error_message
 from hitl.messages import ChatMessage
@@ -63,6 +63,7 @@ class RunningTurn:
         """Ends the time that the agent of a turn that was taken from us has for its cleanup."""
         self._stopping: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
+        self._raised: BaseException | None = None
         """What the agent raised."""
         self.stopped_as: str | None = None
         """How the server took the turn from us, as the frame that says we obeyed: ``cancelled`` or ``parked``."""
@@ -184,10 +185,24 @@ class RunningTurn:
         """How the turn ended; None when it did not end, but was taken from us."""
         if self.stopped_as is not None:
             return None
+        if (unreadable := self._unreadable()) is not None:  # and so it asked for nothing more that the journal holds
+            return {"error": describe_error(unreadable)}
         failure = self.turn.failure.result() if self.turn.failure.done() else self.turn.order.returned()
         if failure is not None:
-            return {"error": describe_error(failure)}
+            return {"error": self._described(failure)}
         return self._agent_task.result()
+
+    def _described(self, failure: BaseException) -> dict[str, Any]:
+        """A failure. Where the code asks for something else than the journal holds, that may be a framework's code: its
+        version is told."""
+        described = describe_error(failure)
+        distribution = getattr(self._agent.target, "distribution", None)
+        if isinstance(failure, ReplayMismatch) and distribution is not None:
+            # Late: it takes longer to import than a turn may wait, and is for errors only.
+            from importlib.metadata import version
+
+            described["message"] += f"\n\nhere is {distribution} {version(distribution)}"
+        return described
 
     async def _outcome(self) -> dict[str, Any]:
         """What the agent made of the message; every way to fail is an outcome too."""
@@ -205,6 +220,7 @@ class RunningTurn:
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
                 self.turn.uncaught(error)
+                self._raised = error
                 self.failed(error)
             return {"error": describe_error(error)}
 
@@ -212,6 +228,13 @@ class RunningTurn:
         """The agent raised."""
         self.error = error
         traceback.print_exception(error)
+
+    def _unreadable(self) -> UnreadableJournal | None:
+        """What the agent could not read of the journal, where it ended with that: frameworks wrap errors."""
+        error = self._raised
+        while error is not None and not isinstance(error, UnreadableJournal):
+            error = error.__cause__
+        return error
 
 
 def _context(journal: list[dict[str, Any]]) -> Any:

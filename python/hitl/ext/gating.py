@@ -9,7 +9,8 @@ from typing import Any, TypedDict
 
 from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
-from hitl.tools.asking import Question, ask_holding_id
+from hitl.errors import ToolRejected
+from hitl.tools.asking import ApprovalMismatch, Question, ask_holding_id
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -73,7 +74,10 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         expires_in=seconds(f"the approval of {call.tool_name}:", options.get("expires_in")),
         metadata=call.metadata,
     )
-    decision = await ask_holding_id(turn, question)
+    try:
+        decision = await ask_holding_id(turn, question)
+    except ApprovalMismatch as mismatch:
+        raise ToolRejected(str(mismatch)) from mismatch  # the model has used an id again: it is told
     if decision["type"] == "respond":
         return Approval(call.arguments, responded=True, response=decision["message"])
     if decision["type"] == "edit":

@@ -1,9 +1,15 @@
-"""Run as a program: one request to a conversation that another process began. JSON in, JSON out; see `Elsewhere`."""
+"""Run as a program: requests to conversations that another process began, a line of JSON each; see `Elsewhere`.
+
+Each request is handled in a process of its own. That is forked from this one, which has imported what the agents need
+and done nothing else: to import a framework takes longer than all that the tests do with it.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -18,8 +24,8 @@ def answer(given: dict[str, Any]) -> Any:
     return Decision(**given["decision"]) if "decision" in given else given["value"]
 
 
-def main() -> None:
-    request = json.load(sys.stdin)
+def handle(request: dict[str, Any]) -> dict[str, Any]:
+    """Decide what the request says, and go on; what the conversation comes to."""
     with ExitStack() as cleanup:
         kind: Any = getattr(import_module(request["module"]), request["class"])
         face = kind(Path(request["folder"]), cleanup)
@@ -31,14 +37,35 @@ def main() -> None:
             talk.answer([(id, answer(value)) for id, value in request["answer"]])
         else:
             talk.decide(*[answer(value) for value in request["decide"]])
-        said = {
+        return {
             "waiting": [one.to_json() for one in talk.waiting()],
             "output": talk.output,
             "messages": talk.messages(),
             "told": talk.told(),
             "kept": talk.kept(),
         }
-    print(json.dumps(said))
+
+
+def in_child(request: dict[str, Any]) -> None:
+    """Handle the request in a process of its own, which says what came of it."""
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return
+    try:
+        print(json.dumps(handle(request)), flush=True)
+    except BaseException:
+        print(json.dumps({"failed": traceback.format_exc()}), flush=True)
+        raise
+    finally:
+        os._exit(0)  # what this process began with is the other one's to end
+
+
+def main() -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        for module in request["imports"]:
+            import_module(module)
+        in_child(request)
 
 
 if __name__ == "__main__":

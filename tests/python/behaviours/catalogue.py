@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from tests.python.behaviours.faces.every import FACES
+from tests.python.behaviours.faces.every import FACES_HERE
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -67,7 +67,7 @@ def behaviour(number: int, part: str | None = None) -> Callable[[Test], Test]:
 
     def mark(test: Test) -> Test:
         SUITE.append(Tested(number, part, test.__name__, test.__module__))
-        faces = [face for face in FACES if face.reason(number, part) is None]
+        faces = [face for face in FACES_HERE if face.reason(number, part) is None]
         marked: Test = pytest.mark.parametrize("face", faces, indirect=True, ids=[face.name for face in faces])(test)
         return marked
 

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.python.behaviours.faces.elsewhere import end_program
 from tests.python.behaviours.faces.face import Face
+
+
+@pytest.fixture(scope="session", autouse=True)
+def elsewhere() -> Iterator[None]:
+    """What tests have started to go on in other processes ends with them."""
+    yield
+    end_program()
 
 
 @pytest.fixture

@@ -18,10 +18,12 @@ HEAD: Final = """\
 # What every face does
 
 A decision means the same, whatever words it comes in: a server's, `hitl.run`'s, LangChain's and SpoonOS's middleware's,
-Strands' hooks', PenguiFlow's planner's. Each line of the table is a test in `tests/python/behaviours`, and runs against
-every face whose words can express it; which words are whose is said in
-[from-langchain-and-spoon.md](from-langchain-and-spoon.md), [from-strands.md](from-strands.md),
-[from-penguiflow.md](from-penguiflow.md) and [from-openai-agents.md](from-openai-agents.md).
+Strands' hooks', PenguiFlow's planner's; those of an agent of pydantic-ai, the OpenAI Agents SDK, LangGraph or Strands,
+which runs as it is. Each line of the table is a test in `tests/python/behaviours`, and runs against every face whose
+words can express it; which words are whose is said in [from-langchain-and-spoon.md](from-langchain-and-spoon.md),
+[from-strands.md](from-strands.md), [from-penguiflow.md](from-penguiflow.md) and
+[from-openai-agents.md](from-openai-agents.md), and of agents as they are in [pydantic-ai.md](pydantic-ai.md),
+[openai-agents.md](openai-agents.md), [langgraph.md](langgraph.md) and [strands.md](strands.md).
 
 "yes" is tested; "in part" and "-" mean that the face's words have no form for some of it, or for all of it, and why is
 said below. They are all faces of one run: what one has no word for can be had from another.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -103,8 +104,12 @@ def policies(ledger: Ledger) -> dict[str, Policy]:
         ledger.policy_asked(f"over {args['cents']}")
         return bool(args["cents"] > 100)
 
+    async def slow_over_a_hundred(args: dict[str, Any]) -> bool:
+        await asyncio.sleep(0)
+        return await over_a_hundred(args)
+
     async def broken(args: dict[str, Any]) -> bool:
         ledger.policy_asked("broken")
         raise LookupError("the rule book is gone")
 
-    return {policy.__name__: policy for policy in (over_a_hundred, broken)}
+    return {policy.__name__: policy for policy in (over_a_hundred, slow_over_a_hundred, broken)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def test_the_tool_sees_the_edited_arguments_and_the_model_is_told(face: Face) ->
     talk.say("pay")
     talk.decide(Decision.edit({"cents": 5}))
     assert face.ledger.lines == ["charge 5"]
-    assert talk.told() == ['charged 5\n\n[A person changed the arguments of this call to {"cents":5}]']
+    assert talk.told() == face.edited("charged 5", '{"cents":5}')
 
 
 @behaviour(7)
@@ -108,14 +107,24 @@ def test_two_answers_for_one_id_change_nothing(face: Face) -> None:
     assert face.ledger.lines == ["charge 5"]
 
 
-@behaviour(9)
-@pytest.mark.parametrize("value", [False, 0, "", None], ids=repr)
+@behaviour(9, '`False`, `0` and `""`')
+@pytest.mark.parametrize("value", [False, 0, ""], ids=repr)
 def test_falsy_values_are_answers(face: Face, value: object) -> None:
+    check_answer(face, value)
+
+
+@behaviour(9, "null")
+def test_null_is_an_answer(face: Face) -> None:
+    check_answer(face, None)
+
+
+def check_answer(face: Face, value: object) -> None:
+    """Hold that the value reaches the model, and that the turn then ends."""
     talk = face.open(Scene([calls(call("ask", question="Really?")), DONE], free=["ask"]))
     talk.say("go")
     [asked] = talk.waiting()
     talk.answer([(asked.id, value)])
-    assert talk.told() == [json.dumps(value)]
+    assert talk.told() == [face.answered(value)]
     assert (talk.waiting(), talk.output) == ([], "done")
 
 

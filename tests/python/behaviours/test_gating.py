@@ -56,25 +56,35 @@ def test_an_approval_does_not_hold_for_a_call_that_uses_its_id_again(face: Face)
     talk = face.open(Scene(script, gated=["charge"]))
     talk.say("pay")
     [first] = talk.waiting()
-    talk.decide(APPROVE)
+    with face.misuse("later"):
+        talk.decide(APPROVE)
+        assert face.ledger.lines == ["charge 1"]
+        if face.refuses_used_ids:
+            assert talk.waiting() == []
+            assert "did not run" in talk.told()[-1]
+        else:
+            [second] = talk.waiting()
+            assert (second.args, second.id != first.id) == ({"cents": 1000}, True)
+            talk.decide(REJECT)
+        assert talk.output == "done"
     assert face.ledger.lines == ["charge 1"]
-    if face.refuses_used_ids:
-        assert talk.waiting() == []
-        assert "did not run" in talk.told()[-1]
-    else:
-        [second] = talk.waiting()
-        assert (second.args, second.id != first.id) == ({"cents": 1000}, True)
-        talk.decide(REJECT)
-    assert (face.ledger.lines, talk.output) == (["charge 1"], "done")
 
 
 @behaviour(13, "in one reply")
-def test_calls_of_one_reply_that_share_an_id_do_not_run_and_nobody_is_asked(face: Face) -> None:
+def test_calls_of_one_reply_that_share_an_id_run_on_no_approval_but_their_own(face: Face) -> None:
+    """They are refused, and nobody is asked; or each is asked about."""
     script = [calls(charge(1, id="same"), charge(1000, id="same")), DONE]
     talk = face.open(Scene(script, gated=["charge"]))
-    talk.say("pay")
-    assert (face.ledger.lines, talk.waiting(), talk.output) == ([], [], "done")
-    assert ["none of them ran" in told for told in talk.told()] == [True, True]
+    with face.misuse("shared"):
+        talk.say("pay")
+        if face.refuses_shared_ids:
+            assert (talk.waiting(), talk.output) == ([], "done")
+            assert ["none of them ran" in told for told in talk.told()] == [True, True]
+        while talk.waiting():
+            assert face.ledger.lines == []
+            talk.answer([(one.id, REJECT) for one in talk.waiting()[:1]])
+        assert talk.output == "done"
+    assert face.ledger.lines == []
 
 
 @behaviour(14)
@@ -104,8 +114,16 @@ def test_an_approved_tool_that_failed_is_not_run_again_by_a_second_resume(face: 
 
 
 @behaviour(17, "sees the arguments")
-def test_a_policy_may_be_async_and_sees_the_arguments(face: Face) -> None:
+def test_a_policy_sees_the_arguments(face: Face) -> None:
     talk = face.open(Scene([calls(charge(5), charge(500)), DONE], gated=["charge"], policy="over_a_hundred"))
+    talk.say("pay")
+    assert face.ledger.lines == ["charge 5"]
+    assert [one.args for one in talk.waiting()] == [{"cents": 500}]
+
+
+@behaviour(17, "may be async")
+def test_a_policy_may_wait(face: Face) -> None:
+    talk = face.open(Scene([calls(charge(5), charge(500)), DONE], gated=["charge"], policy="slow_over_a_hundred"))
     talk.say("pay")
     assert face.ledger.lines == ["charge 5"]
     assert [one.args for one in talk.waiting()] == [{"cents": 500}]

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks import bench_adapters
 from benchmarks.bench_contenders import Running
 from benchmarks.contenders.table import CONTENDERS
 from benchmarks.processes import family, started_at
@@ -95,6 +96,16 @@ def test_growth_draws_every_curve(tmp_path: Path) -> None:
     for name in results["curves"]:
         picture = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
         assert picture.findall("{*}polyline")
+
+
+def test_an_adapter_is_measured_beside_its_framework_on_every_way_through_hitl() -> None:
+    """In the framework that is imported fastest: the others differ by their agent."""
+    measured = bench_adapters.measure("openai_agents", rounds=1, calls=2, times=1)
+    assert set(measured) == {"alone", "hitl.run", "served"}
+    assert measured["alone"] > 0
+    assert [goal.what for goal in bench_adapters.goals({"openai_agents": measured})] == [
+        "openai_agents: hitl.run, CPU of a call"
+    ]
 
 
 def test_a_contender_that_nobody_knows_is_refused_before_anything_is_measured() -> None:

@@ -81,6 +81,23 @@ def test_a_rejected_call_does_not_run_and_the_model_is_told_why(api: Api, camp: 
     assert ledger.since(before) == {"model": 2, "delete b": 1}
 
 
+def test_the_audit_says_who_was_asked_what_and_what_ran(api: Api) -> None:
+    session_id, session = asked(api, script([A, inner([B])]), 2)
+    session = answer(api, session_id, approval_of(session, path="a"), {"type": "edit", "args": {"path": "other"}}, 1)
+    answer(api, session_id, approval_of(session, path="b"), {"type": "reject", "reason": "keep it"})
+    rows = ok(api.get("/audit", session_id=session_id))
+    told = [(row["action"], *(row["details"].get(name) for name in ("agent", "tool", "args"))) for row in rows]
+    outer, nested = ("outer", "delete_file", {"path": "a"}), ("inner", "delete_file", {"path": "b"})
+    assert sorted(told, key=str) == sorted(
+        [(what, *who) for what in ("asked", "decided") for who in (outer, nested)], key=str
+    )
+    decided = {row["details"]["agent"]: row["details"] for row in rows if row["action"] == "decided"}
+    assert {name: (each["decision"], each.get("final_args")) for name, each in decided.items()} == {
+        "outer": ("edit", {"path": "other"}),
+        "inner": ("reject", None),
+    }
+
+
 def test_an_answer_in_the_place_of_a_tool_is_its_result(api: Api, ledger: Ledger) -> None:
     before = ledger.counts
     session_id, session = asked(api, script([A]), 1)

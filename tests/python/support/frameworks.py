@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.frameworks import ENVIRONMENTS, groups
+from tools.frameworks import ENVIRONMENTS, OLDEST, groups
 
 ROOT = Path(__file__).resolve().parents[3]
 
-HERE = Path(sys.prefix).name if Path(sys.prefix).parent == ENVIRONMENTS else None
+HERE = Path(sys.prefix).name.removeprefix(OLDEST) if Path(sys.prefix).parent == ENVIRONMENTS else None
 """Whose environment this is."""
 
 ELSEWHERE = frozenset(groups()) - {HERE}

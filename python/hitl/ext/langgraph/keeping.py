@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Check
 from hitl.ext.langgraph.messages import from_chat, text_of, to_chat
 from hitl.ext.langgraph.wire import from_wire, message_from_wire, message_to_wire, to_wire
 from hitl.ext.native import keep, recall, shown_turn
+from hitl.ext.versions import reading
 from hitl.journal.codec import decode, encode
 from hitl.messages import ChatMessage
 
@@ -135,8 +136,9 @@ class PastTurns:
                 self.messages.append(from_chat(item))
             else:
                 kept, *wire = item
-                self.messages = [*self.messages[: kept["after"]], *map(message_from_wire, wire)]
-                self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
+                with reading("langgraph"):
+                    self.messages = [*self.messages[: kept["after"]], *map(message_from_wire, wire)]
+                    self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
         self.has_checkpoint = bool(state) and bool(self.checkpoints)
         """Whether a graph has had it, so that it goes on from a checkpoint."""
         if (root := self.checkpoints.get("")) is not None and MESSAGES in root["channel_versions"]:

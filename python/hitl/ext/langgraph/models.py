@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from hitl.ext.langgraph.messages import recorded
 from hitl.ext.langgraph.wire import from_wire, to_wire
+from hitl.ext.versions import reading
 from hitl.turn.places import StepScope, place_var
 from hitl.turn.retrying import Retries, is_transient, run
 from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
@@ -90,7 +91,8 @@ async def _record(
         key=f"model:{agent_name.get() or turn.agent}",
         arguments={"messages": said, "tools": tools},
     )
-    return _from_journal(reply["native"])
+    with reading("langchain-core"):
+        return _from_journal(reply["native"])
 
 
 def _compared(message: BaseMessage) -> list[Any]:

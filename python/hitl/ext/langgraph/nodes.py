@@ -29,6 +29,7 @@ from langgraph.types import Command, PregelExecutableTask, _interrupt_id
 from hitl.ext.langgraph.asking import answer
 from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids
 from hitl.ext.langgraph.wire import from_wire, to_wire
+from hitl.ext.versions import reading
 from hitl.turn.places import Place, Rerun, place_var
 from hitl.turn.reasking import REFUSED
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -61,9 +62,13 @@ async def run_task(
             agent_name.reset(token)
     approvals_of(turn).update(outcome.get("approved", {}))
     if "to_parent" in outcome:
-        raise ParentCommand(_addressed(from_wire(outcome["to_parent"]), task))
+        with reading("langgraph"):
+            to_parent = from_wire(outcome["to_parent"])
+        raise ParentCommand(_addressed(to_parent, task))
+    with reading("langgraph"):
+        writes = [(channel, from_wire(value)) for channel, value in outcome["writes"]]
     task.writes.clear()
-    task.writes.extend((channel, from_wire(value)) for channel, value in outcome["writes"])
+    task.writes.extend(writes)
     return next((value for channel, value in task.writes if channel == RETURN), None)
 
 

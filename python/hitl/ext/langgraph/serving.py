@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER
@@ -74,6 +74,9 @@ def as_agent(
 
 class LangGraph:
     """A graph that runs turns. Made by ``as_agent``."""
+
+    distribution: Final = "langgraph"
+    """The package whose version matters for what waits."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from hitl.errors import InterruptExpired, InvalidPayload, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
-from hitl.ext.openai_agents.memory import call_place, memory_of, step_path
+from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, step_path
 from hitl.ext.turns import is_in_turn
 from hitl.journal.codec import encode
 from hitl.turn.runtime import Turn, current_turn
@@ -53,7 +53,7 @@ async def decide(function_tool: FunctionTool, context_wrapper: Any, tool_call: A
     except REFUSALS as no:
         namespace, key = seams.lookup_of(function_tool, tool_call)
         item = ToolApprovalItem(
-            agent=_agent_of(turn, context_wrapper),
+            agent=_agent_of(turn),
             raw_item=tool_call,
             tool_name=function_tool.name,
             tool_namespace=namespace,
@@ -162,6 +162,7 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
         call_id=call_id,
         args_schema=tool.params_json_schema,
         source=None if server is None else f"mcp:{server}",
+        options=memory_of(current_turn()).approvals.get(tool.name),
     )
 
 
@@ -179,9 +180,10 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _agent_of(turn: Turn, context: Any) -> Any:
-    """Some agent: the SDK wants one with a refusal, and finds that by the call."""
-    return getattr(context, "agent", None) or memory_of(turn).root or Agent(name=turn.agent or "agent")
+def _agent_of(turn: Turn) -> Any:
+    """Whose call it is: the SDK finds a refusal by its agent. The context of an agent that is a tool names the one that
+    has called that."""
+    return speaking_var.get() or memory_of(turn).root or Agent(name=turn.agent or "agent")
 
 
 def _plain_result(result: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -11,6 +13,7 @@ from weakref import WeakKeyDictionary
 from agents import Agent
 
 from hitl.decisions import Approval
+from hitl.ext.gating import GateOptions
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient
 from hitl.turn.runtime import Turn
@@ -31,6 +34,9 @@ class TurnMemory:
     root: Agent[Any] | None = None
     """The agent that is served; what it is called there is the turn's agent."""
 
+    approvals: Mapping[str, GateOptions] = field(default_factory=dict)
+    """How to ask about calls of function tools, by tool."""
+
     given: dict[CallPlace, Approval | None] = field(default_factory=dict)
     """What was decided about calls; None: nobody had to be asked."""
 
@@ -45,6 +51,10 @@ class TurnMemory:
 
     ids: Counter[str] = field(default_factory=Counter)
     """How many ids of spans each step has taken."""
+
+
+speaking_var: ContextVar[Agent[Any] | None] = ContextVar("hitl_openai_agents_speaking", default=None)
+"""The agent whose model was asked last in this context: what is called now, it has called."""
 
 
 _memories: WeakKeyDictionary[Turn, TurnMemory] = WeakKeyDictionary()

@@ -19,10 +19,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.hosted import ask_at_once
-from hitl.ext.openai_agents.memory import memory_of, name_of, step_path
+from hitl.ext.openai_agents.memory import memory_of, name_of, speaking_var, step_path
 from hitl.ext.openai_agents.messages import Item, plain, spoken, to_chat
 from hitl.ext.replies import RecordedReply
 from hitl.ext.turns import is_in_turn
+from hitl.ext.versions import reading
 from hitl.turn.places import place_var
 from hitl.turn.retrying import run
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -39,6 +40,7 @@ def journaled(agent: Agent[Any], run_config: RunConfig) -> Model:
         return model
     name = name_of(current_turn(), agent)
     agent_name.set(name)
+    speaking_var.set(agent)
     return JournaledModel(model, name)
 
 
@@ -102,7 +104,8 @@ class JournaledModel(Model):
             if turn.limits.reason(error) is not None:
                 memory.suspended.setdefault(step_path(), error)
             raise
-        response = _response(reply["native"])
+        with reading("openai-agents"):
+            response = _response(reply["native"])
         ask_at_once(turn, self._agent, response, tools)
         return response
 

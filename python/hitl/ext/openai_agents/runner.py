@@ -12,7 +12,7 @@ from agents.run import AgentRunner
 from hitl.decisions import Approval
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
-from hitl.ext.openai_agents.memory import call_place, memory_of, name_of
+from hitl.ext.openai_agents.memory import call_place, memory_of, name_of, speaking_var
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -32,13 +32,14 @@ class TurnAgentRunner(AgentRunner):
         working = starting_agent
         if isinstance(input, RunState):
             working = input._current_agent or starting_agent
-        token = agent_name.set(name_of(turn, working))
+        token, before = agent_name.set(name_of(turn, working)), speaking_var.set(working)
         try:
             result = await self._runner.run(starting_agent, input, **_journaled(options))
             if result.interruptions:
                 result = await self._decided(turn, starting_agent, result, options)
         finally:
             agent_name.reset(token)
+            speaking_var.reset(before)
         return result
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:
@@ -86,13 +87,14 @@ async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | N
     tool = _tool_of(item)
     origin = item.tool_origin
     server = getattr(item.raw_item, "server_label", None) or (None if origin is None else origin.mcp_server_name)
+    options = memory_of(turn).approvals.get(item.tool_name or "")
     call = ForeignCall(
         tool_name=item.tool_name or "tool",
         arguments={"arguments": item.arguments} if arguments is None else arguments,
         call_id=call_id,
         args_schema=getattr(tool, "params_json_schema", None),
         source=None if server is None else f"mcp:{server}",
-        options={} if tool is not None else {"allowed_decisions": ("approve", "reject")},
+        options=options if tool is not None else {"allowed_decisions": ("approve", "reject")},
     )
     return await approve(turn, call, required=True)
 

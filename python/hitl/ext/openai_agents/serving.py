@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from agents import Agent, Handoff, HostedMCPTool, RunConfig, RunHooks, Runner, RunState, Tool
@@ -16,6 +16,7 @@ from agents.run import DEFAULT_MAX_TURNS, get_default_agent_runner, set_default_
 from pydantic_core import to_json
 
 from hitl.errors import AgentLoadError
+from hitl.ext.gating import GateOptions
 from hitl.ext.openai_agents import calls, guardrails, hosted, local_tools, mcp, models, seams, tracing
 from hitl.ext.openai_agents.memory import UNNAMED, memory_of
 from hitl.ext.openai_agents.messages import Item, history_of, last_agent, plain, prompt_of, turn_of
@@ -49,6 +50,7 @@ def as_agent(
     context: Context | None = None,
     session: Sessions | None = None,
     run_config: RunConfig | None = None,
+    approvals: Mapping[str, GateOptions] | None = None,
     max_turns: int | None = DEFAULT_MAX_TURNS,
     hooks: RunHooks[Any] | None = None,
     error_handlers: Any = None,
@@ -64,6 +66,8 @@ def as_agent(
       context of the run, or an awaitable of it. What it opens is not journaled.
     - ``session``: called with the id of hitl's session, returns a session of the SDK that conversations are kept in;
       without it they are kept in hitl's.
+    - ``approvals``: how to ask about calls of function tools, by tool: ``description``, ``allowed_decisions``,
+      ``approvers``, ``expires_in``.
     - ``run_config``, ``max_turns``, ``hooks``, ``error_handlers``: as for ``Runner.run``.
     - ``stream``: whether models are asked for their words one by one, for whoever watches.
     - ``retries``: how often a model is asked again after errors that may pass; ``transient``: whether the last of them
@@ -80,6 +84,7 @@ def as_agent(
         context,
         session,
         config,
+        approvals or {},
         options,
         stream,
         Retries(retries, transient, is_transient),
@@ -105,6 +110,9 @@ def message_of(state: RunState[Any] | str) -> ChatMessage:
 class OpenAIAgents:
     """An agent of the OpenAI Agents SDK that runs turns. Made by ``as_agent``."""
 
+    distribution: Final = "openai-agents"
+    """The package whose version matters for what waits."""
+
     def __init__(
         self,
         agent: Agent[Any],
@@ -112,6 +120,7 @@ class OpenAIAgents:
         context: Context | None,
         session: Sessions | None,
         config: RunConfig,
+        approvals: Mapping[str, GateOptions],
         options: dict[str, Any],
         stream: bool,
         retries: Retries,
@@ -121,6 +130,7 @@ class OpenAIAgents:
         self._context = context
         self._session = session
         self._config = config
+        self._approvals = approvals
         self._options = options
         self._stream = stream
         self._retries = retries
@@ -141,6 +151,7 @@ class OpenAIAgents:
         turn = current_turn()
         memory = memory_of(turn)
         memory.root, memory.stream, memory.retries = self.agent, self._stream, self._retries
+        memory.approvals = self._approvals
         taken = (message.user_params or {}).get(_STATE)
         options = {**self._options, "context": await self._context_for(message), "run_config": self._config_for(turn)}
         if self._session is not None:

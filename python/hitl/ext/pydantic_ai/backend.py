@@ -34,6 +34,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_core import to_jsonable_python
 
 from hitl.ext.pydantic_ai.messages import recorded, to_chat
+from hitl.ext.versions import reading
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient, run, seconds_asked
 from hitl.turn.runtime import Turn, current_turn
@@ -41,6 +42,9 @@ from hitl.turn.runtime import Turn, current_turn
 _NO_CONFIG: RoleBasedOperationConfig[None] = RoleBasedOperationConfig(
     model=None, event=None, capability=None, tool=None
 )
+
+DISTRIBUTION: Final = "pydantic-ai-slim"
+"""The package whose version matters."""
 
 _RETURNED: Final = "tool_return"
 _WIRE: Final = "pydantic_ai"
@@ -75,7 +79,7 @@ class StepBackend(JournalCallableOperationBackend[None]):
 
         try:
             if isinstance(operation_id, ModelRequestId):
-                return await self._ask_model(turn, unit, cache_key)
+                return await self._ask_model(turn, unit, cache_key, lambda: executed)
             if isinstance(operation_id, ToolsetCallToolId):
                 return await self._call_tool(turn, unit, cache_key)
             key, shown = self._identity(operation_id, name, cache_key)
@@ -83,7 +87,13 @@ class StepBackend(JournalCallableOperationBackend[None]):
         finally:
             record_durable_unit(executed=executed)
 
-    async def _ask_model(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
+    async def _ask_model(
+        self,
+        turn: Turn,
+        unit: Callable[[], Awaitable[object]],
+        cache_key: tuple[Any, ...],
+        executed: Callable[[], bool],
+    ) -> object:
         model_id, messages, _, parameters, context = cache_key
 
         async def body() -> dict[str, Any]:
@@ -104,7 +114,11 @@ class StepBackend(JournalCallableOperationBackend[None]):
             key=f"model:{self._agent}",
             arguments={"messages": said, "tools": tools},
         )
-        return reply["native"]
+        native = reply["native"]
+        if not executed():
+            with reading(DISTRIBUTION):
+                JSON_CODEC.load(ModelResponse, native)
+        return native
 
     async def _call_tool(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
         name, arguments, context, _ = cache_key

@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
 
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
+from hitl.ext.versions import reading
 from hitl.messages import ChatMessage, ToolCall
 
 FORM = "pydantic_ai"
@@ -47,7 +48,8 @@ def history_of(state: Sequence[ChatMessage]) -> list[ModelMessage]:
         if isinstance(item, ChatMessage):
             history.append(_from_chat(item))
         else:
-            history += ModelMessagesTypeAdapter.validate_python(item)
+            with reading("pydantic-ai-slim"):
+                history += ModelMessagesTypeAdapter.validate_python(item)
     return history
 
 

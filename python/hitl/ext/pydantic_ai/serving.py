@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic_ai.agent import AbstractAgent, WrapperAgent
 from pydantic_ai.durable_exec import replay_scope
@@ -63,6 +63,9 @@ def as_agent(
 
 class PydanticAI:
     """An agent of pydantic-ai that runs turns. Made by ``as_agent``."""
+
+    distribution: Final = "pydantic-ai-slim"
+    """The package whose version matters for what waits."""
 
     def __init__(self, agent: AbstractAgent[Any, Any], durability: HitlDurability, deps: Deps | None) -> None:
         self.agent = agent

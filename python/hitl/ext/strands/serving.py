@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from strands import Agent
 from strands.agent.state import AgentState
@@ -62,6 +62,9 @@ def as_agent(
 
 class Strands:
     """An agent of Strands, or several that are one, that runs turns. Made by ``as_agent``."""
+
+    distribution: Final = "strands-agents"
+    """The package whose version matters for what waits."""
 
     def __init__(
         self,

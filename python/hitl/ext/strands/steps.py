@@ -18,6 +18,7 @@ from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.hooks import answer
 from hitl.ext.strands.messages import recorded, to_chat
 from hitl.ext.strands.turns import InTurn, in_turn_of
+from hitl.ext.versions import reading
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.turn.retrying import run
 
@@ -65,9 +66,11 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
             ),
         )
     native = reply["native"]
+    with reading("strands-agents"):
+        event = ModelStopReason(native["stop_reason"], native["message"], native["usage"], native["metrics"])
     if "redacted" in native:
         yield ModelStreamChunkEvent({"redactContent": {"redactUserContentMessage": native["redacted"]}})
-    yield ModelStopReason(native["stop_reason"], native["message"], native["usage"], native["metrics"])
+    yield event
 
 
 async def call_tool(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerator[Any, None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -21,7 +22,7 @@ class Elsewhere(Conversation):
 
     def __init__(self, face: Face, scene: Scene, kept: dict[str, Any], left: list[Waiting]) -> None:
         where = {"module": type(face).__module__, "class": type(face).__name__, "folder": str(face.folder)}
-        self._request = where | {"scene": scene.to_json(), "kept": kept}
+        self._request = where | {"scene": scene.to_json(), "kept": kept, "imports": face.imports()}
         self._said: dict[str, Any] = {"waiting": [one.to_json() for one in left]}
 
     def say(self, text: str) -> None:
@@ -49,20 +50,51 @@ class Elsewhere(Conversation):
 
     def _ask(self, request: dict[str, Any]) -> None:
         request["left"] = self._said["waiting"]
-        done = subprocess.run(
+        self._said = json.loads(program().ask(json.dumps(self._request | request)))
+        assert "failed" not in self._said, self._said["failed"]
+        self._request["kept"] = self._said["kept"]
+        self.output = self._said["output"]
+
+
+class Program:
+    """The program that has a process for each request."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
             [sys.executable, "-W", "error", "-m", PROGRAM],
-            input=json.dumps(self._request | request),
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
             env=clean_environment(),
-            timeout=200,
-            check=False,
         )
-        assert done.returncode == 0, done.stderr
-        self._said = json.loads(done.stdout)
-        self._request["kept"] = self._said["kept"]
-        self.output = self._said["output"]
+
+    def ask(self, request: str) -> str:
+        """What it says to a line."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{request}\n")
+        self._process.stdin.flush()
+        said = self._process.stdout.readline()
+        assert said, "the program ended, and its last words are above"
+        return said
+
+    def end(self) -> None:
+        """Let it end."""
+        self._process.communicate()
+
+
+@functools.cache
+def program() -> Program:
+    """The one of this process: `end_program` ends it."""
+    return Program()
+
+
+def end_program() -> None:
+    """Let it end, where one was started."""
+    if program.cache_info().currsize:
+        program().end()
+        program.cache_clear()
 
 
 def _to_json(value: Any) -> Any:

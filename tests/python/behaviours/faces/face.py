@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+
+import pytest
 
 from hitl import Decision
 from tests.python.behaviours.ledger import Ledger
@@ -104,8 +107,8 @@ class Conversation(ABC):
         self.answer(list(zip([one.id for one in self.waiting()], decisions, strict=True)))
 
     def told(self) -> list[str]:
-        """What the model was told of its calls, in the order of its calls."""
-        return [message["content"] for message in self.messages() if message["role"] == "tool"]
+        """What the model was told of its calls, in the order of its calls, and beside that where the face does that."""
+        return [message["content"] for message in self.messages() if message["role"] in ("tool", "note")]
 
 
 class Face(ABC):
@@ -123,6 +126,15 @@ class Face(ABC):
 
     refuses_used_ids: ClassVar[bool] = True
     """Whether a call under the id of an approved one is refused, and nobody is asked; else it is asked about."""
+
+    refuses_shared_ids: ClassVar[bool] = True
+    """Whether calls of one reply that share an id are refused, and nobody is asked; else each is asked about."""
+
+    misused_ids: ClassVar[dict[Literal["later", "shared"], str]] = {}
+    """The errors that end a turn whose model uses an id again, by name; nothing where the model is told of it."""
+
+    step_limit: ClassVar[int] = 20
+    """How often the model may be asked in a turn."""
 
     policy_failure: ClassVar[tuple[type[Exception], ...]] = ()
     """What a message raises when a policy does; nothing where a person is asked instead."""
@@ -146,7 +158,30 @@ class Face(ABC):
     def rejection(self, tool: str, *, reason: str | None = None, message: str | None = None) -> str:
         """What the model is told of a rejected call, exactly."""
 
+    def misuse(self, which: Literal["later", "shared"]) -> AbstractContextManager[Any]:
+        """Around what ends in the error of a model that uses an id again, where it does."""
+        name = self.misused_ids.get(which)
+        return nullcontext() if name is None else pytest.raises(Exception, check=lambda error: _is(error, name))
+
+    def answered(self, value: Any) -> str:
+        """What the model is told by the tool `ask` of an answer to its question, exactly."""
+        return json.dumps(value)
+
+    def edited(self, result: str, args: str) -> list[str]:
+        """What the model is told of a call whose arguments a person changed, exactly. args: as JSON, of no spaces."""
+        return [f"{result}\n\n[A person changed the arguments of this call to {args}]"]
+
+    @classmethod
+    def imports(cls) -> list[str]:
+        """The modules that its conversations need, besides those that every program of hitl has."""
+        return [cls.__module__]
+
     @classmethod
     def reason(cls, number: int, part: str | None = None) -> str | None:
         """Why its words cannot express a behaviour; None where they can."""
         return cls.cannot.get(number) or (None if part is None else cls.cannot.get((number, part)))
+
+
+def _is(error: BaseException, name: str) -> bool:
+    """Whether an error is of the class: by name, for its module is not imported where nobody needs it."""
+    return type(error).__name__ == name

@@ -6,26 +6,30 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import hitl
 from hitl import AlreadyResolved, AlreadyResumed, Decision, InvalidAnswer, NothingPending, RunState, UnknownInterrupt
 from hitl.runs.interrupts import Interrupt
 from hitl.runs.results import RunResult
+from hitl.testing import ScriptedChatClient
 from tests.python.behaviours.faces.disk import full_disk
 from tests.python.behaviours.faces.elsewhere import Elsewhere
 from tests.python.behaviours.faces.face import Conversation, Face, Waiting
-from tests.python.behaviours.faces.native import last_request, native_agent, rejection
+from tests.python.behaviours.faces.native import native_agent, rejection, without_system
 from tests.python.behaviours.scenes import Scene
+
+AgentOfScene = tuple[Any, Sequence[list[dict[str, Any]]]]
+"""An agent, and the messages of each request to its model."""
 
 
 class RunConversation(Conversation):
     def __init__(self, face: RunFace, scene: Scene, store: hitl.Store | str, options: dict[str, Any]) -> None:
         self.face = face
         self.scene = scene
-        self.agent, self.client = native_agent(scene, face.ledger)
         self.streamed = []
         self._streaming = options.get("streaming", False)
+        self.agent, self.requests = face.agent_of(scene, streaming=self._streaming)
         self._context = options.get("context")
         self._store = store
         self._state: str | None = options.get("state")
@@ -35,7 +39,13 @@ class RunConversation(Conversation):
         self._take(self._run(text, session="talk", context=self._context))
 
     def waiting(self) -> list[Waiting]:
-        return [_waiting(one) for one in self._read().interrupts] if self._state is not None else []
+        return [self.shown(one) for one in self._read().interrupts] if self._state is not None else []
+
+    @staticmethod
+    def shown(one: Interrupt) -> Waiting:
+        """What waits, in the words of the tests."""
+        shown = one.tool_args if one.tool_name is not None else one.payload
+        return Waiting(one.id, one.tool_name, dict(shown or {}), one.agent, one.metadata)
 
     def answer(self, answers: Sequence[tuple[str, Any]]) -> None:
         state = self._read()
@@ -57,7 +67,7 @@ class RunConversation(Conversation):
         self._take(self._run(self._read()))
 
     def messages(self) -> list[dict[str, Any]]:
-        return last_request(self.client)
+        return list(self.requests[-1])
 
     def in_another_process(self) -> Conversation:
         return Elsewhere(self.face, self.scene, self.kept(), self.waiting())
@@ -95,7 +105,7 @@ class RunConversation(Conversation):
         return asyncio.run(stream())
 
     def _take(self, result: RunResult) -> None:
-        if result.status == "error" and result.error_code != "max_steps_exceeded":
+        if result.status == "error" and type(result.exception).__name__ not in self.face.out_of_steps:
             raise result.exception or AssertionError(result.error)
         self.is_out_of_steps = result.status == "error"
         self.output, self.usage = result.output, result.usage
@@ -104,11 +114,6 @@ class RunConversation(Conversation):
             self._state = result.state.to_string()
         else:
             self._past, self._state = self._state, None
-
-
-def _waiting(one: Interrupt) -> Waiting:
-    shown = one.tool_args if one.tool_name is not None else one.payload
-    return Waiting(one.id, one.tool_name, dict(shown or {}), one.agent, one.metadata)
 
 
 class RunFace(Face):
@@ -128,10 +133,31 @@ class RunFace(Face):
         "newer version": hitl.RunStateError,
     }
     rejection = staticmethod(rejection)  # type: ignore[assignment]
+    conversation: ClassVar[type[RunConversation]] = RunConversation
+    out_of_steps: ClassVar[tuple[str, ...]] = ("MaxStepsExceeded",)
+    """The errors that say that the model was asked too often."""
 
     def open(self, scene: Scene, *, durable: bool = False, **options: Any) -> RunConversation:
-        return RunConversation(self, scene, hitl.Store(self.folder / "runs.db" if durable else "memory"), options)
+        return self.conversation(self, scene, hitl.Store(self.folder / "runs.db" if durable else "memory"), options)
 
     def reopen(self, scene: Scene, kept: dict[str, Any]) -> RunConversation:
         """From the text alone."""
-        return RunConversation(self, scene, "memory", kept)
+        return self.conversation(self, scene, "memory", kept)
+
+    def agent_of(self, scene: Scene, *, streaming: bool = False) -> AgentOfScene:
+        """The agent of a scene, and what its model is sent."""
+        agent, client = native_agent(scene, self.ledger)
+        return agent, Requests(client)
+
+
+class Requests(Sequence[list[dict[str, Any]]]):
+    """What a client was sent, without the system prompt."""
+
+    def __init__(self, client: ScriptedChatClient) -> None:
+        self._client = client
+
+    def __getitem__(self, place: Any) -> Any:
+        return without_system(self._client.requests[place]["messages"])
+
+    def __len__(self) -> int:
+        return len(self._client.requests)
