@@ -24,8 +24,16 @@ use super::webhook::Webhook;
 pub const MENDED_BY_CODE: [&str; 5] =
     ["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"];
 
-/// The codes of failures where nothing is wrong with the turn: its model was away, or it came to the limit of its steps.
-pub const PASSING: [&str; 2] = ["model_unavailable", "max_steps_exceeded"];
+/// The codes of failures where nothing is wrong with the turn: its model or what its tools need was away, it came to a limit,
+/// or what its model said was no answer.
+pub const PASSING: [&str; 6] = [
+    "model_unavailable",
+    "resource_unavailable",
+    "max_steps_exceeded",
+    "token_limit_exceeded",
+    "invalid_output",
+    "reply_cut_short",
+];
 
 /// Why the last turn failed: `TypeName: message`, never a traceback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -163,7 +163,11 @@ RETRIABLE_ERRORS = frozenset(
         "journal_unreadable",
         "worker_exited",
         "model_unavailable",
+        "resource_unavailable",
         "max_steps_exceeded",
+        "token_limit_exceeded",
+        "invalid_output",
+        "reply_cut_short",
     }
 )
 """Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""

@@ -43,10 +43,9 @@ _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+@")
 
 class ResourceUnavailable(ModelUnavailable):
     """The agent's resources cannot be opened; the text names them. Code of the agent never sees it: the turn is
-    suspended, and a retry opens them and goes on.
+    suspended, and a retry opens them and goes on."""
 
-    Its code is that of a model that is away, by which servers, clients and the inbox know that a retry helps.
-    """
+    code = "resource_unavailable"
 
 
 class NoSuchResource(HitlError, TypeError):

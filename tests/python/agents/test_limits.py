@@ -145,6 +145,30 @@ async def test_what_a_provider_does_not_count_is_estimated() -> None:
     assert estimated_tokens([ChatMessage.user_message(content="a" * 40)]) == 14
 
 
+# -- going on ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "replies", "options"),
+    [
+        ("reply_cut_short", [said("Once upon", "length")], {}),
+        ("token_limit_exceeded", [calling("look", total_tokens=90)], {"token_limit": 80, "tools": [look]}),
+        ("max_steps_exceeded", [calling("look")], {"max_steps": 1, "tools": [look]}),
+        ("invalid_output", [said("many")], {"output_type": int, "output_retries": 0}),
+    ],
+)
+async def test_a_run_that_came_to_a_limit_goes_on_from_its_state(
+    code: str, replies: list[ModelReply], options: dict[str, Any]
+) -> None:
+    agent = ReActAgent(Replies(*replies, said('{"result": 3}')), **options)
+    stopped = await hitl.run(agent, "go")
+    assert (stopped.status, stopped.error_code) == ("error", code)
+    assert stopped.state is not None
+    result = await hitl.run(agent, stopped.state)
+    assert result.status == "idle", result.error
+    assert result.output == (3 if code == "invalid_output" else '{"result": 3}')
+
+
 # -- tools at once ------------------------------------------------------------------------------------------------
 
 

@@ -269,7 +269,7 @@ class TestWhatCannotBeOpened:
         opened.error = OSError("no route to postgresql://shop:geheim@db/shop")
         made = agent(calls("gated", word="a"), opened, gated)
         away = await approved(made, await hitl.run(made, "go"))
-        assert (away.status, away.error_code) == ("error", "model_unavailable")
+        assert (away.status, away.error_code) == ("error", "resource_unavailable")
         cause = "OSError: no route to postgresql://shop:***@db/shop"
         assert away.error == f"ResourceUnavailable: the resource 'the pool' cannot be opened: {cause}"
         assert isinstance(away.exception, hitl.ResourceUnavailable)
@@ -320,7 +320,7 @@ class TestWhatCannotBeOpened:
         await opened.resources.close()
         opened.error = OSError("away")
         away = await hitl.run(made, waiting.state)
-        assert away.error_code == "model_unavailable"
+        assert away.error_code == "resource_unavailable"
         assert away.state is not None
         opened.error = None
         assert told(await hitl.run(made, away.state)) == ["pool yes"]

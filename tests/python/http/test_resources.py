@@ -164,10 +164,10 @@ def test_one_that_cannot_be_opened_suspends_the_turn_until_it_is_retried(shared:
     (pooled.folder / "away").touch()
     asking = pooled.call(("pay", {"cents": 7}), ("look_up", {"what": "a"}))
     away = pooled.answer(asking, {"approved": True})
-    assert (away["status"], away["error_code"]) == ("error", "model_unavailable")
+    assert (away["status"], away["error_code"]) == ("error", "resource_unavailable")
     refused = "ConnectionRefusedError: nobody listens"
     assert away["error"] == f"ResourceUnavailable: the resource 'pool' cannot be opened: {refused}"
-    assert pooled.retry(asking)["error_code"] == "model_unavailable"
+    assert pooled.retry(asking)["error_code"] == "resource_unavailable"
     (pooled.folder / "away").unlink()
     # An approved call runs once, and one that could not begin is no question of what came of it.
     assert result(pooled.retry(asking)) == ["pay 7", "look_up a"]
