@@ -116,6 +116,29 @@ pub struct CheckpointQuery {
     pub limit: usize,
 }
 
+impl CheckpointQuery {
+    /// The order of a page in SQL: newest first.
+    pub(super) const ORDER: &'static str = "ORDER BY id DESC, thread DESC, namespace DESC";
+
+    /// The conditions that are asked for, each in SQL with its parameters: no others, so that each can use its index.
+    pub(super) fn conditions(&self) -> Vec<(&'static str, Vec<&str>)> {
+        let mut conditions: Vec<(&'static str, Vec<&str>)> = [
+            ("thread = ?", &self.thread),
+            ("namespace = ?", &self.namespace),
+            ("id = ?", &self.id),
+            ("id < ?", &self.before),
+            ("run = ?", &self.run),
+        ]
+        .into_iter()
+        .filter_map(|(condition, wanted)| Some((condition, vec![wanted.as_deref()?])))
+        .collect();
+        if let Some(CheckpointKey { thread, namespace, id }) = &self.after {
+            conditions.push(("(id, thread, namespace) < (?, ?, ?)", vec![id, thread, namespace]));
+        }
+        conditions
+    }
+}
+
 /// Checkpoints of graphs, in a store. All of it may fail with [`Error::StoreUnavailable`]; then nobody knows whether it
 /// happened, and it can be done again.
 pub trait GraphStates: Send + Sync {

@@ -95,21 +95,9 @@ fn upsert_writes(key: &CheckpointKey, writes: &[GraphWrite]) -> SqlCall {
 
 /// The statement of a page, with other columns.
 fn page(query: &CheckpointQuery, select: &'static str) -> ListFilter {
-    let mut filter = ListFilter::new(select, "ORDER BY id DESC, thread DESC, namespace DESC");
-    let conditions = [
-        ("thread = ?", &query.thread),
-        ("namespace = ?", &query.namespace),
-        ("id = ?", &query.id),
-        ("id < ?", &query.before),
-        ("run = ?", &query.run),
-    ];
-    for (condition, wanted) in conditions {
-        if let Some(wanted) = wanted {
-            filter.add(condition, text(wanted));
-        }
-    }
-    if let Some(CheckpointKey { thread, namespace, id }) = &query.after {
-        filter.add_all("(id, thread, namespace) < (?, ?, ?)", [id, thread, namespace].map(|name| text(name)));
+    let mut filter = ListFilter::new(select, CheckpointQuery::ORDER);
+    for (condition, params) in query.conditions() {
+        filter.add_all(condition, params.into_iter().map(text));
     }
     filter
 }

@@ -32,13 +32,19 @@ impl ListFilter {
     }
 
     /// The same with several, each for the next `?`; a last one for those that are left.
-    pub(super) fn add_all<const N: usize>(&mut self, condition: &str, params: [Param; N]) {
+    pub(super) fn add_all(
+        &mut self,
+        condition: &str,
+        params: impl IntoIterator<Item = Param, IntoIter: ExactSizeIterator>,
+    ) {
         let mut condition = condition.to_owned();
-        for (index, param) in params.into_iter().enumerate() {
+        let params = params.into_iter();
+        let last = params.len().saturating_sub(1);
+        for (index, param) in params.enumerate() {
             self.params.push(param);
             let placed = format!("${}", self.params.len());
             condition =
-                if index + 1 < N { condition.replacen('?', &placed, 1) } else { condition.replace('?', &placed) };
+                if index < last { condition.replacen('?', &placed, 1) } else { condition.replace('?', &placed) };
         }
         self.conditions.push(condition);
     }

@@ -12,23 +12,10 @@ use crate::store::graphs::{
     ChannelValue, Checkpoint, CheckpointKey, CheckpointQuery, GraphReader, GraphWrite, GraphWriter, StoredCheckpoint,
 };
 
-/// Only the conditions that are asked for, so that each can use its index.
 fn filter(query: &CheckpointQuery) -> Filter {
-    let mut filter = Filter::new(sql!("graphs/select"), "ORDER BY id DESC, thread DESC, namespace DESC");
-    let conditions = [
-        ("thread = ?", &query.thread),
-        ("namespace = ?", &query.namespace),
-        ("id = ?", &query.id),
-        ("id < ?", &query.before),
-        ("run = ?", &query.run),
-    ];
-    for (condition, wanted) in conditions {
-        if let Some(wanted) = wanted {
-            filter.add(condition, SqlValue::from(wanted.clone()));
-        }
-    }
-    if let Some(CheckpointKey { thread, namespace, id }) = query.after.clone() {
-        filter.add_all("(id, thread, namespace) < (?, ?, ?)", [id, thread, namespace].map(SqlValue::from));
+    let mut filter = Filter::new(sql!("graphs/select"), CheckpointQuery::ORDER);
+    for (condition, params) in query.conditions() {
+        filter.add_all(condition, params.into_iter().map(|wanted| SqlValue::from(wanted.to_owned())));
     }
     filter
 }

@@ -418,7 +418,7 @@ impl Filter {
         self.params.push(param);
     }
 
-    pub(super) fn add_all<const N: usize>(&mut self, condition: &'static str, params: [SqlValue; N]) {
+    pub(super) fn add_all(&mut self, condition: &'static str, params: impl IntoIterator<Item = SqlValue>) {
         self.conditions.push(condition);
         self.params.extend(params);
     }

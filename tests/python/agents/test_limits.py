@@ -174,25 +174,26 @@ async def test_a_run_that_came_to_a_limit_goes_on_from_its_state(
 
 async def test_no_more_tools_run_at_once_than_may_and_people_are_asked_about_all() -> None:
     running, most = 0, 0
+    together = asyncio.Barrier(2)
 
     @tool(requires_approval=lambda ctx, args: True)
     async def work() -> str:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.001)
+        await together.wait()
         running -= 1
         return "worked"
 
-    agent = ReActAgent(Replies(calling(*["work"] * 5), said("done")), tools=[work], max_parallel_tools=2)
+    agent = ReActAgent(Replies(calling(*["work"] * 6), said("done")), tools=[work], max_parallel_tools=2)
     waits = await hitl.run(agent, "go")
     assert waits.state is not None
-    assert len(waits.interrupts) == 5
+    assert len(waits.interrupts) == 6
     for asked in waits.interrupts:
         waits.state.approve(asked)
     done = await hitl.run(agent, waits.state)
     assert (done.output, most) == ("done", 2)
-    assert [message.content for message in done.messages if message.role == "tool"] == ["worked"] * 5
+    assert [message.content for message in done.messages if message.role == "tool"] == ["worked"] * 6
 
 
 async def test_the_places_are_the_same_in_a_replay() -> None:

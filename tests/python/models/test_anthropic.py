@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -15,10 +13,11 @@ import httpx2
 import pytest
 
 from hitl.messages import ChatMessage
-from hitl.models import AnthropicChatClient, Delta, InvalidSettings, ModelReply, ModelRequest, ResponseFormat
+from hitl.models import AnthropicChatClient, Delta, InvalidSettings, ModelReply, ResponseFormat
 from hitl.models.anthropic_messages import MOST_TOKENS
 from hitl.models.provider import ModelNotConfigured
 from hitl.models.replies import IncompleteReply
+from tests.python.models.asking import ask_in_a_child, prepare_without_a_thread, request
 from tests.python.support.anthropic_api import (
     AnthropicServer,
     Reply,
@@ -56,15 +55,6 @@ async def connect(server: AnthropicServer) -> AsyncIterator[Connect]:
     yield make
     for client in made:
         await client.aclose()
-
-
-def request(*messages: ChatMessage, deltas: list[Delta] | None = None, **fields: Any) -> ModelRequest:
-    return ModelRequest(
-        model="test-model",
-        messages=list(messages) or [ChatMessage.user_message(content="hi")],
-        on_delta=None if deltas is None else deltas.append,
-        **fields,
-    )
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -446,31 +436,12 @@ def test_one_client_serves_several_event_loops(server: AnthropicServer) -> None:
     assert [asyncio.run(once()) for _ in range(3)] == ["0", "1", "2"]
 
 
-def _child(client: AnthropicChatClient, said: Any) -> None:
-    async def once() -> str | None:
-        return (await client.complete(request(deltas=[]))).message.content
-
-    said.send((os.getpid(), asyncio.run(once())))
-    said.close()
-    os._exit(0)
-
-
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the local server's thread; 3.12 and later warn
 def test_a_client_made_and_prepared_before_a_fork_works_in_the_child(server: AnthropicServer) -> None:
     client = AnthropicChatClient(API_KEY, server.url)
-    before = threading.active_count()
-    client.prepare()
-    assert threading.active_count() == before  # the zygote refuses to fork with threads
+    prepare_without_a_thread(client)
     server.replies = [Reply([text("from the child")])]
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_child, args=(client, theirs))
-    child.start()
-    theirs.close()
-    assert ours.poll(100)
-    pid, said = ours.recv()
-    child.join(100)
-    ours.close()
+    pid, said = ask_in_a_child(client)
     assert (said, pid == os.getpid()) == ("from the child", False)
 
 

@@ -1,7 +1,6 @@
 """The real `openai` package against a local server that speaks its wire format."""
 
 import asyncio
-import multiprocessing
 import os
 import sys
 import threading
@@ -16,7 +15,6 @@ from hitl.models import (
     Delta,
     InvalidSettings,
     ModelReply,
-    ModelRequest,
     ModelSettings,
     OpenAIChatClient,
     OpenRouterChatClient,
@@ -26,6 +24,7 @@ from hitl.models.chat_completions import _is_openai
 from hitl.models.provider import ModelNotConfigured
 from hitl.models.replies import IncompleteReply
 from hitl.models.wire import settings_to_wire
+from tests.python.models.asking import ask_in_a_child, prepare_without_a_thread, request
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
 from tests.python.support.local import LocalTurn
 
@@ -46,15 +45,6 @@ async def client(server: ChatCompletionsServer) -> AsyncIterator[OpenAIChatClien
     made = OpenAIChatClient(api_key=API_KEY, base_url=server.url)
     yield made
     await made.aclose()
-
-
-def request(*messages: ChatMessage, deltas: list[Delta] | None = None, **fields: Any) -> ModelRequest:
-    return ModelRequest(
-        model="test-model",
-        messages=list(messages) or [ChatMessage.user_message(content="hi")],
-        on_delta=None if deltas is None else deltas.append,
-        **fields,
-    )
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -394,33 +384,12 @@ def test_two_loops_that_begin_at_once_do_not_get_the_same_prepared_client() -> N
     assert taken[0] is not taken[1]
 
 
-def _child(client: OpenAIChatClient, said: Any) -> None:
-    async def once() -> str | None:
-        return (await client.complete(request(deltas=[]))).message.content
-
-    said.send((os.getpid(), asyncio.run(once())))
-    said.close()
-    os._exit(0)
-
-
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the local server's thread; 3.12 and later warn
 def test_a_client_made_and_prepared_before_a_fork_works_in_the_children(server: ChatCompletionsServer) -> None:
     client = OpenAIChatClient(API_KEY, server.url)
-    before = threading.active_count()
-    client.prepare()
-    assert threading.active_count() == before  # the zygote refuses to fork with threads
+    prepare_without_a_thread(client)
     server.replies = [Reply("first"), Reply("second")]
-    context = multiprocessing.get_context("fork")
-    answers = []
-    for _ in range(2):
-        ours, theirs = context.Pipe()
-        child = context.Process(target=_child, args=(client, theirs))
-        child.start()
-        theirs.close()
-        assert ours.poll(100)
-        answers.append(ours.recv())
-        child.join(100)
-        ours.close()
+    answers = [ask_in_a_child(client) for _ in range(2)]
     assert [text for _, text in answers] == ["first", "second"]
     assert os.getpid() not in {pid for pid, _ in answers}
 

@@ -9,8 +9,9 @@ import openai
 import pytest
 
 from hitl.messages import ChatMessage
-from hitl.models import Delta, InvalidSettings, ModelReply, ModelRequest, OpenAIResponsesClient, ResponseFormat
+from hitl.models import Delta, InvalidSettings, ModelReply, OpenAIResponsesClient, ResponseFormat
 from hitl.models.replies import IncompleteReply
+from tests.python.models.asking import request
 from tests.python.support.local import LocalTurn
 from tests.python.support.model_server import API_KEY, Failure, Stream
 from tests.python.support.responses_api import Reply, ResponsesServer, call, error_event, refusal, stream, text, thought
@@ -32,15 +33,6 @@ async def client(server: ResponsesServer) -> AsyncIterator[OpenAIResponsesClient
     made = OpenAIResponsesClient(API_KEY, server.url)
     yield made
     await made.aclose()
-
-
-def request(*messages: ChatMessage, deltas: list[Delta] | None = None, **fields: Any) -> ModelRequest:
-    return ModelRequest(
-        model=fields.pop("model", "test-model"),
-        messages=list(messages) or [ChatMessage.user_message(content="hi")],
-        on_delta=None if deltas is None else deltas.append,
-        **fields,
-    )
 
 
 @pytest.mark.parametrize("streamed", [True, False])
