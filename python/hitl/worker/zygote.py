@@ -176,11 +176,14 @@ class Zygote:
                 continue
 
     def _patience(self) -> float | None:
-        """How many seconds there are until somebody is to be killed."""
-        return None if not self._due else max(min(self._due.values()) - time.monotonic(), 0.0)
+        """How many seconds there are until those are looked at that are to be killed."""
+        return _LOOK_AGAIN if self._due else None
 
     def _kill_due(self) -> None:
-        for child in [child for child, due in self._due.items() if due <= time.monotonic()]:
+        # Those that hold nothing any more, too: a turn that was on its way when the end was wanted has reached them.
+        now = time.monotonic()
+        over = [child for child, due in self._due.items() if due <= now or not self._holding.is_holding(child)]
+        for child in over:
             del self._due[child]
             self._kill(self._children.get(child))
 
