@@ -6,7 +6,8 @@
 //!
 //! A turn is new ([`journal::messages`]), or it has a journal and is claimed ([`journal::turn_claims`]): because it was
 //! answered or its time has come ([`journal::due`]) after it was parked ([`journal::parking`]), because its worker or
-//! server was lost ([`journal::recovery`]), or because it is retried ([`journal::retry`]). Which of them are at work is
+//! server was lost ([`journal::recovery`]), or because it is retried ([`journal::retry`]). What other servers do to a shared
+//! store is followed in [`journal::others`]. Which of them are at work is
 //! [`placement::slots`]' to say, which are in memory [`placement::live`]'s.
 
 pub mod access;
@@ -108,6 +109,7 @@ impl Engine {
         if !self.placement.attach(dispatch) {
             return Ok(());
         }
+        let news = self.store.news();
         self.recover().await?;
         self.retry_under_new_code().await?;
         self.spawn_pump();
@@ -116,6 +118,9 @@ impl Engine {
         self.telling.spawn_outbox();
         self.spawn_parking();
         self.spawn_sweeper();
+        if let Some(news) = news {
+            self.follow_others(news);
+        }
         self.pump();
         Ok(())
     }

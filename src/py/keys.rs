@@ -1,4 +1,4 @@
-//! Keys of a store that no server has, for `hitl keys --store`.
+//! Keys of a store, for `hitl keys --store`.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn create_key<'py>(
     let scopes = scopes.iter().map(|word| Scope::parse(word).ok_or_else(|| unknown(word))).collect::<PyResult<_>>()?;
     let new = NewKey { name, scopes, groups };
     let (key, secret) =
-        with(py, open::open(address), async |store| keyring::create_key(store, new, &Actor::anyone()).await)?;
+        with(py, open::change(address), async |store| keyring::create_key(store, new, &Actor::anyone()).await)?;
     Ok((pythonize::pythonize(py, &key)?, secret))
 }
 
@@ -50,7 +50,7 @@ fn list_keys<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>>
 /// Revokes the key with this name in the store at `address`. Raises `StoreError`, and `HitlError` (`unknown_key`).
 #[pyfunction]
 fn revoke_key(py: Python<'_>, address: &str, name: &str) -> PyResult<()> {
-    with(py, open::open(address), async |store| keyring::revoke_named(store, name).await)
+    with(py, open::change(address), async |store| keyring::revoke_named(store, name).await)
 }
 
 /// Opens the store, works with it, and closes it.

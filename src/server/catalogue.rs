@@ -256,8 +256,8 @@ causes! {
         "Server is shutting down",
         "Try again once the server is back.";
     STANDING_BY SERVICE_UNAVAILABLE retry 5 "standing_by", "Server is standing by",
-        "Another server has the store; this one stands by",
-        "Ask the other server: this one answers once that is gone.";
+        "A run has the store; this server stands by until it is over",
+        "Ask again: this server answers once that run is over. `/readyz` tells when.";
     STORE_UNAVAILABLE SERVICE_UNAVAILABLE retry 5 "store_unavailable", "Store unavailable",
         "Store unavailable; the server's log has the details",
         "Whether the request took effect is unknown: repeat it with the same `Idempotency-Key`, or read the session first.";

@@ -46,7 +46,7 @@ pub enum ServerError {
     #[error("{0} long polls and event streams of this client are open, as many as there may be")]
     TooManyWaiting(usize),
     /// The store is another server's.
-    #[error("Another server has the store; this one stands by")]
+    #[error("A run has the store; this server stands by until it is over")]
     StandingBy,
     /// `Host` names another server.
     #[error("Host {0:?} is not allowed; the server can be started with --allowed-host to allow it")]

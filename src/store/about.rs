@@ -235,6 +235,11 @@ mod checked {
             self.inner.claim_turn(id, owner)
         }
 
+        fn release_turn(&mut self, id: TurnId) -> Result<(), Error> {
+            self.writes_of_turn(id)?;
+            self.inner.release_turn(id)
+        }
+
         fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {
             self.writes_of_turn(id)?;
             self.inner.note_turn(id, impure_at, warnings)

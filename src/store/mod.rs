@@ -17,6 +17,7 @@ mod delegate;
 pub mod graphs;
 pub mod kept;
 pub mod memory;
+pub mod news;
 pub mod open;
 pub mod open_error;
 pub mod outbox;
@@ -39,7 +40,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::apart::Awaited;
@@ -56,6 +57,7 @@ use asked::AskedReader;
 use carried::{CarriedReader, CarriedWriter};
 use clock::{Clock, WallClock};
 pub(crate) use delegate::reads_from;
+use news::News;
 use outbox::{OutboxReader, OutboxWriter};
 use owner::TurnOwner;
 use presence::Presence;
@@ -108,6 +110,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where this process stands with others that use the store; `None` where nobody could take its place.
     fn presence(&self) -> Option<watch::Receiver<Presence>> {
+        None
+    }
+
+    /// What other processes do from now on; `None` where this one has the store for itself.
+    fn news(&self) -> Option<broadcast::Receiver<News>> {
         None
     }
 

@@ -70,28 +70,37 @@ fn is_scheme(word: &str) -> bool {
     word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-'))
 }
 
-/// Opens the store at `address` for one process alone; on the runtime that does what is done for it, if it is elsewhere.
+/// Opens the store at `address` as a server does that waits for nobody; on the runtime that does what is done for it, if it is elsewhere.
 ///
 /// # Errors
 /// [`OpenError`]; nothing has been created then. [`OpenError::Locked`] and
 /// [`ServerTrouble::InUse`](super::open_error::ServerTrouble::InUse) while somebody has it.
 pub async fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    open_alone(address, Admission::AtOnce).await
+    open_as(address, ServerKind::Server, Admission::AtOnce).await
 }
 
-/// Opens the store at `address` for a server: where it is elsewhere, and another server has it, once that one is gone.
+/// Opens the store at `address` for a server: where it is elsewhere, beside other servers, and once no run has it.
 ///
 /// # Errors
 /// [`OpenError`], as [`open`].
 pub async fn serve(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    open_alone(address, Admission::StandsBy).await
+    open_as(address, ServerKind::Server, Admission::StandsBy).await
 }
 
-async fn open_alone(address: &str, admission: Admission) -> Result<Arc<dyn Store>, OpenError> {
+/// Opens the store at `address` for a command that changes what is everybody's: alone, or, where it is elsewhere, beside
+/// whoever has it.
+///
+/// # Errors
+/// [`OpenError`], as [`open`].
+pub async fn change(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    open_as(address, ServerKind::Tool, Admission::AtOnce).await
+}
+
+async fn open_as(address: &str, kind: ServerKind, admission: Admission) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match Address::parse(address)? {
         Address::Memory => Arc::new(MemoryStore::default()),
         Address::Sqlite(path) => Arc::new(SqliteStore::open(&path)?),
-        Address::Postgres(address) => Arc::new(postgres::join(&address, ServerKind::Server, admission).await?),
+        Address::Postgres(address) => Arc::new(postgres::join(&address, kind, admission).await?),
     })
 }
 

@@ -11,6 +11,9 @@ use uuid::Uuid;
 pub struct TurnOwner(pub Uuid);
 
 impl TurnOwner {
+    /// Nobody: whoever has a slot for the turn may claim it.
+    pub const NOBODY: Self = Self(Uuid::nil());
+
     /// This process, for as long as it lives: nobody else, before or after, is called the same.
     pub fn this_process() -> Self {
         static THIS: LazyLock<TurnOwner> = LazyLock::new(|| TurnOwner(Uuid::new_v4()));

@@ -61,6 +61,15 @@ pub trait TurnWriter: Reader {
         Ok(self.change_turn(id, TurnEvent::Claimed)?.epoch)
     }
 
+    /// The turn, which is under way, is nobody's from now on: any process that has a slot may claim it. A store that keeps
+    /// owners notes it; in one that a process has for itself, whoever has it finds the turn.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`].
+    fn release_turn(&mut self, id: TurnId) -> Result<(), Error> {
+        self.life(id)?.ok_or(Error::TurnNotOpen(None)).map(drop)
+    }
+
     /// [`TurnEvent::Parked`].
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use super::graphs::{
     ChannelValue, Checkpoint, CheckpointKey, CheckpointQuery, GraphReader, GraphStates, GraphWrite, GraphWriter,
     StoredCheckpoint,
 };
+use super::news::{HeldHere, Look, OrphanedTurn};
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
@@ -22,9 +23,13 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 /// What a store does over everything it holds, and for what is in no session. All of it may fail with
 /// [`Error::StoreUnavailable`].
 pub trait Upkeep: GraphStates {
-    /// The turns that are open, not parked, and at nobody, since whoever had them is gone; oldest first. Whoever asks has
-    /// claimed none yet. Costs nothing for those that are parked.
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>>;
+    /// The turns that are open, not parked, and at nobody, since whoever had them is gone or has let go of them; oldest
+    /// first. Where one process has the store, it has claimed none yet. Costs nothing for those that are parked.
+    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>>;
+
+    /// What others have left to do of `agent`'s, the first of it, and what they have done to the turns that this process has
+    /// in memory; nothing where it has the store for itself.
+    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>>;
 
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those of
     /// suspended turns, and timers of parked turns.
@@ -57,7 +62,8 @@ pub trait Upkeep: GraphStates {
     /// When the next notice is due, without those to the origins `except` ([`Notice::origin`]).
     fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>>;
 
-    /// Notices that were leased by whoever is gone are due at `now`.
+    /// Notices that were leased by whoever is gone are due at `now`, as far as that is known: beside another server, leases
+    /// end by themselves.
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>>;
 
     /// Forgets up to `limit` rows of that kind from before `before`, the oldest first; how many.
@@ -186,9 +192,13 @@ pub trait LocalStore: Store {
 }
 
 impl<S: LocalStore + ?Sized> Upkeep for S {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
+    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         // Of others than whoever asks there is none: all are the last one's that had the store.
-        read(self, |reader| reader.unparked_turns())
+        read(self, orphans)
+    }
+
+    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+        Box::pin(std::future::ready(Ok(Look::default())))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {
@@ -297,6 +307,18 @@ impl<S: LocalStore + ?Sized> GraphStates for S {
     fn copy_thread(&self, from: String, to: String) -> BoxFuture<'static, Result<(), Error>> {
         write(self, move |tx| tx.copy_thread(&from, &to))
     }
+}
+
+/// The turns under way, where each of them is nobody's.
+///
+/// # Errors
+/// The store's.
+pub fn orphans(reader: &dyn UpkeepReader) -> Result<Vec<OrphanedTurn>, Error> {
+    let epoch = |turn| match reader.life(turn) {
+        Err(Error::Unreadable(_)) => Ok(None),
+        read => read.map(|life| life.map(|life| life.epoch)),
+    };
+    reader.unparked_turns()?.into_iter().map(|turn| Ok(OrphanedTurn { turn, epoch: epoch(turn)? })).collect()
 }
 
 fn write<S: LocalStore + ?Sized, T: Send + 'static>(

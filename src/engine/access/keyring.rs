@@ -1,7 +1,7 @@
 //! Keys and sign-ins: made, told apart, ended.
 //!
-//! Every request asks for them, so they are in memory too; what changes them is written first. One server has a store for
-//! itself, so that nobody else can change them meanwhile.
+//! Every request asks for them, so they are in memory too; what changes them is written first. Where several servers share a
+//! store, each reads them anew when it hears that they have changed, and looks every second whether they have.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -74,9 +74,7 @@ impl Keyring {
     /// # Errors
     /// The store's.
     pub async fn load(store: &dyn Store) -> Result<Self, Error> {
-        let (keys, sign_ins) = store.query(|reader| Ok((reader.keys()?, reader.sign_ins()?))).await?;
-        let sign_ins = sign_ins.into_iter().map(|sign_in| (sign_in.token, sign_in)).collect();
-        Ok(Self { known: RwLock::new(Arc::new(Known { keys, sign_ins })), ..Self::default() })
+        Ok(Self { known: RwLock::new(Arc::new(read(store).await?)), ..Self::default() })
     }
 
     /// As it is now.
@@ -91,6 +89,13 @@ impl Keyring {
         drop(known);
         self.changed.send_replace(());
     }
+}
+
+/// The keys and sign-ins that are in a store.
+async fn read(store: &dyn Store) -> Result<Known, Error> {
+    let (keys, sign_ins) = store.query(|reader| Ok((reader.keys()?, reader.sign_ins()?))).await?;
+    let sign_ins = sign_ins.into_iter().map(|sign_in| (sign_in.token, sign_in)).collect();
+    Ok(Known { keys, sign_ins })
 }
 
 /// Makes a key in a store, for `actor`: the key, and its secret, which is nowhere else.
@@ -136,6 +141,18 @@ impl AccessControl {
     /// Wakes up after each change of keys and sign-ins.
     pub fn key_changes(&self) -> watch::Receiver<()> {
         self.keyring.changed.subscribe()
+    }
+
+    /// Reads keys and sign-ins anew: another process has changed them.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::engine) async fn changed_elsewhere(&self) -> Result<(), Error> {
+        // No change of this server's own comes between reading and knowing.
+        let _turn = self.keyring.changing.lock().await;
+        let there = read(self.store.as_ref()).await?;
+        self.keyring.change(|known| *known = there);
+        Ok(())
     }
 
     /// The sign-in that this token is of, and for how long it still is.

@@ -11,6 +11,7 @@ pub mod health;
 pub(super) mod host;
 pub mod interrupt_claims;
 pub mod messages;
+pub(super) mod others;
 pub(super) mod outage;
 pub(super) mod parking;
 pub(super) mod prechecks;

@@ -18,6 +18,7 @@ use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
+use crate::store::news::OrphanedTurn;
 use crate::store::record::{DueKind, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
@@ -36,13 +37,13 @@ const AT_ONCE: usize = 512;
 enum Fate {
     /// It was paused: it is parked.
     Parked(Option<Timestamp>),
-    /// It is taken up again.
-    Again(Duration),
+    /// It is taken up again, at this epoch.
+    Again(Duration, u64),
     /// It has failed, for good or until it is retried.
     Failed(AfterCommit),
 }
 
-/// A turn that the last server left open.
+/// A turn that was left open: by the last server, or, where several share the store, by one that is gone or has no slot.
 struct Left {
     turn: Turn,
     agent: String,
@@ -62,9 +63,18 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub(in crate::engine) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
-        let can_replay = self.placement.runtime()?.replay;
         faults::at(Point::EngineRecover);
-        let (left, unreadable) = self.left_open().await?;
+        let orphans = self.store.upkeep().orphaned_turns().await?;
+        self.take_up(orphans).await
+    }
+
+    /// Parks or takes up turns that nobody has. Another server may do the same: each is settled by one of them.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::engine) async fn take_up(self: &Arc<Self>, orphans: Vec<OrphanedTurn>) -> Result<(), Error> {
+        let can_replay = self.placement.runtime()?.replay;
+        let (left, unreadable) = self.left_open(orphans).await?;
         for Unreadable { turn, why } in unreadable {
             self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
         }
@@ -80,30 +90,34 @@ impl Engine {
         };
         for some in waiting.chunks(AT_ONCE) {
             let park = |left: &Left| {
-                let (turn, epoch, worked_ms) = (left.turn.id, left.turn.life.epoch, left.turn.life.worked_ms);
-                let (session, wake_at) = (left.turn.session_id, left.paused.flatten());
-                self.store.transact(About::Session(session), move |tx| tx.park_turn(turn, epoch, wake_at, worked_ms))
+                let (turn, epoch, session) = (left.turn.id, left.turn.life.epoch, left.turn.session_id);
+                self.store.transact(About::Session(session), move |tx| park_left(tx, turn, epoch))
             };
-            try_join_all(some.iter().map(park)).await?;
+            let parked: Vec<_> = some.iter().map(park).collect();
+            for wake_at in try_join_all(parked).await?.into_iter().flatten().flatten() {
+                self.journal.alarm.set(wake_at);
+            }
             faults::at(Point::EngineRecoverParked);
         }
         if !waiting.is_empty() || !rest.is_empty() {
-            tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns of the last server go on");
+            tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns that were left open go on");
         }
         faults::at(Point::EngineRecovered);
         if can_replay {
-            rest.iter().for_each(|left| self.placement.put_first(left.turn.id));
+            rest.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
             return Ok(());
         }
         for some in rest.chunks(AT_ONCE) {
             let fail = |left: &Left| {
-                let (engine, turn, session) = (Arc::clone(self), left.turn.id, left.turn.session_id);
-                self.store.transact(About::Session(session), move |tx| engine.fail_not_replayable(tx, session, turn))
+                let (engine, session) = (Arc::clone(self), left.turn.session_id);
+                let (turn, epoch) = (left.turn.id, left.turn.life.epoch);
+                self.store
+                    .transact(About::Session(session), move |tx| engine.fail_not_replayable(tx, session, turn, epoch))
             };
             let failed: Vec<_> = some.iter().map(fail).collect();
             let mut all = Ok(());
             for failed in join_all(failed).await {
-                all = all.and(failed.map(|after_commit| self.telling.run(after_commit)));
+                all = all.and(failed.map(|failed| failed.into_iter().for_each(|owed| self.telling.run(owed))));
             }
             all?;
         }
@@ -111,13 +125,12 @@ impl Engine {
     }
 
     /// What was left open, and what of it cannot be read.
-    async fn left_open(&self) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
-        let turns = self.store.upkeep().orphaned_turns().await?;
+    async fn left_open(&self, orphans: Vec<OrphanedTurn>) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
         let read = move |reader: &dyn Reader| {
             let (mut left, mut unreadable) = (Vec::new(), Vec::new());
-            for turn in &turns {
-                match one_left_open(reader, *turn) {
-                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn: *turn, why }),
+            for orphan in &orphans {
+                match one_left_open(reader, *orphan) {
+                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn: orphan.turn, why }),
                     read => left.extend(read?),
                 }
             }
@@ -131,10 +144,14 @@ impl Engine {
         tx: &mut dyn Transaction,
         session: SessionId,
         turn: TurnId,
-    ) -> Result<AfterCommit, Error> {
+        epoch: u64,
+    ) -> Result<Option<AfterCommit>, Error> {
+        if !is_still_left(tx, turn, epoch)? {
+            return Ok(None);
+        }
         let now = tx.now();
         let session = tx.session(session)?.ok_or(Error::TurnNotOpen(None))?;
-        self.fail(tx, &session, turn, Failure::not_replayable(), now)
+        self.fail(tx, &session, turn, Failure::not_replayable(), now).map(Some)
     }
 
     /// See [`crate::engine::ports::dispatch::TurnInbox::turn_lost`].
@@ -172,10 +189,10 @@ impl Engine {
                 self.leave(turn, epoch);
                 self.telling.run(after_commit);
             }
-            Ok(Fate::Again(pause)) => {
+            Ok(Fate::Again(pause, ready_at)) => {
                 self.telling.counters().recovered();
                 self.leave(turn, epoch);
-                self.take_up_later(turn, pause);
+                self.take_up_later(turn, ready_at, pause);
             }
             // The server stops: the next one takes it up.
             Err(Error::StoreUnavailable(_)) => self.leave(turn, epoch),
@@ -211,16 +228,17 @@ impl Engine {
         }
         faults::at(Point::EngineLostWritten);
         let place = usize::try_from(recoveries).unwrap_or(usize::MAX).clamp(1, PAUSES.len()) - 1;
-        Ok(Fate::Again(PAUSES[place]))
+        let ready_at = tx.life(turn)?.ok_or(Error::TurnNotOpen(None))?.epoch;
+        Ok(Fate::Again(PAUSES[place], ready_at))
     }
 
-    fn take_up_later(self: &Arc<Self>, turn: TurnId, pause: Duration) {
+    fn take_up_later(self: &Arc<Self>, turn: TurnId, epoch: u64, pause: Duration) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             tokio::select! {
                 () = engine.stopping.cancelled() => {}
                 () = tokio::time::sleep(pause) => {
-                    engine.placement.put_first(turn);
+                    engine.placement.put_first(turn, epoch);
                     engine.pump();
                 }
             }
@@ -228,11 +246,30 @@ impl Engine {
     }
 }
 
-fn one_left_open(reader: &dyn Reader, turn: TurnId) -> Result<Option<Left>, Error> {
-    let Some(turn) = reader.turn(turn)? else { return Ok(None) };
+fn one_left_open(reader: &dyn Reader, orphan: OrphanedTurn) -> Result<Option<Left>, Error> {
+    let is_still = |turn: &Turn| orphan.epoch.is_none_or(|epoch| turn.life.check_owner(epoch).is_ok());
+    let Some(turn) = reader.turn(orphan.turn)?.filter(is_still) else { return Ok(None) };
     let Some(session) = reader.session(turn.session_id)? else { return Ok(None) };
     let paused = paused(reader, turn.id, &session)?;
     Ok(Some(Left { turn, agent: session.agent, paused }))
+}
+
+/// Whether nobody has claimed or settled the turn since it was at `epoch`.
+fn is_still_left(reader: &dyn Reader, turn: TurnId, epoch: u64) -> Result<bool, Error> {
+    Ok(reader.life(turn)?.is_some_and(|life| life.check_owner(epoch).is_ok()))
+}
+
+/// Parks a turn that nobody has, where it still is paused: when its earliest timer is due, if it was parked and has one. One
+/// that was answered meanwhile is found again by whoever looks next.
+fn park_left(tx: &mut dyn Transaction, turn: TurnId, epoch: u64) -> Result<Option<Option<Timestamp>>, Error> {
+    if !is_still_left(tx, turn, epoch)? {
+        return Ok(None);
+    }
+    let Some(row) = tx.turn(turn)? else { return Ok(None) };
+    let Some(session) = tx.session(row.session_id)? else { return Ok(None) };
+    let Some(wake_at) = paused(tx, turn, &session)? else { return Ok(None) };
+    tx.park_turn(turn, epoch, wake_at, row.life.worked_ms)?;
+    Ok(Some(wake_at))
 }
 
 /// Where the turn is paused and something will wake it: when its earliest timer is due, if it has one.

@@ -103,6 +103,8 @@ impl Engine {
                 Err(why @ Error::Unreadable(_)) => {
                     tracing::error!(%session, error = %why, "a failed turn is not taken up again");
                 }
+                // Another server that has just started was first, or somebody has deleted it.
+                Err(Error::NothingToRetry | Error::SessionNotFound) => {}
                 Err(error) => all = all.and(Err(error)),
             }
         }

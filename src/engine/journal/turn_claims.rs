@@ -26,8 +26,8 @@ use crate::store::{Reader, StoreExt, Transaction};
 pub enum WakeOutcome {
     /// It has a slot: start it.
     Now(TurnClaim),
-    /// It waits for a slot.
-    First(TurnId),
+    /// It waits for a slot, at this epoch.
+    First(TurnId, u64),
     /// Not by this server, or not by this run of it.
     NotHere,
 }
@@ -95,7 +95,7 @@ impl Engine {
                 // What woke it counts all the same; whoever claims it later says what is wrong.
                 Err(Error::Unreadable(_)) => {
                     self.placement.not_claimed(turn.id);
-                    Ok(WakeOutcome::First(turn.id))
+                    waiting(tx, turn.id)
                 }
                 Err(error) => {
                     self.placement.not_claimed(turn.id);
@@ -104,7 +104,7 @@ impl Engine {
             };
         }
         make_ready(tx, turn)?;
-        Ok(WakeOutcome::First(turn.id))
+        waiting(tx, turn.id)
     }
 
     /// Does what [`Engine::wake`] decided, after the commit.
@@ -112,8 +112,8 @@ impl Engine {
         faults::at(Point::EngineWake);
         match woken {
             WakeOutcome::Now(claim) => self.begin(claim),
-            WakeOutcome::First(turn) => {
-                self.placement.put_first(turn);
+            WakeOutcome::First(turn, epoch) => {
+                self.placement.put_first(turn, epoch);
                 self.pump();
             }
             WakeOutcome::NotHere => {}
@@ -145,9 +145,9 @@ impl Engine {
                     let engine = Arc::clone(self);
                     tokio::spawn(async move { engine.start_queued(turn, epoch).await });
                 }
-                Some(NextTurn::Claim(turn)) => {
+                Some(NextTurn::Claim(turn, epoch)) => {
                     let engine = Arc::clone(self);
-                    tokio::spawn(async move { engine.claim_and_begin(turn).await });
+                    tokio::spawn(async move { engine.claim_and_begin(turn, epoch).await });
                 }
             }
         }
@@ -261,12 +261,13 @@ impl Engine {
         }
     }
 
-    /// Claims a turn that has a slot, and starts it.
-    async fn claim_and_begin(self: Arc<Self>, turn: TurnId) {
+    /// Claims a turn that has a slot, and starts it, unless somebody else has claimed it since it was at `epoch`.
+    async fn claim_and_begin(self: Arc<Self>, turn: TurnId, epoch: u64) {
         let claimed = self.persist(turn, || {
             let engine = Arc::clone(&self);
             move |tx: &mut dyn Transaction| {
                 let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+                row.life.check_owner(epoch)?;
                 let now = tx.now();
                 engine.claim(tx, &row, now)
             }
@@ -277,8 +278,8 @@ impl Engine {
                 self.placement.claimed(turn, claim.epoch());
                 return self.begin(claim);
             }
-            // It was cancelled or deleted while it waited.
-            Err(Error::TurnNotOpen(_)) => {}
+            // It was cancelled or deleted while it waited, or is another server's.
+            Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => {}
             Err(why @ Error::Unreadable(_)) => self.suspend_spoiled(turn, &why).await,
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }
@@ -295,9 +296,18 @@ pub(in crate::engine) fn owned_turn(tx: &dyn Transaction, turn: TurnId, epoch: u
     Ok(row)
 }
 
-/// A turn that nobody here claims now waits for whoever does.
+/// A turn that nobody here claims now waits for whoever does, here or at another server.
 fn make_ready(tx: &mut dyn Transaction, turn: &Turn) -> Result<(), Error> {
-    if turn.life.is_parked() { tx.wake_turn(turn.id) } else { Ok(()) }
+    if turn.life.is_parked() {
+        tx.wake_turn(turn.id)?;
+    }
+    tx.release_turn(turn.id)
+}
+
+/// The turn waits for a slot, as it stands now.
+fn waiting(tx: &dyn Transaction, turn: TurnId) -> Result<WakeOutcome, Error> {
+    let epoch = tx.life(turn)?.ok_or(Error::TurnNotOpen(None))?.epoch;
+    Ok(WakeOutcome::First(turn, epoch))
 }
 
 /// What a worker is given to run the claimed turn.

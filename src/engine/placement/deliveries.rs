@@ -25,10 +25,19 @@ struct Announced {
 
 impl Queue {
     /// Adds one to the turn at `epoch`. A transaction that had this place in the journal, or a later one, came to
-    /// nothing.
+    /// nothing, unless it is known to be durable: then it is this one that will.
     pub fn announce(&mut self, epoch: u64, delivery: Delivery) {
-        self.announced.retain(|earlier| earlier.delivery.index() < delivery.index());
+        self.announced.retain(|earlier| earlier.durable || earlier.delivery.index() < delivery.index());
         self.announced.push_back(Announced { epoch, delivery, durable: false });
+    }
+
+    /// This one was found in the journal, where another process may have put it: what was announced for its place here is
+    /// this one, or came to nothing.
+    pub fn found(&mut self, epoch: u64, delivery: Delivery) {
+        let index = delivery.index();
+        self.announced.retain(|announced| announced.delivery.index() != index);
+        let place = self.announced.partition_point(|announced| announced.delivery.index() < index);
+        self.announced.insert(place, Announced { epoch, delivery, durable: true });
     }
 
     /// The transaction of that one is durable.
@@ -148,6 +157,20 @@ mod tests {
     fn a_place_that_is_taken_anew_was_not_taken_before() {
         let mut queue = announced(&[3, 4, 5, 4]);
         queue.is_durable(1, 3);
+        queue.is_durable(1, 4);
+        assert_eq!(ready(&mut queue), [3, 4]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_another_process_wrote_is_delivered_in_its_place_and_once() {
+        let mut queue = announced(&[3]);
+        // Others were first at 3; what was announced for it is written after it, if at all.
+        queue.found(1, delivery(3));
+        queue.announce(1, delivery(3));
+        queue.withdraw(1, 3);
+        queue.announce(1, delivery(4));
+        queue.found(1, delivery(3));
         queue.is_durable(1, 4);
         assert_eq!(ready(&mut queue), [3, 4]);
         assert!(queue.is_empty());

@@ -18,6 +18,7 @@ use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::{self, Point, Rule};
+use crate::store::news::HeldHere;
 
 /// A turn at a worker, as a batch of its words finds it.
 #[derive(Debug, Clone)]
@@ -135,6 +136,7 @@ impl Placement {
             since: None,
             timer: None,
             delivered: None,
+            seen: 0,
             stage: Stage::AtWork,
             paused: None,
             held: None,
@@ -179,6 +181,32 @@ impl Placement {
         }
     }
 
+    /// The turns at workers, and how much of their journals is known here.
+    pub fn held_here(&self) -> Vec<HeldHere> {
+        let turns = self.lock();
+        let held = turns.at_workers.iter().map(|(turn, live)| HeldHere {
+            turn: *turn,
+            session: live.session,
+            epoch: live.epoch,
+            known: live.has_heard_of(),
+        });
+        held.collect()
+    }
+
+    /// These stand in the journal of the turn at `epoch`, whoever wrote them: what has not reached it yet goes to it.
+    pub fn found(&self, turn: TurnId, epoch: u64, found: Vec<Delivery>) {
+        let mut turns = self.lock();
+        let Some(live) = turns.at_workers.get(&turn).filter(|live| live.epoch == epoch) else { return };
+        let known = live.has_heard_of();
+        let queue = turns.queues.entry(turn).or_default();
+        for delivery in found {
+            if known <= delivery.index() {
+                queue.found(epoch, delivery);
+            }
+        }
+        turns.flush(self, turn);
+    }
+
     /// The turn at `epoch` has paused: its slot is free. Nothing happens where a delivery has come after the pause.
     pub fn pause(&self, turn: TurnId, epoch: u64, pause: Pause) {
         let mut turns = self.lock();
@@ -190,6 +218,7 @@ impl Placement {
         }
         live.rest();
         live.held = None;
+        live.seen = pause.index + 1;
         live.paused = Some(WarmPause { number, at: Instant::now(), pause });
         // Under the lock, so that a delivery at this moment cannot lose the slot it takes.
         live.step(self, turn, stage::StageEvent::Paused);
@@ -437,8 +466,9 @@ impl Turns {
 }
 
 fn hand_over(turns: &mut Turns, placement: &Placement, turn: TurnId, delivery: Delivery) {
-    // What its order brought along is not given to it again.
-    let is_new = |live: &&mut LiveTurn| live.known <= delivery.index();
+    // What its order brought along is not given to it again, nor what it was given since.
+    let index = delivery.index();
+    let is_new = |live: &&mut LiveTurn| live.has_heard_of() <= index;
     let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
     live.delivered = live.delivered.max(Some(delivery.index()));
     live.go_on(placement, turn);

@@ -31,6 +31,8 @@ pub(super) struct LiveTurn {
     pub(super) timer: Option<AbortHandle>,
     /// The journal index of the newest delivery.
     pub(super) delivered: Option<u64>,
+    /// How many entries of its journal it had seen when it paused last.
+    pub(super) seen: u64,
     /// Whether it is at work, or paused and without a slot.
     pub(super) stage: Stage,
     /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.
@@ -61,6 +63,12 @@ pub struct Pause {
 }
 
 impl LiveTurn {
+    /// How many entries of its journal it has: by its order, by what was delivered since, and as it said when it paused. An
+    /// answer that it was given with its question is not counted before; it takes no harm from being given that again.
+    pub(super) fn has_heard_of(&self) -> u64 {
+        self.known.max(self.seen).max(self.delivered.map_or(0, |delivered| delivered + 1))
+    }
+
     /// Something has happened to it that may cost or give it its slot.
     pub(super) fn step(&mut self, placement: &Placement, turn: TurnId, event: stage::StageEvent) {
         let (next, effect) = self.stage.transition(event);

@@ -101,8 +101,13 @@ impl Placement {
     }
 
     /// See [`Slots::put_first`].
-    pub(super) fn put_first(&self, turn: TurnId) {
-        self.slots.put_first(turn);
+    pub(super) fn put_first(&self, turn: TurnId, epoch: u64) {
+        self.slots.put_first(turn, epoch);
+    }
+
+    /// Whether the turn waits here to be claimed at that epoch.
+    pub(super) fn waits_first(&self, turn: TurnId, epoch: Option<u64>) -> bool {
+        self.slots.waits_first(turn, epoch)
     }
 
     /// See [`Slots::claimed`].

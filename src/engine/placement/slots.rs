@@ -90,8 +90,13 @@ impl Slots {
     }
 
     /// The turn is to be claimed and started, before all new ones.
-    pub fn put_first(&self, turn: TurnId) {
-        self.lock().queue.put_first(turn);
+    pub fn put_first(&self, turn: TurnId, epoch: u64) {
+        self.lock().queue.put_first(turn, epoch);
+    }
+
+    /// Whether the turn waits to be claimed at that epoch.
+    pub fn waits_first(&self, turn: TurnId, epoch: Option<u64>) -> bool {
+        epoch.is_some() && self.lock().queue.waits_first(turn) == epoch
     }
 
     /// The turn that has a slot was claimed.
@@ -141,7 +146,7 @@ impl Slots {
         }
         let next = state.queue.take_next()?;
         match next {
-            NextTurn::Claim(turn) => state.at_work.insert(turn, UNCLAIMED),
+            NextTurn::Claim(turn, _) => state.at_work.insert(turn, UNCLAIMED),
             NextTurn::Start(turn, epoch) => state.at_work.insert(turn, epoch),
         };
         Some(next)
@@ -207,7 +212,7 @@ mod tests {
 
     fn next(slots: &Slots) -> Option<TurnId> {
         slots.next().map(|next| match next {
-            NextTurn::Claim(turn) => turn,
+            NextTurn::Claim(turn, _) => turn,
             NextTurn::Start(turn, _) => turn,
         })
     }
@@ -245,14 +250,14 @@ mod tests {
         let working = started(&slots);
         let new = queued(&slots);
         let (answered, again) = (clock::turn_id(), clock::turn_id());
-        slots.put_first(answered);
-        slots.put_first(again);
-        slots.put_first(answered);
+        slots.put_first(answered, EPOCH);
+        slots.put_first(again, EPOCH);
+        slots.put_first(answered, 2);
         assert!(!slots.take(clock::turn_id()), "no slot is free");
         assert_eq!(slots.count().1, 3);
         slots.leave(working, EPOCH);
         assert!(!slots.take(clock::turn_id()), "others were first");
-        assert!(matches!(slots.next(), Some(NextTurn::Claim(turn)) if turn == answered));
+        assert!(matches!(slots.next(), Some(NextTurn::Claim(turn, 2)) if turn == answered));
         slots.not_claimed(answered);
         assert_eq!(next(&slots), Some(again));
         slots.claimed(again, 7);
@@ -279,7 +284,7 @@ mod tests {
         let slots = Slots::new(1, 2);
         let (first, second) = (started(&slots), queued(&slots));
         let parked = clock::turn_id();
-        slots.put_first(parked);
+        slots.put_first(parked, EPOCH);
         slots.forget(second);
         slots.forget(parked);
         slots.forget(first);

@@ -51,6 +51,13 @@ impl Bells {
         }
     }
 
+    /// Any session may have changed.
+    pub fn ring_all(&self) {
+        for bell in self.lock().values() {
+            bell.send_replace(None);
+        }
+    }
+
     /// Whether anybody listens at this moment.
     pub fn has_listener(&self, session: SessionId) -> bool {
         self.lock().contains_key(&session)

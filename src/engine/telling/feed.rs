@@ -92,6 +92,14 @@ impl Feed {
         }
     }
 
+    /// There may be new events of other processes on disk. Where nobody listens, they are passed over: whoever comes later
+    /// starts from the store.
+    pub fn look_elsewhere(&self) {
+        if !self.is_to_look.swap(true, Ordering::AcqRel) {
+            drop(self.news.send(FeedUpdate::Unnumbered));
+        }
+    }
+
     /// Whether anybody listens.
     pub fn is_heard(&self) -> bool {
         self.listeners.receiver_count() > 0
@@ -172,9 +180,22 @@ impl FeedingTask {
                 FeedUpdate::Unnumbered => {
                     // Before it is looked: what is written from here on asks for itself.
                     self.is_to_look.store(false, Ordering::Release);
-                    self.tell_new(None, &mut news).await;
+                    match self.listeners.receiver_count() {
+                        0 => self.pass_over().await,
+                        _ => self.tell_new(None, &mut news).await,
+                    }
                 }
             }
+        }
+    }
+
+    /// Nobody listens: what is there need not be told.
+    async fn pass_over(&mut self) {
+        match self.store.query(|reader| reader.last_event()).await {
+            // Whoever has begun to listen meanwhile may want some of it.
+            Ok(last) if self.listeners.receiver_count() == 0 => self.told = last.max(self.told),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "events of other servers could not be looked at"),
         }
     }
 

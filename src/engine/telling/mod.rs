@@ -132,6 +132,23 @@ impl Notifier {
         self.bells.ring(session, shown);
     }
 
+    /// Another process has changed the session: whoever waits for that looks.
+    pub(super) fn changed_elsewhere(&self, session: SessionId) {
+        self.ring(session, None);
+        self.feed.look_elsewhere();
+    }
+
+    /// Anything may have changed elsewhere.
+    pub(super) fn missed_elsewhere(&self) {
+        self.bells.ring_all();
+        self.feed.look_elsewhere();
+    }
+
+    /// A process is gone that would have told webhooks: what it has not is everybody's.
+    pub(super) fn take_over_outbox(&self) {
+        self.outbox.ring();
+    }
+
     /// Listens for changes of a session.
     pub(super) fn listen(&self, session: SessionId) -> Listener<'_> {
         self.bells.listen(session)

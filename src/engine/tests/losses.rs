@@ -157,7 +157,7 @@ async fn it_can_be_cancelled_while_it_waits_to_be_taken_up(fixture: Fixture) {
     let next = world.begin().await;
     world.end(&next).await.unwrap();
     // The pause before it would have been taken up is over by now, or finds nothing.
-    world.engine.placement.put_first(first.turn);
+    world.engine.placement.put_first(first.turn, first.epoch);
     world.engine.pump();
     let last = world.begin().await;
     assert_ne!(last.turn, first.turn);

@@ -123,6 +123,11 @@ impl Fixture {
         self.store.upkeep()
     }
 
+    /// The turns that nobody has.
+    pub(crate) async fn orphans(&self) -> Vec<TurnId> {
+        self.upkeep().orphaned_turns().await.unwrap().into_iter().map(|orphan| orphan.turn).collect()
+    }
+
     /// Runs a job that must succeed.
     pub(crate) async fn write<T: Send + 'static>(
         &self,

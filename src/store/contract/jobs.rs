@@ -73,7 +73,7 @@ async fn store_something(it: &Fixture) {
 }
 
 async fn is_as_stored(it: &Fixture) {
-    assert_eq!(it.upkeep().orphaned_turns().await, Ok(vec![turn_id(1)]));
+    assert_eq!(it.orphans().await, [turn_id(1)]);
     it.read(|reader| {
         assert_eq!(reader.session(session_id(1))?, Some(session(1)));
         assert_eq!(reader.messages(session_id(1))?, vec![message("kept")]);

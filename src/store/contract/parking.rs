@@ -140,7 +140,7 @@ async fn unparked_turns_are_listed_oldest_first(it: Fixture) {
         tx.suspend_turn(turn_id(4), at(50), "v1")
     })
     .await;
-    let ids = async || -> Vec<_> { it.upkeep().orphaned_turns().await.unwrap() };
+    let ids = async || it.orphans().await;
     assert_eq!(ids().await, [turn_id(9), turn_id(7), turn_id(6)]);
     it.write(|tx| tx.reopen_turn(turn_id(4))).await;
     assert_eq!(ids().await, [turn_id(9), turn_id(7), turn_id(6), turn_id(4)]);

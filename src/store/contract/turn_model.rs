@@ -61,7 +61,7 @@ struct FoundByUpkeep {
 async fn find(upkeep: &dyn Upkeep) -> Result<FoundByUpkeep, Error> {
     let id = turn_id(1);
     Ok(FoundByUpkeep {
-        is_taken_up: upkeep.orphaned_turns().await?.contains(&id),
+        is_taken_up: upkeep.orphaned_turns().await?.iter().any(|orphan| orphan.turn == id),
         next_due: upkeep.next_due().await?,
         is_retriable: upkeep.retriable_turns("a".to_owned(), 1).await?.contains(&id),
         suspended_before: upkeep.suspended_turns(at(5), 0, 1).await?.contains(&id),

@@ -87,7 +87,7 @@ async fn open_turns_are_listed_oldest_first(it: Fixture) {
         transaction.end_turn(turn_id(8), at(50))
     })
     .await;
-    let open = it.upkeep().orphaned_turns().await.unwrap();
+    let open = it.orphans().await;
     assert_eq!(open, vec![turn_id(9), turn_id(7)]);
     let ended = it.read(|reader| reader.turn(turn_id(8))).await.unwrap();
     assert_eq!(ended.life.ended_at(), Some(at(50)));

@@ -1,6 +1,7 @@
 //! Where a Postgres is, and how it is reached.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,9 +12,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{CancelToken, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connection::{PATIENCE, described};
@@ -106,6 +109,25 @@ impl PgAddress {
         }
     }
 
+    /// Connects for somebody who listens: `heard` gets the payload of each notification, and ends with the connection.
+    pub(super) async fn connect_to_hear(
+        &self,
+        heard: UnboundedSender<String>,
+    ) -> Result<Client, tokio_postgres::Error> {
+        match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                tokio::spawn(heard_on(connection, heard));
+                Ok(client)
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(heard_on(connection, heard));
+                Ok(client)
+            }
+        }
+    }
+
     /// Ends what a connection that nobody waits for any more is at, where that can still be reached.
     pub(super) fn cancel(&self, token: CancelToken) {
         let tls = self.tls.clone();
@@ -128,6 +150,28 @@ impl PgAddress {
     #[cfg(test)]
     pub(super) fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+}
+
+async fn heard_on<S, T>(mut connection: tokio_postgres::Connection<S, T>, heard: UnboundedSender<String>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        match poll_fn(|context| connection.poll_message(context)).await {
+            Some(Ok(AsyncMessage::Notification(told))) => {
+                if heard.send(told.payload().to_owned()).is_err() {
+                    return;
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                tracing::debug!(error = described(&error), "a connection to the database has ended");
+                return;
+            }
+            None => return,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod backend;
 mod cells;
 mod clock;
 mod connection;
+mod doorbell;
 mod graphs;
 mod linking;
 mod lists;

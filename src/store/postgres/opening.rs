@@ -8,8 +8,11 @@ use super::sql;
 use crate::store::open_error::{OpenError, ServerTrouble};
 
 /// Every migration in order, numbered from 1 on.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_store.sql"), include_str!("migrations/0002_graphs.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_store.sql"),
+    include_str!("migrations/0002_graphs.sql"),
+    include_str!("migrations/0003_servers.sql"),
+];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The oldest release of Postgres that is known to do, as it numbers them.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::address::PgAddress;
 use super::asking::params;
@@ -48,6 +49,11 @@ impl ConnectionPool {
     pub(super) fn commits_for(&self, member: ServerId) {
         // A second one would be the same.
         self.member.get_or_init(|| member);
+    }
+
+    /// For whom it commits.
+    pub(super) fn member(&self) -> Option<Uuid> {
+        self.member.get().map(|member| member.0)
     }
 
     /// Makes calls in one transaction and one round trip. They are made also where nobody waits for the outcome any more.

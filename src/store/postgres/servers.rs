@@ -73,6 +73,11 @@ impl BeatConnection {
         rows(2).iter().map(other).collect::<Result<_, _>>().map(Registered::Occupied)
     }
 
+    async fn others(&self, id: ServerId) -> Result<Vec<OtherServer>, Error> {
+        let replies = self.run(Frame::Snapshot, vec![SqlCall::new(sql!("servers/others"), params![id.0])]).await?;
+        replies.iter().flatten().map(other).collect()
+    }
+
     async fn bury(&self, id: ServerId, beat: u64) -> Result<bool, Error> {
         let call = SqlCall::new(sql!("servers/bury"), params![id.0, rows::integer(beat)]);
         let buried = self.run(Frame::Commit, vec![call]).await?;
@@ -103,6 +108,11 @@ impl ServerRows for PostgresServers {
     fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>> {
         let beats = Arc::clone(&self.0);
         Box::pin(async move { beats.register(row).await })
+    }
+
+    fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
+        let beats = Arc::clone(&self.0);
+        Box::pin(async move { beats.others(id).await })
     }
 
     fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
+use super::doorbell::PostgresDoorbell;
 use super::servers::PostgresServers;
 use super::{PgAddress, PostgresBackend};
 use crate::domain::cluster::Timings;
 use crate::faults;
 use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::shared::doorbell::Doorbell;
 use crate::store::shared::membership::{Admission, JoinError, Membership};
 use crate::store::shared::servers::{ServerKind, ServerRow};
 use crate::store::shared::{SharedStore, StoreAccess};
@@ -30,7 +32,10 @@ pub async fn join(
     let membership = joined.map_err(|error| refused(address, error))?;
     backend.commits_for(membership.id());
     let clock = backend.clock();
-    Ok(SharedStore::new(backend, StoreAccess::Member(membership), clock, Handle::current()))
+    // Whoever runs one turn, or changes keys, has nothing to hear.
+    let bell = (kind == ServerKind::Server)
+        .then(|| Arc::new(PostgresDoorbell::start(address.clone(), backend.pool(), &membership)) as Arc<dyn Doorbell>);
+    Ok(SharedStore::ringing(backend, StoreAccess::Member(membership), bell, clock, Handle::current()))
 }
 
 /// Opens the store that is at `address` for somebody who only reads, whoever has it.

@@ -13,6 +13,7 @@ use crate::domain::audit::Deed;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
+use crate::store::news::{HeldHere, Look, OrphanedTurn};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
 use crate::store::rows::readable::without_nulls;
@@ -22,7 +23,7 @@ use crate::store::upkeep::{Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
     /// What `read` makes of each row.
-    fn look<T: Send + 'static>(
+    fn list<T: Send + 'static>(
         &self,
         table: &'static str,
         call: SqlCall,
@@ -46,8 +47,12 @@ impl PostgresBackend {
     }
 
     fn turns(&self, sql: &'static str, params: Vec<Param>) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.look("turns", SqlCall::new(sql, params), |cells| cells.uuid().map(TurnId))
+        self.list("turns", SqlCall::new(sql, params), |cells| cells.uuid().map(TurnId))
     }
+}
+
+fn orphan(cells: &mut PostgresCells<'_>) -> Result<OrphanedTurn, Error> {
+    Ok(OrphanedTurn { turn: TurnId(cells.uuid()?), epoch: Some(cells.number()?) })
 }
 
 /// What no other writer of a session draws.
@@ -56,13 +61,40 @@ fn drawn() -> i64 {
 }
 
 impl Upkeep for PostgresBackend {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.turns(sql!("turns/under_way"), vec![])
+    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
+        self.list("turns", SqlCall::new(sql!("turns/orphaned"), vec![]), orphan)
+    }
+
+    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+        let ids = |id: fn(&HeldHere) -> Uuid| held.iter().map(id).collect::<Vec<Uuid>>();
+        let numbers =
+            |number: fn(&HeldHere) -> u64| held.iter().map(|it| rows::integer(number(it))).collect::<Vec<_>>();
+        let moved =
+            params![ids(|it| it.turn.0), ids(|it| it.session.0), numbers(|it| it.epoch), numbers(|it| it.known)];
+        let calls = vec![
+            SqlCall::new(sql!("turns/orphaned_of"), params![without_nulls(&agent).into_owned()]),
+            SqlCall::new(sql!("turns/moved"), moved),
+            SqlCall::new(sql!("store/access"), vec![]),
+        ];
+        let pool = self.pool();
+        Box::pin(async move {
+            let mut replies = pool.run(Frame::Snapshot, calls).await?.into_iter();
+            let mut next = || replies.next().unwrap_or_default();
+            let orphans =
+                next().iter().map(|row| orphan(&mut PostgresCells::new("turns", row))).collect::<Result<_, _>>()?;
+            let moved = next()
+                .iter()
+                .map(|row| PostgresCells::new("turns", row).uuid().map(TurnId))
+                .collect::<Result<_, _>>()?;
+            let access =
+                next().first().map(|row| PostgresCells::new("meta", row).number()).transpose()?.unwrap_or_default();
+            Ok(Look { orphans, moved, access })
+        })
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {
         let call = SqlCall::new(sql!("due/list"), params![now.millis(), rows::count(limit)]);
-        self.look("interrupts", call, |cells| {
+        self.list("interrupts", call, |cells| {
             let (at, id) = (cells.time()?, cells.uuid()?);
             let is_interrupt: bool = cells.plain()?;
             let what = if is_interrupt { DueKind::Interrupt(InterruptId(id)) } else { DueKind::Timers(TurnId(id)) };
@@ -71,7 +103,7 @@ impl Upkeep for PostgresBackend {
     }
 
     fn next_due(&self) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        let next = self.look("interrupts", SqlCall::new(sql!("due/next"), vec![]), |cells| cells.time_or_none());
+        let next = self.list("interrupts", SqlCall::new(sql!("due/next"), vec![]), |cells| cells.time_or_none());
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }
 
@@ -97,17 +129,17 @@ impl Upkeep for PostgresBackend {
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
         let sql = format!("{} {}", sql!("outbox/select"), sql!("outbox/due"));
         let call = SqlCall::new(sql, params![now.millis(), rows::count(limit), except]);
-        self.look("outbox", call, |cells| Ok(notice(cells)?.1))
+        self.list("outbox", call, |cells| Ok(notice(cells)?.1))
     }
 
     fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
         let next =
-            self.look("outbox", SqlCall::new(sql!("outbox/next_due"), params![except]), |cells| cells.time_or_none());
+            self.list("outbox", SqlCall::new(sql!("outbox/next_due"), params![except]), |cells| cells.time_or_none());
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }
 
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {
-        let call = SqlCall::new(sql!("outbox/release"), params![now.millis(), drawn()]);
+        let call = SqlCall::new(sql!("outbox/release"), params![now.millis(), drawn(), self.pool().member()]);
         let released = self.rows("outbox", Frame::Commit, call, |_| Ok(()));
         Box::pin(async move { released.await.map(drop) })
     }
@@ -182,7 +214,7 @@ impl Upkeep for PostgresBackend {
     }
 
     fn outbox_figures(&self) -> BoxFuture<'static, Result<OutboxFigures, Error>> {
-        let figures = self.look("outbox", SqlCall::new(sql!("outbox/figures"), vec![]), |cells| {
+        let figures = self.list("outbox", SqlCall::new(sql!("outbox/figures"), vec![]), |cells| {
             let pending = usize::try_from(cells.number()?).unwrap_or(usize::MAX);
             Ok(OutboxFigures { pending, oldest: cells.time_or_none()? })
         });
@@ -192,7 +224,7 @@ impl Upkeep for PostgresBackend {
     fn count_pending(&self, now: Timestamp) -> BoxFuture<'static, Result<Vec<PendingCount>, Error>> {
         let [first, second, third] = PendingCount::bounds(now).map(Timestamp::millis);
         let call = SqlCall::new(sql!("interrupts/count_pending"), params![first, second, third]);
-        self.look("interrupts", call, |cells| {
+        self.list("interrupts", call, |cells| {
             let kind = cells.plain()?;
             let by_age = [cells.number()?, cells.number()?, cells.number()?, cells.number()?];
             Ok(PendingCount { kind, by_age })

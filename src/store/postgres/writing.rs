@@ -82,6 +82,9 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall
     set_aside(changes, &mut calls);
     others(changes, &mut calls)?;
     notices(changes, &mut calls);
+    if changes.is_of_access() {
+        calls.push(SqlCall::new(sql!("store/access_changed"), vec![]));
+    }
     let events = (!changes.events.is_empty()).then_some(calls.len());
     if events.is_some() {
         calls.push(event_rows(changes));
@@ -96,8 +99,8 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall
 /// that are new in the order in which they were made.
 fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let claimed = |change: &SessionChange| {
-        let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.claimed_by.is_some());
-        claimed.and_then(|turn| turn.claimed_by).map(|owner| owner.0)
+        let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.owner.is_some());
+        claimed.and_then(|turn| turn.owner).map(|owner| owner.0)
     };
     let (mut new, mut written, mut kept, mut deleted, mut absent) = (vec![], vec![], vec![], vec![], vec![]);
     for change in changes {
@@ -222,7 +225,7 @@ fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> 
 fn state<'r>(columns: Columns<'r, &'r TurnChange>) -> Result<Columns<'r, &'r TurnChange>, Error> {
     let of = |row: &&'r TurnChange| StateColumns::of(&row.turn.life.state);
     let columns = columns
-        .plain(|row| row.claimed_by.map(|owner| owner.0))
+        .plain(|row| row.owner.map(|owner| owner.0))
         .text_or_none(|row| row.turn.impure_at.as_deref())
         .json(|row| rows::list_or_none(&row.turn.warnings))?
         .plain(|row| rows::integer(row.turn.life.epoch))

@@ -10,6 +10,7 @@ use crate::domain::notice::Notice;
 use crate::domain::session::Session;
 use crate::domain::{KeyId, SessionId, Timestamp, TurnId};
 use crate::store::carried::Carried;
+use crate::store::news::News;
 use crate::store::owner::TurnOwner;
 use crate::store::record::{DueKind, StoredReply, Turn};
 
@@ -87,8 +88,8 @@ pub struct TurnChange {
     pub is_new: bool,
     /// How many entries its journal has then.
     pub entries: u64,
-    /// Who has claimed it in this job; `None` leaves that as it is.
-    pub claimed_by: Option<TurnOwner>,
+    /// Whose it is from now on ([`TurnOwner::NOBODY`]: whoever claims it); `None` leaves that as it is.
+    pub owner: Option<TurnOwner>,
 }
 
 /// A notice that is new, or is another one now. It outlives its session, and with it what the session is compared by: it is
@@ -143,6 +144,23 @@ impl Changes {
     pub fn event_places(&self) -> Vec<usize> {
         let taken: Vec<usize> = self.entries.iter().filter_map(|entry| entry.told).collect();
         (0..).filter(|place| !taken.contains(place)).take(self.events.len()).collect()
+    }
+
+    /// Whether keys or sign-ins are others than before.
+    pub fn is_of_access(&self) -> bool {
+        let rows = [self.keys.len(), self.revoked_keys.len(), self.sign_ins.len(), self.deleted_sign_ins.len()];
+        rows.into_iter().any(|count| count > 0)
+    }
+
+    /// What other processes are to hear of at once.
+    pub fn news(&self) -> Vec<News> {
+        let is_told = !self.events.is_empty() || self.entries.iter().any(|entry| entry.told.is_some());
+        let of_sessions = self.sessions.iter().filter_map(|change| match change.row {
+            RowChange::Deleted | RowChange::Replaced(_) => Some(News::Deleted(change.id)),
+            RowChange::Written(_) | RowChange::Kept => is_told.then_some(News::Session(change.id)),
+        });
+        let is_ready = self.turns.iter().any(|change| change.owner == Some(TurnOwner::NOBODY));
+        of_sessions.chain(is_ready.then_some(News::Ready)).chain(self.is_of_access().then_some(News::Access)).collect()
     }
 
     /// Whether there is nothing to commit.

@@ -312,8 +312,15 @@ impl TurnWriter for JobTransaction<'_> {
 
     fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) -> Result<u64, Error> {
         let epoch = self.change_turn(id, TurnEvent::Claimed)?.epoch;
-        self.notes.claim_turn(id, owner);
+        self.notes.give_turn(id, owner);
         Ok(epoch)
+    }
+
+    fn release_turn(&mut self, id: TurnId) -> Result<(), Error> {
+        drop(self.life(id)?.ok_or(Error::TurnNotOpen(None))?);
+        self.touch_turn(id)?;
+        self.notes.give_turn(id, TurnOwner::NOBODY);
+        Ok(())
     }
 }
 

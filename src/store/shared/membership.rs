@@ -4,21 +4,26 @@
 //! What it may do ends before anybody takes it for dead ([`Timings`]). Whoever was buried all the same, and does not know it
 //! yet, commits nothing: each of its transactions looks for its row.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::servers::{OtherServer, Registered, ServerId, ServerRow, ServerRows};
+use super::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRow, ServerRows};
 use crate::domain::Error;
 use crate::domain::cluster::lease::{Beat, ServerLease};
 use crate::domain::cluster::watch::Watch;
 use crate::domain::cluster::{Moment, Timings};
+use crate::store::news::News;
 use crate::store::presence::Presence;
+
+/// How much news somebody may be behind before it is not known any more what was missed.
+const KEPT_NEWS: usize = 1024;
 
 /// What to do where somebody else has the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +50,9 @@ pub struct Membership {
     timings: Timings,
     lease: Mutex<ServerLease>,
     presence: watch::Sender<Presence>,
+    news: broadcast::Sender<News>,
+    /// Whether there was another server when it was looked last.
+    has_others: AtomicBool,
     leaving: CancellationToken,
 }
 
@@ -66,7 +74,7 @@ impl Membership {
         loop {
             let begun = now();
             let others = match rows.register(me.clone()).await {
-                Ok(Registered::Yes) => return Ok(comer.joined(timings, begun)),
+                Ok(Registered::Yes) => return Ok(comer.joined(me, timings, begun)),
                 Ok(Registered::Occupied(others)) => others,
                 Err(error) if admission == Admission::AtOnce => return Err(JoinError::Unavailable(error)),
                 Err(error) => {
@@ -80,20 +88,11 @@ impl Membership {
                 others.into_iter().filter(|other| me.kind.excludes(other.row.kind)).collect();
             let Some(first) = in_the_way.first() else {
                 // The row is there: what was told of it the last time was lost.
-                return Ok(comer.joined(timings, begun));
+                return Ok(comer.joined(me, timings, begun));
             };
-            let counts = in_the_way.iter().map(|other| (other.row.id, other.beat));
-            let suspects = watch.look(begun, ended, counts).into_iter().map(|suspect| (suspect.server, suspect.beat));
-            let gone = in_the_way.iter().filter(|other| other.is_gone_beside(&me));
-            let dead: Vec<(ServerId, u64)> = suspects.chain(gone.map(|other| (other.row.id, other.beat))).collect();
+            let dead = dead_among(&mut watch, &me, (begun, ended), &in_the_way);
             if !dead.is_empty() {
-                for (id, beat) in dead {
-                    match rows.bury(id, beat).await {
-                        Ok(true) => tracing::warn!(server = %id.0, "a server that had the store is dead"),
-                        Ok(false) => {}
-                        Err(error) => tracing::warn!(%error, "nobody knows whether a dead server was buried"),
-                    }
-                }
+                bury(rows.as_ref(), dead).await;
                 continue;
             }
             let is_silent = |other: &OtherServer| u128::from(other.silent_ms) >= timings.lease.as_millis();
@@ -102,20 +101,25 @@ impl Membership {
             }
             if !std::mem::replace(&mut stands_by, true) {
                 let (host, pid) = (&first.row.host, first.row.pid);
-                tracing::warn!(host, pid, "another server has the store; this one stands by until it is gone");
+                tracing::warn!(host, pid, "a run has the store; this server stands by until it is over");
             }
             let next = watch.decides_after(begun).map_or(begun + timings.beat, |at| at.min(begun + timings.beat));
             until(next).await;
         }
     }
 
-    fn joined(rows: Arc<dyn ServerRows>, id: ServerId, timings: Timings, begun: Moment) -> Arc<Self> {
+    fn joined(rows: Arc<dyn ServerRows>, me: ServerRow, timings: Timings, begun: Moment) -> Arc<Self> {
         let mut lease = ServerLease::new(timings);
         lease.told(begun, Beat::Counted);
         let (lease, presence) = (Mutex::new(lease), watch::Sender::new(Presence::Acts));
-        let this = Arc::new(Self { id, rows, timings, lease, presence, leaving: CancellationToken::new() });
+        let (news, has_others) = (broadcast::Sender::new(KEPT_NEWS), AtomicBool::new(false));
+        let (id, leaving) = (me.id, CancellationToken::new());
+        let this = Arc::new(Self { id, rows, timings, lease, presence, news, has_others, leaving });
         tokio::spawn(beat_on(Arc::downgrade(&this), begun + timings.beat));
         tokio::spawn(see_lease_end(Arc::downgrade(&this)));
+        if me.kind == ServerKind::Server {
+            tokio::spawn(watch_others(Arc::downgrade(&this), me));
+        }
         this
     }
 
@@ -144,6 +148,27 @@ impl Membership {
     /// Where it stands, from now on.
     pub fn presence(&self) -> watch::Receiver<Presence> {
         self.presence.subscribe()
+    }
+
+    /// What others do, from now on.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
+    }
+
+    /// Something was heard of what others do.
+    pub fn heard(&self, news: News) {
+        // Where nobody listens, nobody is to be told.
+        drop(self.news.send(news));
+    }
+
+    /// Whether another server shares the store, as far as is known.
+    pub fn has_others(&self) -> bool {
+        self.has_others.load(Ordering::Relaxed)
+    }
+
+    /// Cancelled when it leaves.
+    pub fn leaving(&self) -> CancellationToken {
+        self.leaving.clone()
     }
 
     /// Leaves, so that another one need not wait. Where the database cannot be told, others find out.
@@ -209,6 +234,12 @@ impl Membership {
     }
 }
 
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.leaving.cancel();
+    }
+}
+
 /// Who comes, and leaves again if it gives up: what it was not told of may have put its row there.
 struct Comer {
     rows: Arc<dyn ServerRows>,
@@ -217,9 +248,9 @@ struct Comer {
 }
 
 impl Comer {
-    fn joined(&mut self, timings: Timings, begun: Moment) -> Arc<Membership> {
+    fn joined(&mut self, me: ServerRow, timings: Timings, begun: Moment) -> Arc<Membership> {
         self.is_joined = true;
-        Membership::joined(Arc::clone(&self.rows), self.id, timings, begun)
+        Membership::joined(Arc::clone(&self.rows), me, timings, begun)
     }
 }
 
@@ -252,6 +283,73 @@ async fn beat_on(membership: Weak<Membership>, first: Moment) {
         match this.beat().await {
             Some(again) => next = again,
             None => return,
+        }
+    }
+}
+
+/// Looks for those who are dead, and buries them, until the membership is over.
+async fn watch_others(membership: Weak<Membership>, me: ServerRow) {
+    let mut watch = Watch::new(match membership.upgrade() {
+        Some(this) => this.timings,
+        None => return,
+    });
+    let mut known: Vec<ServerId> = Vec::new();
+    loop {
+        let begun = now();
+        let Some(this) = membership.upgrade() else { return };
+        let looked = timeout(this.timings.patience, this.rows.others(me.id)).await;
+        let ended = now();
+        match looked {
+            Ok(Ok(others)) => {
+                let dead = dead_among(&mut watch, &me, (begun, ended), &others);
+                let is_alive = |other: &&OtherServer| !dead.iter().any(|(id, _)| *id == other.row.id);
+                let alive: Vec<&OtherServer> = others.iter().filter(is_alive).collect();
+                let is_server = |other: &&OtherServer| other.row.kind == ServerKind::Server;
+                this.has_others.store(alive.iter().any(is_server), Ordering::Relaxed);
+                bury(this.rows.as_ref(), dead).await;
+                let alive: Vec<ServerId> = alive.into_iter().map(|other| other.row.id).collect();
+                if known.iter().any(|id| !alive.contains(id)) {
+                    this.heard(News::Departure);
+                }
+                known = alive;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "the other servers could not be looked at"),
+            Err(_) => tracing::debug!("the other servers could not be looked at in time"),
+        }
+        let next = watch.decides_after(begun).map_or(begun + this.timings.beat, |at| at.min(begun + this.timings.beat));
+        let leaving = this.leaving.clone();
+        drop(this);
+        tokio::select! {
+            () = leaving.cancelled() => return,
+            () = until(next) => {}
+        }
+    }
+}
+
+/// Those of `others` who are dead, each with its count, as they were in a look that began and ended then.
+fn dead_among(
+    watch: &mut Watch<ServerId>,
+    me: &ServerRow,
+    (begun, ended): (Moment, Moment),
+    others: &[OtherServer],
+) -> Vec<(ServerId, u64)> {
+    let counts = others.iter().map(|other| (other.row.id, other.beat));
+    let suspects = watch.look(begun, ended, counts).into_iter().map(|suspect| (suspect.server, suspect.beat));
+    let mut dead: Vec<(ServerId, u64)> = suspects.collect();
+    for gone in others.iter().filter(|other| other.is_gone_beside(me)) {
+        if !dead.iter().any(|(id, _)| *id == gone.row.id) {
+            dead.push((gone.row.id, gone.beat));
+        }
+    }
+    dead
+}
+
+async fn bury(rows: &dyn ServerRows, dead: Vec<(ServerId, u64)>) {
+    for (id, beat) in dead {
+        match rows.bury(id, beat).await {
+            Ok(true) => tracing::warn!(server = %id.0, "a server that had the store is dead"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "nobody knows whether a dead server was buried"),
         }
     }
 }

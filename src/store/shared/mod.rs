@@ -11,6 +11,7 @@
 pub mod backend;
 pub mod changes;
 mod committing;
+pub mod doorbell;
 mod image;
 mod job;
 mod knowledge_reader;
@@ -25,10 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use self::backend::{Backend, Committed};
+use self::doorbell::Doorbell;
 use self::image::Image;
 use self::job::JobOutcome;
 use self::lanes::{LaneKey, LaneShift, Lanes, QueuedJob};
@@ -37,6 +39,7 @@ use self::question::{Answer, StoreQuestion};
 use self::whose::{Direction, OwnedRow, SessionIndex};
 use super::about::About;
 use super::clock::Clock;
+use super::news::News;
 use super::owner::TurnOwner;
 use super::presence::Presence;
 use super::record::EventNumber;
@@ -85,6 +88,7 @@ pub struct SharedStore<B> {
 struct JobRunner<B> {
     backend: B,
     access: StoreAccess,
+    bell: Option<Arc<dyn Doorbell>>,
     clock: Arc<dyn Clock>,
     lanes: Arc<Lanes>,
     whose: Arc<SessionIndex>,
@@ -99,9 +103,21 @@ struct JobRunner<B> {
 impl<B: Backend> SharedStore<B> {
     /// A store over `backend`, in which it is as late as `clock` says, and whose work `runtime` does.
     pub fn new(backend: B, access: StoreAccess, clock: Arc<dyn Clock>, runtime: Handle) -> Self {
+        Self::ringing(backend, access, None, clock, runtime)
+    }
+
+    /// The same, which rings `bell` for what it commits.
+    pub fn ringing(
+        backend: B,
+        access: StoreAccess,
+        bell: Option<Arc<dyn Doorbell>>,
+        clock: Arc<dyn Clock>,
+        runtime: Handle,
+    ) -> Self {
         let inner = JobRunner {
             backend,
             access,
+            bell,
             clock,
             lanes: Arc::default(),
             whose: Arc::default(),
@@ -158,6 +174,13 @@ impl<B: Backend> Store for SharedStore<B> {
         match &self.inner.access {
             StoreAccess::Member(membership) => Some(membership.presence()),
             StoreAccess::Reader | StoreAccess::Alone => None,
+        }
+    }
+
+    fn news(&self) -> Option<broadcast::Receiver<News>> {
+        match &self.inner.access {
+            StoreAccess::Member(membership) if self.inner.bell.is_some() => Some(membership.news()),
+            StoreAccess::Member(_) | StoreAccess::Reader | StoreAccess::Alone => None,
         }
     }
 
@@ -349,12 +372,16 @@ impl<B: Backend> JobRunner<B> {
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
         let new = changes.new_rows();
         self.whose.remember(&changes);
+        let bell = self.bell.as_ref().map(|bell| (bell, changes.news()));
         match committing::commit(&self.backend, changes).await? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {
                     handle.set(number);
                 }
                 known.committed(&versions, began);
+                if let Some((bell, news)) = bell.filter(|(_, news)| !news.is_empty()) {
+                    bell.ring(news);
+                }
                 Ok(Attempt::Done)
             }
             Committed::Moved => {

@@ -46,7 +46,7 @@ pub struct Notes {
 struct NotedTurn {
     id: TurnId,
     is_new: bool,
-    claimed_by: Option<TurnOwner>,
+    owner: Option<TurnOwner>,
 }
 
 impl Notes {
@@ -86,7 +86,7 @@ impl Notes {
 
     /// A turn is new.
     pub fn insert_turn(&mut self, id: TurnId) {
-        self.turns.push(NotedTurn { id, is_new: true, claimed_by: None });
+        self.turns.push(NotedTurn { id, is_new: true, owner: None });
     }
 
     /// A turn is another one now.
@@ -94,14 +94,14 @@ impl Notes {
         self.noted_turn(id);
     }
 
-    /// A turn is somebody's.
-    pub fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) {
-        self.noted_turn(id).claimed_by = Some(owner);
+    /// A turn is somebody's, or nobody's.
+    pub fn give_turn(&mut self, id: TurnId, owner: TurnOwner) {
+        self.noted_turn(id).owner = Some(owner);
     }
 
     fn noted_turn(&mut self, id: TurnId) -> &mut NotedTurn {
         let place = self.turns.iter().position(|turn| turn.id == id).unwrap_or_else(|| {
-            self.turns.push(NotedTurn { id, is_new: false, claimed_by: None });
+            self.turns.push(NotedTurn { id, is_new: false, owner: None });
             self.turns.len() - 1
         });
         &mut self.turns[place]
@@ -187,10 +187,10 @@ impl Notes {
             let row = state.sessions.get(id).ok_or_else(gone)?;
             changes.messages.push((id, first, row.messages.get(first..).unwrap_or_default().to_vec()));
         }
-        for NotedTurn { id, is_new, claimed_by } in self.turns {
+        for NotedTurn { id, is_new, owner } in self.turns {
             // It went with its session.
             let Some(row) = state.turns.get(id) else { continue };
-            changes.turns.push(TurnChange { turn: row.turn.clone(), is_new, entries: row.entries(), claimed_by });
+            changes.turns.push(TurnChange { turn: row.turn.clone(), is_new, entries: row.entries(), owner });
         }
         let interrupts = self.interrupts.into_iter();
         changes.interrupts =

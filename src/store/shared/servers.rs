@@ -15,10 +15,12 @@ pub struct ServerId(pub Uuid);
 /// What a process wants with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerKind {
-    /// It serves, or changes what is everybody's: it has the store for itself.
+    /// It serves, beside others that do.
     Server,
     /// It runs agents without a server, beside others that do.
     Run,
+    /// It changes what is everybody's, such as keys, beside whoever has the store.
+    Tool,
 }
 
 impl ServerKind {
@@ -27,17 +29,18 @@ impl ServerKind {
         match self {
             Self::Server => "server",
             Self::Run => "run",
+            Self::Tool => "tool",
         }
     }
 
     /// The kind of this name.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Server, Self::Run].into_iter().find(|kind| kind.as_str() == text)
+        [Self::Server, Self::Run, Self::Tool].into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Whether both cannot have the store at the same time.
+    /// Whether both cannot have the store at the same time: a server would take up the turns of a run.
     pub fn excludes(self, other: Self) -> bool {
-        self == Self::Server || other == Self::Server
+        matches!((self, other), (Self::Server, Self::Run) | (Self::Run, Self::Server))
     }
 }
 
@@ -97,7 +100,7 @@ impl OtherServer {
 pub enum Registered {
     /// The row is there.
     Yes,
-    /// It is not: these are there, of which at least one wants the store for itself.
+    /// It is not: these are there, of which at least one cannot have the store at the same time.
     Occupied(Vec<OtherServer>),
 }
 
@@ -108,6 +111,12 @@ pub trait ServerRows: Send + Sync + 'static {
     /// # Errors
     /// [`Error::StoreUnavailable`]: then it may be there.
     fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>>;
+
+    /// The rows of all others.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>>;
 
     /// Counts the row up. Whether it was there.
     ///

@@ -11,6 +11,7 @@ use crate::domain::notice::Notice;
 use crate::domain::seeds::Random;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
+use crate::store::news::{HeldHere, Look, OrphanedTurn};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::backend::{Backend, Committed};
@@ -117,8 +118,12 @@ impl Backend for SimulatedConnection {
 }
 
 impl Upkeep for SimulatedConnection {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
+    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         self.send(self.database.orphaned_turns())
+    }
+
+    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+        self.send(self.database.look(agent, held))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

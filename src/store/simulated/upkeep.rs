@@ -7,10 +7,11 @@ use crate::domain::audit::Deed;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::memory::transaction::MemoryTransaction;
+use crate::store::news::{HeldHere, Look, OrphanedTurn};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::question::Version;
-use crate::store::upkeep::{Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
+use crate::store::upkeep::{self, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
 impl Rows {
@@ -32,8 +33,13 @@ impl Rows {
 }
 
 impl Upkeep for SimulatedDatabase {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.with(|rows| rows.state.unparked_turns())
+    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
+        self.with(|rows| upkeep::orphans(&rows.state))
+    }
+
+    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+        // Who of its servers has which turn is not in it.
+        Box::pin(std::future::ready(Ok(Look::default())))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

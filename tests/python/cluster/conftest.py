@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from tests.python.support import postgres
+from tests.python.support.api import Api
 from tests.python.support.served import Served
+from tests.python.support.waiting import eventually
 
 AGENT = "tests.python.faults.slow_step_agent:agent"
 
@@ -30,18 +33,18 @@ def serve(database: str) -> Iterator[Serve]:
     """Starts a server on the database, or, with `address`, on another way to it."""
     with ExitStack() as servers:
 
-        def start(address: str = database, **options: Any) -> Served:
+        def start(address: str = database, agent: str = AGENT, **options: Any) -> Served:
             # Half of the usual times: a test waits for the death of a server, and a busy machine must cause none.
             environment = {"HITL_CLUSTER_SPEED": "2"}
             options = {"park_after": 0, **options}
-            return servers.enter_context(Served(AGENT, store=address, environment=environment, **options))
+            return servers.enter_context(Served(agent, store=address, environment=environment, **options))
 
         yield start
 
 
 @pytest.fixture
 def stand_by(serve: Serve) -> Callable[[], Served]:
-    """Starts a server where another one has the store already."""
+    """Starts a server where a run has the store."""
 
     def start() -> Served:
         with socket.socket() as free:
@@ -58,3 +61,17 @@ def stand_by(serve: Serve) -> Callable[[], Served]:
 def place(tmp_path: Path) -> Path:
     """Where a step says that it runs, and is let go on."""
     return tmp_path / "step"
+
+
+def begin_step(api: Api, place: Path, *, once: bool = False) -> str:
+    """A new session whose turn is in the middle of a step."""
+    session_id = api.create()
+    assert api.send(session_id, json.dumps({"place": str(place), "once": once})).status_code == 202
+    eventually(lambda: runs(place), 1)
+    return session_id
+
+
+def runs(place: Path) -> int:
+    """How often the step was begun."""
+    ran = Path(f"{place}.ran")
+    return len(ran.read_text().splitlines()) if ran.exists() else 0

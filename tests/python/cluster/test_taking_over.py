@@ -1,18 +1,21 @@
-"""Several servers on one database: one has it, the others stand by and take over."""
+"""Several servers on one database: what one leaves that ends, dies or is cut off, another takes over."""
 
 from __future__ import annotations
 
 import json
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
-from tests.python.cluster.conftest import Serve
+import hitl
+from tests.python.cluster.conftest import Serve, begin_step, runs
 from tests.python.cluster.proxy import Proxy
+from tests.python.faults import slow_step_agent
 from tests.python.support import postgres
 from tests.python.support.api import Api, Json, ok, problem
 from tests.python.support.served import Served
@@ -28,22 +31,9 @@ def question(api: Api) -> tuple[str, str]:
     return session_id, session["interrupts"][0]["interrupt_id"]
 
 
-def begin_step(api: Api, place: Path, *, once: bool = False) -> str:
-    """A new session whose turn is in the middle of a step."""
-    session_id = api.create()
-    assert api.send(session_id, json.dumps({"place": str(place), "once": once})).status_code == 202
-    eventually(lambda: runs(place), 1)
-    return session_id
-
-
-def runs(place: Path) -> int:
-    """How often the step was begun."""
-    ran = Path(f"{place}.ran")
-    return len(ran.read_text().splitlines()) if ran.exists() else 0
-
-
-def until_it_serves(server: Served) -> None:
-    server.wait_for_line("is served on")
+def until_it_is_dead(server: Served) -> None:
+    """`server` has found that another one is."""
+    server.wait_for_line("a server that had the store is dead")
 
 
 def status(server: Served, path: str) -> int:
@@ -61,36 +51,41 @@ def answered(api: Api, session_id: str, interrupt_id: str) -> Json:
     return api.wait(session_id)
 
 
-def test_whoever_stands_by_is_alive_and_not_ready(serve: Serve, stand_by: StandBy) -> None:
-    serve()
-    second = stand_by()
-    eventually(lambda: status(second, "/healthz"), 200)
-    refused = second.api.get("/sessions")
-    assert problem(refused, 503)["code"] == "standing_by"
-    assert refused.headers["retry-after"] == "5"
-    assert status(second, "/readyz") == 503
+def test_whoever_stands_by_is_alive_and_not_ready(stand_by: StandBy, database: str, place: Path) -> None:
+    """Beside a run, whose turn a server would take up."""
+    message = json.dumps({"place": str(place), "once": False})
+    with ThreadPoolExecutor(1) as somebody:
+        run = somebody.submit(hitl.run_sync, slow_step_agent.agent, message, store=database)
+        eventually(lambda: runs(place), 1)
+        server = stand_by()
+        eventually(lambda: status(server, "/healthz"), 200)
+        refused = server.api.get("/sessions")
+        assert problem(refused, 503)["code"] == "standing_by"
+        assert refused.headers["retry-after"] == "5"
+        assert status(server, "/readyz") == 503
+        Path(f"{place}.go").touch()
+        assert run.result().response.content == "worked"
+    server.wait_for_line("is served on")
+    assert status(server, "/readyz") == 200
 
 
-def test_a_server_that_ends_leaves_its_sessions_to_the_next_at_once(serve: Serve, stand_by: StandBy) -> None:
-    first = serve()
+def test_a_server_that_ends_leaves_its_sessions_to_the_others_at_once(serve: Serve, place: Path) -> None:
+    first, second = serve(shutdown_timeout=0), serve()
     session_id, interrupt_id = question(first.api)
-    second = stand_by()
+    at_work = begin_step(first.api, place)
     first.stop()
-    until_it_serves(second)
-    assert status(second, "/readyz") == 200
     assert answered(second.api, session_id, interrupt_id)["response"]["content"] == "yes"
+    eventually(lambda: runs(place), 2)
+    Path(f"{place}.go").touch()
+    assert second.api.wait(at_work)["response"]["content"] == "worked"
 
 
 @pytest.mark.parametrize("once", [False, True])
-def test_the_turns_of_a_server_that_is_killed_go_on_at_the_next(
-    serve: Serve, stand_by: StandBy, place: Path, *, once: bool
-) -> None:
-    first = serve()
+def test_the_turns_of_a_server_that_is_killed_go_on_at_another(serve: Serve, place: Path, *, once: bool) -> None:
+    first, second = serve(), serve()
     session_id, interrupt_id = question(first.api)
     at_work = begin_step(first.api, place, once=once)
-    second = stand_by()
     first.kill()
-    until_it_serves(second)
     assert answered(second.api, session_id, interrupt_id)["response"]["content"] == "yes"
     Path(f"{place}.go").touch()
     session = second.api.wait(at_work)
@@ -103,15 +98,12 @@ def test_the_turns_of_a_server_that_is_killed_go_on_at_the_next(
         assert runs(place) == 2
 
 
-def test_a_server_that_was_stopped_for_too_long_does_nothing_when_it_goes_on(
-    serve: Serve, stand_by: StandBy, database: str
-) -> None:
-    first = serve()
+def test_a_server_that_was_stopped_for_too_long_does_nothing_when_it_goes_on(serve: Serve, database: str) -> None:
+    first, second = serve(), serve()
     session_id, interrupt_id = question(first.api)
-    second = stand_by()
     first.signal(signal.SIGSTOP)
     try:
-        until_it_serves(second)
+        until_it_is_dead(second)
     finally:
         first.signal(signal.SIGCONT)
     with httpx2.Client(trust_env=False) as client:
@@ -128,12 +120,11 @@ def test_a_server_that_was_stopped_for_too_long_does_nothing_when_it_goes_on(
 
 
 def test_a_server_without_its_database_serves_nobody_and_its_workers_are_gone_before_another_takes_over(
-    serve: Serve, stand_by: StandBy, database: str, place: Path
+    serve: Serve, database: str, place: Path
 ) -> None:
     with Proxy(postgres.socket_of(database)) as proxy:
-        first = serve(through(proxy, database))
+        first, second = serve(through(proxy, database)), serve()
         session_id = begin_step(first.api, place)
-        second = stand_by()
         proxy.hold()
         first.wait_for_line("not reached for too long")
         with httpx2.Client(trust_env=False) as client:
@@ -141,7 +132,7 @@ def test_a_server_without_its_database_serves_nobody_and_its_workers_are_gone_be
             assert client.get(f"{first.url}/healthz").status_code == 200
         # Its worker would end the step now, if it were there.
         Path(f"{place}.go").touch()
-        until_it_serves(second)
+        until_it_is_dead(second)
         assert second.api.wait(session_id)["response"]["content"] == "worked"
         assert runs(place) == 2
         proxy.release()

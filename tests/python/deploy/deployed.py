@@ -27,7 +27,6 @@ KEY = "a key of the test's own"
 PASSWORD = "right"
 """Of the one role of the tests' PostgreSQL that has to give any; the tests of the core make it too."""
 LISTENS = "is served on"
-STANDS_BY = "stands by"
 
 _MAKE_ROLE = f"""
 DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}';

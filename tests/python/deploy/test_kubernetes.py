@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hitl.serving.options import InvalidOption, ServeOptions
-from tests.python.deploy.deployed import DEPLOY, KEY, LISTENS, STANDS_BY, Deployed, Site, manifest, site
+from tests.python.deploy.deployed import DEPLOY, KEY, LISTENS, Deployed, Site, manifest, site
 from tests.python.support.api import Json, ok, problem
 from tests.python.support.waiting import eventually
 
@@ -116,11 +116,13 @@ class TestFiles:
         (port,) = service["spec"]["ports"]
         assert port["targetPort"] in [port["name"] for port in CONTAINER["ports"]]
 
-    def test_neither_a_rollout_nor_a_budget_waits_for_whoever_stands_by_to_be_ready(self) -> None:
-        """One is ready, whatever happens: what needs more of them never ends."""
+    def test_a_rollout_takes_no_server_away_before_a_new_one_is_ready(self) -> None:
         strategy = DEPLOYMENT["spec"]["strategy"]["rollingUpdate"]
-        assert DEPLOYMENT["spec"]["replicas"] - strategy["maxUnavailable"] == 1
-        assert manifest("kubernetes/disruption.yaml")["spec"]["minAvailable"] == 0
+        assert (strategy["maxSurge"], strategy["maxUnavailable"]) == (1, 0)
+
+    def test_one_server_stays_and_each_can_be_moved(self) -> None:
+        least = manifest("kubernetes/disruption.yaml")["spec"]["minAvailable"]
+        assert 0 < least < DEPLOYMENT["spec"]["replicas"]
 
     def test_the_variables_of_services_do_not_take_the_place_of_options(self) -> None:
         assert manifest("kubernetes/service.yaml")["metadata"]["name"] == "hitl"
@@ -141,16 +143,16 @@ class TestFiles:
         assert ":" not in SECRET["stringData"]["store"].removeprefix("postgresql://").partition("@")[0]
 
 
-def test_one_of_two_is_ready_and_the_other_takes_over(cluster: Site) -> None:
+def test_both_are_ready_and_one_goes_on_with_what_the_other_leaves(cluster: Site) -> None:
     with ExitStack() as pods:
         first = pods.enter_context(Deployed(CONTAINER["args"], environment(cluster)))
         first.wait_for_line(LISTENS)
         second = pods.enter_context(Deployed(CONTAINER["args"], environment(cluster)))
-        second.wait_for_line(STANDS_BY)
+        second.wait_for_line(LISTENS)
         for server in (first, second):
             eventually(lambda server=server: probe(server, "startupProbe"), 200)
         assert [probe(first, "livenessProbe"), probe(second, "livenessProbe")] == [200, 200]
-        assert [probe(first, "readinessProbe"), probe(second, "readinessProbe")] == [200, 503]
+        assert [probe(first, "readinessProbe"), probe(second, "readinessProbe")] == [200, 200]
 
         ok(first.api.http.get("/sessions", headers={"host": "hitl"}))
         problem(first.api.http.get("/sessions", headers={"host": "elsewhere"}), 403)
@@ -159,7 +161,6 @@ def test_one_of_two_is_ready_and_the_other_takes_over(cluster: Site) -> None:
 
         first.signal(signal.SIGTERM)
         assert first.wait(POD["terminationGracePeriodSeconds"]) == 0
-        eventually(lambda: probe(second, "readinessProbe"), 200)
         ok(second.api.resume(session_id, interrupt, "yes"))
         assert second.api.wait(session_id)["response"]["content"] == "said yes"
 

@@ -120,7 +120,7 @@ pub(super) fn touched(number: u128, seen: u64, row: RowChange) -> SessionChange 
 }
 
 pub(super) fn turn_change(turn: Turn, is_new: bool) -> TurnChange {
-    TurnChange { turn, is_new, entries: 0, claimed_by: None }
+    TurnChange { turn, is_new, entries: 0, owner: None }
 }
 
 /// Commits what must be committed: the numbers of its events.

@@ -5,6 +5,7 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::session::Session;
 use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
+use crate::store::news::OrphanedTurn;
 use crate::store::record::Turn;
 use crate::store::shared::changes::{Changes, RowChange};
 use crate::store::shared::question::StoreQuestion;
@@ -31,7 +32,7 @@ async fn whoever_keeps_a_session_elsewhere_is_told_that_its_journal_was_removed(
     store_all(&store).await;
     let ended =
         Turn { life: Life { state: TurnState::Ended { at: at(1) }, ..Life::default() }, ..turn(session_id(1), 1) };
-    assert_eq!(store.orphaned_turns().await.unwrap(), [turn_id(1)]);
+    assert_eq!(store.orphaned_turns().await.unwrap(), [OrphanedTurn { turn: turn_id(1), epoch: Some(0) }]);
     let changes = Changes {
         sessions: vec![touched(1, 1, RowChange::Kept)],
         turns: vec![turn_change(ended, false)],

@@ -55,6 +55,14 @@ impl ServerRows for Rows {
         Box::pin(std::future::ready(answer))
     }
 
+    fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
+        let state = self.state();
+        let others = state.rows.values().filter(|(row, _)| row.id != id);
+        let others = others.map(|(row, beat)| OtherServer { row: row.clone(), beat: *beat, silent_ms: 0 }).collect();
+        let unreached = state.unreachable.contains(&id);
+        Box::pin(std::future::ready(if unreached { Err(unreachable()) } else { Ok(others) }))
+    }
+
     fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {
         let mut state = self.state();
         if state.unreachable.contains(&id) {

@@ -1,0 +1,172 @@
+//! Other servers that share the store: what they leave is taken up here, and what they do to turns, sessions and keys is heard
+//! of here.
+//!
+//! They ring for what they have committed ([`News`]). A ring is a hint: what is acted on is read from the store, and where no
+//! ring came, a look each second finds the same. So nothing depends on rings but how soon something happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
+
+use crate::domain::journal::{Entry, RecordedEntry};
+use crate::domain::turn::TurnState;
+use crate::domain::{Error, SessionId, Timestamp};
+use crate::engine::Engine;
+use crate::engine::ports::dispatch::Delivery;
+use crate::store::StoreExt;
+use crate::store::news::{HeldHere, News};
+
+/// How long it is between two looks at what others have left and done.
+const LOOK: Duration = Duration::from_secs(1);
+/// After how many looks whoever waits for a session reads it, whether or not somebody rang.
+const LOOKS_PER_REREAD: u32 = 5;
+
+/// What was found when it was looked last.
+struct Followed {
+    /// How often keys and sign-ins had changed by then; unknown before the first look.
+    access: Option<u64>,
+    looks: u32,
+    next: Instant,
+}
+
+impl Engine {
+    /// Follows what others do until the engine stops.
+    pub(in crate::engine) fn follow_others(self: &Arc<Self>, mut news: Receiver<News>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut followed = Followed { access: None, looks: 0, next: Instant::now() };
+            loop {
+                tokio::select! {
+                    () = engine.stopped.cancelled() => return,
+                    heard = news.recv() => match heard {
+                        Ok(heard) => engine.hear(heard, &mut followed).await,
+                        Err(RecvError::Lagged(_)) => engine.hear(News::Missed, &mut followed).await,
+                        // The store is closed.
+                        Err(RecvError::Closed) => return,
+                    },
+                    () = sleep_until(followed.next) => engine.look_at_others(&mut followed).await,
+                }
+            }
+        });
+    }
+
+    async fn hear(self: &Arc<Self>, heard: News, followed: &mut Followed) {
+        match heard {
+            News::Session(session) => {
+                self.telling.changed_elsewhere(session);
+                self.catch_up(|held| held.session == session).await;
+            }
+            News::Deleted(session) => {
+                self.deleted_elsewhere(session);
+                self.catch_up(|held| held.session == session).await;
+            }
+            News::Ready => followed.next = Instant::now(),
+            News::Access => {
+                if let Err(error) = self.access.changed_elsewhere().await {
+                    // The next look tries again.
+                    tracing::warn!(%error, "keys that were changed at another server could not be read yet");
+                    followed.access = None;
+                }
+            }
+            News::Departure => {
+                self.telling.take_over_outbox();
+                self.journal.alarm.set(Timestamp::from_millis(0));
+                followed.next = Instant::now();
+            }
+            News::Missed => {
+                self.telling.missed_elsewhere();
+                followed.next = Instant::now();
+            }
+        }
+    }
+
+    fn deleted_elsewhere(&self, session: SessionId) {
+        // In this order: what was told of it last, and then the end.
+        self.telling.changed_elsewhere(session);
+        self.telling.close(session);
+    }
+
+    /// Looks at everything that a ring could have told of.
+    async fn look_at_others(self: &Arc<Self>, followed: &mut Followed) {
+        followed.next = Instant::now() + LOOK;
+        followed.looks = followed.looks.wrapping_add(1);
+        let (agent, held) = (self.settings.agent.clone(), self.placement.held_here());
+        let mut look = match self.store.upkeep().look(agent, held).await {
+            Ok(look) => look,
+            Err(error) => {
+                tracing::debug!(%error, "what other servers do could not be looked at");
+                return;
+            }
+        };
+        if followed.access != Some(look.access) {
+            match self.access.changed_elsewhere().await {
+                Ok(()) => followed.access = Some(look.access),
+                Err(error) => tracing::warn!(%error, "keys that may have changed elsewhere could not be read yet"),
+            }
+        }
+        if !look.moved.is_empty() {
+            self.catch_up(|held| look.moved.contains(&held.turn)).await;
+        }
+        if followed.looks.is_multiple_of(LOOKS_PER_REREAD) {
+            self.telling.missed_elsewhere();
+        }
+        // Those are found here each time until there is a slot, or another server has taken them.
+        look.orphans.retain(|orphan| !self.placement.waits_first(orphan.turn, orphan.epoch));
+        if !look.orphans.is_empty() && !self.is_stopping() {
+            if let Err(error) = self.take_up(look.orphans).await {
+                tracing::error!(%error, "turns that nobody has could not be taken up; it is tried again");
+            }
+            self.pump();
+        }
+    }
+
+    /// Turns in memory here get what others have written to them, and those that are not this server's any more are dropped.
+    async fn catch_up(self: &Arc<Self>, is_meant: impl Fn(&HeldHere) -> bool) {
+        for held in self.placement.held_here().into_iter().filter(is_meant) {
+            if let Err(error) = self.catch_up_one(held).await {
+                tracing::error!(turn = %held.turn, %error, "what others wrote to a turn could not be read; it is tried again");
+            }
+        }
+    }
+
+    async fn catch_up_one(self: &Arc<Self>, held: HeldHere) -> Result<(), Error> {
+        let HeldHere { turn, epoch, known, .. } = held;
+        let read = self.store.query(move |reader| {
+            let life = reader.life(turn)?;
+            let is_here = life.as_ref().is_some_and(|life| life.check_owner(epoch).is_ok());
+            let entries = if is_here { reader.journal_after(turn, known.checked_sub(1))? } else { Vec::new() };
+            Ok((life, entries))
+        });
+        let (life, entries) = read.await?;
+        match life {
+            Some(life) if life.check_owner(epoch).is_ok() => {
+                let found = (known..).zip(entries).filter_map(|(index, entry)| delivery(index, entry)).collect();
+                self.placement.found(turn, epoch, found);
+            }
+            // Another server has it, or it was parked here a moment ago.
+            Some(life) if matches!(life.state, TurnState::UnderWay | TurnState::Parked { .. }) => {
+                tracing::debug!(%turn, "a turn is another server's now");
+                self.placement.park(turn, epoch);
+            }
+            _ if self.placement.standing(turn, epoch).is_some() => {
+                self.forget(turn);
+                self.placement.stop_worker(turn, "The turn was ended at another server");
+            }
+            _ => {}
+        }
+        self.pump();
+        Ok(())
+    }
+}
+
+/// What of a journal is delivered to its turn.
+fn delivery(index: u64, RecordedEntry { at, entry }: RecordedEntry) -> Option<Delivery> {
+    match entry {
+        Entry::Answer { interrupt_id, value } => Some(Delivery::Answer { index, at, interrupt: interrupt_id, value }),
+        Entry::Expire { interrupt_id } => Some(Delivery::Expired { index, at, interrupt: interrupt_id }),
+        _ => None,
+    }
+}

@@ -1,0 +1,55 @@
+//! What other processes do to a store that they share, as far as somebody here has to hear of it at once.
+
+use crate::domain::{SessionId, TurnId};
+
+/// What others did, and it is on disk. Each is a hint: it may come late, twice, or not at all, and whoever acts on it looks
+/// into the store first. What nobody was told of is found by looking now and then ([`super::upkeep::Upkeep::look`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Something of a session has changed that others are told of.
+    Session(SessionId),
+    /// A session was deleted.
+    Deleted(SessionId),
+    /// A turn waits for whoever has a slot.
+    Ready,
+    /// Keys or sign-ins have changed.
+    Access,
+    /// A process that had the store is gone: what it had is nobody's, and what it would have done next is everybody's.
+    Departure,
+    /// Nobody knows what was missed.
+    Missed,
+}
+
+/// A turn that this process has in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldHere {
+    /// Which.
+    pub turn: TurnId,
+    /// Whose.
+    pub session: SessionId,
+    /// The epoch at which it was claimed.
+    pub epoch: u64,
+    /// How many entries of its journal are known here not to be news: all that was written by others among them has reached
+    /// the turn.
+    pub known: u64,
+}
+
+/// A turn that is under way and at nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrphanedTurn {
+    /// Which.
+    pub turn: TurnId,
+    /// Its epoch: another one once somebody has claimed it. `None` where what is stored of it cannot be read.
+    pub epoch: Option<u64>,
+}
+
+/// What there is to do for a process that shares its store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Turns that nobody has.
+    pub orphans: Vec<OrphanedTurn>,
+    /// Those of the turns in memory that are not this process's any more, or to whom others have written.
+    pub moved: Vec<TurnId>,
+    /// Counts how often keys and sign-ins have changed.
+    pub access: u64,
+}

@@ -1,0 +1,1 @@
+SELECT access_version FROM hitl.meta
