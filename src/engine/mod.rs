@@ -110,6 +110,9 @@ impl Engine {
             return Ok(());
         }
         let news = self.store.news();
+        if news.is_some() {
+            self.placement.share();
+        }
         self.recover().await?;
         self.retry_under_new_code().await?;
         self.spawn_pump();

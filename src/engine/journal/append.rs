@@ -206,7 +206,7 @@ impl Engine {
         faults::at(Point::EngineAppendCommitted);
         if let Some((first, last)) = written.own {
             // What was appended before goes to the turn before it hears of this.
-            self.placement.deliver(turn, |queue| queue.are_durable_before(first, last));
+            self.placement.appended(turn, epoch, first, last);
         }
         for error in &written.ignored {
             tracing::warn!(%session, %error, "what on_approval decided is no decision");

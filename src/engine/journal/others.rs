@@ -47,6 +47,7 @@ impl Engine {
                         // The store is closed.
                         Err(RecvError::Closed) => return,
                     },
+                    () = engine.placement.gap() => engine.look_at_others(&mut followed).await,
                     () = sleep_until(followed.next) => engine.look_at_others(&mut followed).await,
                 }
             }
@@ -60,7 +61,7 @@ impl Engine {
                 self.catch_up(|held| held.session == session).await;
             }
             News::Deleted(session) => {
-                self.deleted_elsewhere(session);
+                self.deleted_elsewhere(session).await;
                 self.catch_up(|held| held.session == session).await;
             }
             News::Ready => followed.next = Instant::now(),
@@ -83,8 +84,12 @@ impl Engine {
         }
     }
 
-    fn deleted_elsewhere(&self, session: SessionId) {
+    async fn deleted_elsewhere(&self, session: SessionId) {
         // In this order: what was told of it last, and then the end.
+        match self.store.query(move |reader| reader.last_event_of(session)).await {
+            Ok(last) => self.telling.stored_elsewhere(last),
+            Err(error) => tracing::warn!(%session, %error, "the last events of a deleted session could not be read"),
+        }
         self.telling.changed_elsewhere(session);
         self.telling.close(session);
     }
@@ -143,8 +148,9 @@ impl Engine {
         let (life, entries) = read.await?;
         match life {
             Some(life) if life.check_owner(epoch).is_ok() => {
+                let count = known + entries.len() as u64;
                 let found = (known..).zip(entries).filter_map(|(index, entry)| delivery(index, entry)).collect();
-                self.placement.found(turn, epoch, found);
+                self.placement.found(turn, epoch, count, found);
             }
             // Another server has it, or it was parked here a moment ago.
             Some(life) if matches!(life.state, TurnState::UnderWay | TurnState::Parked { .. }) => {

@@ -61,10 +61,16 @@ impl Queue {
         }
     }
 
-    /// The next one that may go to the turn, and for which epoch it is.
-    pub fn next(&mut self) -> Option<(u64, Delivery)> {
-        self.announced.front().filter(|announced| announced.durable)?;
+    /// The next one that may go to the turn, and for which epoch it is; none beyond index `known`, where that is given.
+    pub fn next(&mut self, known: Option<u64>) -> Option<(u64, Delivery)> {
+        let is_next = |first: &&Announced| first.durable && known.is_none_or(|known| first.delivery.index() <= known);
+        self.announced.front().filter(is_next)?;
         self.announced.pop_front().map(|announced| (announced.epoch, announced.delivery))
+    }
+
+    /// Whether one could go to the turn but for what stands before it in the journal, and is not known here.
+    pub fn has_gap(&self, known: u64) -> bool {
+        self.announced.front().is_some_and(|first| first.durable && first.delivery.index() > known)
     }
 
     /// Whether none is left.
@@ -131,7 +137,7 @@ mod tests {
     }
 
     fn ready(queue: &mut Queue) -> Vec<u64> {
-        std::iter::from_fn(|| queue.next()).map(|(_, delivery)| delivery.index()).collect()
+        std::iter::from_fn(|| queue.next(None)).map(|(_, delivery)| delivery.index()).collect()
     }
 
     #[test]
@@ -143,6 +149,17 @@ mod tests {
         queue.is_durable(1, 3);
         assert_eq!(ready(&mut queue), [3, 4, 6]);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_another_process_may_have_written_before_it_is_waited_for() {
+        let mut queue = announced(&[4]);
+        queue.is_durable(1, 4);
+        assert_eq!(queue.next(Some(3)), None);
+        assert!(queue.has_gap(3));
+        queue.found(1, delivery(3));
+        assert_eq!(queue.next(Some(3)).map(|(_, next)| next.index()), Some(3));
+        assert_eq!(queue.next(Some(4)).map(|(_, next)| next.index()), Some(4));
     }
 
     #[test]

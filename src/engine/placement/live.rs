@@ -137,6 +137,7 @@ impl Placement {
             timer: None,
             delivered: None,
             seen: 0,
+            in_order: order.journal.len() as u64,
             stage: Stage::AtWork,
             paused: None,
             held: None,
@@ -145,9 +146,9 @@ impl Placement {
         live.work(turn, self);
         turns.at_workers.insert(turn, live);
         dispatch.start(order);
-        for delivery in held {
-            hand_over(&mut turns, self, turn, delivery);
-        }
+        let queue = turns.queues.entry(turn).or_default();
+        held.into_iter().for_each(|delivery| queue.found(epoch, delivery));
+        turns.flush(self, turn);
         true
     }
 
@@ -173,6 +174,21 @@ impl Placement {
         }
     }
 
+    /// Entries of the turn at `epoch` itself are durable, from the first to the last of these, and so is all before them: that
+    /// goes to the turn before it hears of these.
+    pub fn appended(&self, turn: TurnId, epoch: u64, first: u64, last: u64) {
+        let mut turns = self.lock();
+        if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+            && first <= live.in_order
+        {
+            live.in_order = live.in_order.max(last + 1);
+        }
+        if let Some(queue) = turns.queues.get_mut(&turn) {
+            queue.are_durable_before(first, last);
+            turns.flush(self, turn);
+        }
+    }
+
     /// Delivers what was kept waiting by what came to nothing.
     pub fn deliver_all(&self) {
         let mut turns = self.lock();
@@ -193,10 +209,12 @@ impl Placement {
         held.collect()
     }
 
-    /// These stand in the journal of the turn at `epoch`, whoever wrote them: what has not reached it yet goes to it.
-    pub fn found(&self, turn: TurnId, epoch: u64, found: Vec<Delivery>) {
+    /// These stand among the first `count` entries of the journal of the turn at `epoch`, whoever wrote them: what has not
+    /// reached it yet goes to it.
+    pub fn found(&self, turn: TurnId, epoch: u64, count: u64, found: Vec<Delivery>) {
         let mut turns = self.lock();
-        let Some(live) = turns.at_workers.get(&turn).filter(|live| live.epoch == epoch) else { return };
+        let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
+        live.in_order = live.in_order.max(count);
         let known = live.has_heard_of();
         let queue = turns.queues.entry(turn).or_default();
         for delivery in found {
@@ -442,7 +460,16 @@ impl Placement {
 
 impl Turns {
     fn flush(&mut self, placement: &Placement, turn: TurnId) {
-        while let Some((epoch, delivery)) = self.queues.get_mut(&turn).and_then(Queue::next) {
+        loop {
+            // Where others share the store, the one before it may be theirs, and is read first.
+            let known = self.at_workers.get(&turn).filter(|_| placement.is_shared()).map(|live| live.in_order);
+            let Some(queue) = self.queues.get_mut(&turn) else { break };
+            let Some((epoch, delivery)) = queue.next(known) else {
+                if known.is_some_and(|known| queue.has_gap(known)) {
+                    placement.gap.notify_one();
+                }
+                break;
+            };
             if let Some(Claimed { held, .. }) = self.claimed.get_mut(&turn) {
                 held.push(delivery);
             } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
@@ -470,7 +497,8 @@ fn hand_over(turns: &mut Turns, placement: &Placement, turn: TurnId, delivery: D
     let index = delivery.index();
     let is_new = |live: &&mut LiveTurn| live.has_heard_of() <= index;
     let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
-    live.delivered = live.delivered.max(Some(delivery.index()));
+    live.delivered = live.delivered.max(Some(index));
+    live.in_order = live.in_order.max(index + 1);
     live.go_on(placement, turn);
     if let Some(dispatch) = placement.dispatch.get() {
         faults::at(Point::EngineDeliver);

@@ -33,6 +33,8 @@ pub(super) struct LiveTurn {
     pub(super) delivered: Option<u64>,
     /// How many entries of its journal it had seen when it paused last.
     pub(super) seen: u64,
+    /// How many entries of its journal are known here without a gap: others may have written the next.
+    pub(super) in_order: u64,
     /// Whether it is at work, or paused and without a slot.
     pub(super) stage: Stage,
     /// Its pause, while nothing has been appended since as far as anybody knows: there it may be parked.

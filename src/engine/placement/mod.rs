@@ -12,6 +12,7 @@ mod overtime;
 pub(super) mod slots;
 pub(super) mod turn_queue;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -37,6 +38,10 @@ pub(super) struct Placement {
     paused: Notify,
     /// A claim or a delivery came to nothing.
     freed: Notify,
+    /// Whether other servers may write to the turns that are here.
+    is_shared: AtomicBool,
+    /// Something waits for what others have written to a turn here.
+    gap: Notify,
     /// How long a turn may be at work; `None` for no limit.
     timeout: Option<Duration>,
     overtime: Arc<Overtime>,
@@ -53,6 +58,8 @@ impl Placement {
             rested: Notify::new(),
             paused: Notify::new(),
             freed: Notify::new(),
+            is_shared: AtomicBool::new(false),
+            gap: Notify::new(),
             timeout: timeout.and_then(Result::ok),
             overtime: Arc::default(),
         })
@@ -61,6 +68,20 @@ impl Placement {
     /// How workers are reached from now on; whether this is the first call, which alone counts.
     pub(super) fn attach(&self, dispatch: Arc<dyn Dispatch>) -> bool {
         self.dispatch.set(dispatch).is_ok()
+    }
+
+    /// Other servers may write to the turns that are here, from now on.
+    pub(super) fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// Resolves after something has come for a turn here that waits for what others may have written before it.
+    pub(super) async fn gap(&self) {
+        self.gap.notified().await;
     }
 
     /// What turns that are started now run in.

@@ -23,6 +23,9 @@ const WINDOW: usize = 64;
 /// How many events are read at once.
 const BATCH: usize = 256;
 
+/// How often it is looked for an event that is on disk and cannot be told yet, before it is left to the next one.
+const LOOKS: u32 = 40;
+
 enum FeedUpdate {
     Stored {
         last: u64,
@@ -201,6 +204,7 @@ impl FeedingTask {
 
     /// Tells what is new, up to number `last`; all that is there where that is not known.
     async fn tell_new(&mut self, last: Option<u64>, news: &mut mpsc::UnboundedReceiver<FeedUpdate>) {
+        let mut looks = LOOKS;
         while last.is_none_or(|last| self.told < last) {
             let events = match read(&self.store, self.told, None).await {
                 Ok(events) => events,
@@ -212,7 +216,14 @@ impl FeedingTask {
                     continue;
                 }
             };
-            let Some(newest) = events.last().map(|event| event.number) else { break };
+            let Some(newest) = events.last().map(|event| event.number) else {
+                // Somebody's transaction may hold up what is there already; each of these looks waits for that a while.
+                if last.is_none() || looks == 0 {
+                    break;
+                }
+                looks -= 1;
+                continue;
+            };
             // What has come while these were read is asked for by whoever wrote it.
             let is_all = events.len() < BATCH;
             while let Ok(item) = news.try_recv() {

@@ -138,6 +138,11 @@ impl Notifier {
         self.feed.look_elsewhere();
     }
 
+    /// Another process has stored the event with this number.
+    pub(super) fn stored_elsewhere(&self, last: u64) {
+        self.feed.ring(last);
+    }
+
     /// Anything may have changed elsewhere.
     pub(super) fn missed_elsewhere(&self) {
         self.bells.ring_all();

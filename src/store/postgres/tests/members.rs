@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::support::*;
 use crate::domain::Error;
+use crate::domain::journal::Entry;
 use crate::store::StoreExt;
 use crate::store::about::About;
 use crate::store::contract::fixture::*;
+use crate::store::news::{HeldHere, News, OrphanedTurn};
 use crate::store::open::{self, Address};
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::postgres::migrating::{self, SchemaState};
@@ -25,24 +29,31 @@ async fn rows(database: &Database) -> PostgresServers {
 }
 
 #[tokio::test]
-async fn of_many_who_come_at_once_one_has_the_store() {
+async fn of_servers_and_runs_who_come_at_once_those_of_one_kind_have_the_store() {
     let database = Database::new().await;
     let rows = Arc::new(rows(&database).await);
-    let comers = (0..8).map(|_| {
+    let comers = (0..8).map(|number| {
         tokio::spawn({
             // Each on a connection of its own.
             let rows = PostgresServers::new(database.address());
-            async move { rows.register(somebody(ServerKind::Server)).await.unwrap() == Registered::Yes }
+            let kind = if number % 2 == 0 { ServerKind::Server } else { ServerKind::Run };
+            async move { (kind, rows.register(somebody(kind)).await.unwrap() == Registered::Yes) }
         })
     });
-    let mut admitted = 0;
+    let mut admitted = Vec::new();
     for comer in comers.collect::<Vec<_>>() {
-        admitted += u32::from(comer.await.unwrap());
+        let (kind, is_there) = comer.await.unwrap();
+        admitted.extend(is_there.then_some(kind));
     }
-    assert_eq!(admitted, 1);
-    let Registered::Occupied(others) = rows.register(somebody(ServerKind::Run)).await.unwrap() else { panic!() };
-    assert_eq!(others.len(), 1);
+    assert_eq!(admitted.len(), 4, "{admitted:?}");
+    assert!(admitted.iter().all(|kind| *kind == admitted[0]), "{admitted:?}");
+    let excluded = if admitted[0] == ServerKind::Server { ServerKind::Run } else { ServerKind::Server };
+    let Registered::Occupied(others) = rows.register(somebody(excluded)).await.unwrap() else { panic!() };
+    assert_eq!(others.len(), 4);
     assert_eq!((others[0].beat, others[0].row.pid), (0, std::process::id()));
+    let tool = somebody(ServerKind::Tool);
+    assert_eq!(rows.register(tool.clone()).await, Ok(Registered::Yes));
+    assert_eq!(rows.others(tool.id).await.map(|others| others.len()), Ok(4));
 }
 
 #[tokio::test]
@@ -112,12 +123,12 @@ async fn whoever_closes_leaves_and_whoever_reads_is_in_nobodys_way() {
 async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_the_audit() {
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: 2 }));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: 3 }));
     let role = format!("{}_server", database.name());
     let nobody = migrating::migrate(&address, Some(&role)).await.unwrap_err();
     assert_eq!(nobody.code(), "store_refused");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    assert_eq!(migrating::migrate(&address, Some(&role)).await, Ok(SchemaState { found: Some(2), newest: 2 }));
+    assert_eq!(migrating::migrate(&address, Some(&role)).await, Ok(SchemaState { found: Some(3), newest: 3 }));
     let text = database.text().replace("postgres@", &format!("{role}@"));
     let store = open::open(&text).await.unwrap();
     let deed = || crate::domain::audit::Deed::new(crate::domain::audit::Action::ALL[0]);
@@ -150,11 +161,98 @@ async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_t
 }
 
 #[tokio::test]
+async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_no_other() {
+    let database = Database::new().await;
+    let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
+    for (number, store) in [(1, &one), (2, &other), (3, &other)] {
+        let owner = store.owner();
+        let begun = store.transact(About::Session(session_id(number)), move |tx| {
+            tx.insert_session(&session(number), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+            tx.claim_turn(turn_id(number), owner)?;
+            if number == 3 { tx.release_turn(turn_id(number)) } else { Ok(()) }
+        });
+        begun.await.unwrap();
+    }
+    let orphan = |number| OrphanedTurn { turn: turn_id(number), epoch: Some(1) };
+    assert_eq!(one.upkeep().orphaned_turns().await, Ok(vec![orphan(3)]));
+    other.close().await.unwrap();
+    assert_eq!(one.upkeep().orphaned_turns().await, Ok(vec![orphan(2), orphan(3)]));
+    let of = async |agent: &str| one.upkeep().look(agent.to_owned(), Vec::new()).await.unwrap().orphans;
+    assert_eq!(of(&session(1).agent).await, [orphan(2), orphan(3)]);
+    assert_eq!(of("another").await, []);
+    one.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_is_told_at_once_what_another_one_has_committed() {
+    let database = Database::new().await;
+    let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
+    let mut news = one.news().unwrap();
+    let mut heard = async |wanted: News| {
+        while news.recv().await.unwrap() != wanted {}
+    };
+    // Until each knows that the other is there, and listens, nobody rings or hears.
+    let mut number = 0;
+    let told = loop {
+        number += 1;
+        let begun = other.transact(About::Session(session_id(number)), move |tx| {
+            tx.insert_session(&session(number), &[])?;
+            tx.append_event(&event(number, "a"), at(0)).map(drop)
+        });
+        begun.await.unwrap();
+        tokio::select! {
+            () = heard(News::Session(session_id(number))) => break number,
+            () = tokio::time::sleep(std::time::Duration::from_millis(100)) => {}
+        }
+    };
+    other.transact(About::Session(session_id(told)), move |tx| tx.delete_session(session_id(told))).await.unwrap();
+    heard(News::Deleted(session_id(told))).await;
+    let before = one.upkeep().look(String::new(), Vec::new()).await.unwrap().access;
+    other.transact(About::Access, |tx| tx.insert_key(&key(1, "ada"))).await.unwrap();
+    heard(News::Access).await;
+    assert_eq!(one.upkeep().look(String::new(), Vec::new()).await.unwrap().access, before + 1);
+    other.close().await.unwrap();
+    heard(News::Departure).await;
+    one.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_that_are_another_ones() {
+    let database = Database::new().await;
+    let store = open::open(&database.text()).await.unwrap();
+    let owner = store.owner();
+    for number in 1..=4 {
+        let begun = store.transact(About::Session(session_id(number)), move |tx| {
+            tx.insert_session(&session(number), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+            let epoch = tx.claim_turn(turn_id(number), owner)?;
+            let answer = Entry::Answer { interrupt_id: interrupt_id(number), value: json!(1) };
+            tx.append(turn_id(number), epoch, &step("a", json!(1)), at(0))?;
+            match number {
+                2 => tx.append_foreign(turn_id(number), &answer, at(0)).map(drop),
+                3 => tx.claim_turn(turn_id(number), owner).map(drop),
+                4 => tx.end_turn(turn_id(number), at(0)),
+                _ => Ok(()),
+            }
+        });
+        begun.await.unwrap();
+    }
+    let held = |number, known| HeldHere { turn: turn_id(number), session: session_id(number), epoch: 1, known };
+    let moved = async |held: Vec<HeldHere>| store.upkeep().look(String::new(), held).await.unwrap().moved;
+    let mut told = moved((1..=5).map(|number| held(number, 0)).collect()).await;
+    told.sort_unstable_by_key(|turn| turn.0);
+    assert_eq!(told, [turn_id(2), turn_id(3), turn_id(4), turn_id(5)]);
+    assert_eq!(moved(vec![held(1, 0), held(2, 2)]).await, []);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_script_makes_what_a_server_makes() {
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(&migrating::script(None)).await;
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(2), newest: 2 }));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(3), newest: 3 }));
     open::open(&database.text()).await.unwrap().close().await.unwrap();
 }
 
@@ -163,15 +261,15 @@ async fn a_schema_of_the_release_before_is_refused_until_it_is_migrated_and_keep
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(MIGRATIONS[0]).await;
-    let older = SchemaState { found: Some(1), newest: 2 };
+    let older = SchemaState { found: Some(1), newest: 3 };
     assert_eq!(migrating::schema(&address).await, Ok(older));
     let refused = open::open(&database.text()).await.err().unwrap();
     assert_eq!((refused.code(), refused.hint()), ("store_older", "bring the schema up to date with hitl migrate"));
     let id = "SELECT id::text FROM hitl.meta";
     let before: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     let (one, other) = tokio::join!(migrating::migrate(&address, None), migrating::migrate(&address, None));
-    assert!([one, other].iter().all(|done| done.as_ref().is_ok_and(|state| state.newest == 2)));
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(2), newest: 2 }));
+    assert!([one, other].iter().all(|done| done.as_ref().is_ok_and(|state| state.newest == 3)));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(3), newest: 3 }));
     let after: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     assert_eq!(after, before);
     open::open(&database.text()).await.unwrap().close().await.unwrap();

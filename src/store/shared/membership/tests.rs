@@ -108,18 +108,20 @@ async fn stands(membership: &Membership, presence: Presence) {
 }
 
 #[tokio::test]
-async fn one_server_has_the_store_and_the_next_is_told_which() {
+async fn servers_have_it_together_and_a_run_beside_them_is_told_of_one() {
     let rows = Arc::new(Rows::default());
     let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
-    for kind in [ServerKind::Server, ServerKind::Run] {
-        match join(&rows, kind, Admission::AtOnce).await {
-            Err(JoinError::Occupied(other)) => assert_eq!(other.row.id, first.id()),
-            other => panic!("{:?}", other.map(|joined| joined.id())),
-        }
+    match join(&rows, ServerKind::Run, Admission::AtOnce).await {
+        Err(JoinError::Occupied(other)) => assert_eq!(other.row.id, first.id()),
+        other => panic!("{:?}", other.map(|joined| joined.id())),
     }
-    assert!(first.may_act().is_ok());
-    first.leave().await;
-    assert!(join(&rows, ServerKind::Server, Admission::AtOnce).await.is_ok());
+    let second = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let tool = join(&rows, ServerKind::Tool, Admission::AtOnce).await.unwrap();
+    for member in [&first, &second, &tool] {
+        assert!(member.may_act().is_ok());
+        member.leave().await;
+    }
+    assert!(join(&rows, ServerKind::Run, Admission::AtOnce).await.is_ok());
 }
 
 #[tokio::test]
@@ -134,9 +136,9 @@ async fn runs_have_it_together_and_no_server_beside_them() {
 }
 
 #[tokio::test]
-async fn whoever_stands_by_has_it_when_the_other_leaves() {
+async fn a_server_stands_by_until_no_run_has_the_store() {
     let rows = Arc::new(Rows::default());
-    let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let first = join(&rows, ServerKind::Run, Admission::AtOnce).await.unwrap();
     let waiting = tokio::spawn({
         let rows = Arc::clone(&rows);
         async move { join(&rows, ServerKind::Server, Admission::StandsBy).await.map(|joined| joined.id()) }
@@ -176,18 +178,43 @@ async fn who_is_cut_off_does_nothing_until_the_database_is_reached_again() {
 }
 
 #[tokio::test]
-async fn the_dead_are_buried_by_who_stands_by_and_never_act_again() {
+async fn the_dead_are_buried_by_other_servers_and_never_act_again() {
     let rows = Arc::new(Rows::default());
     let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let second = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let mut news = second.news();
     rows.cut_off(first.id());
-    let second = timeout(Duration::from_secs(60), join(&rows, ServerKind::Server, Admission::StandsBy)).await;
-    let second = second.unwrap().unwrap();
+    assert_eq!(timeout(Duration::from_secs(60), news.recv()).await.unwrap(), Ok(News::Departure));
     // By then it had stopped by itself.
     assert!(first.may_act().is_err());
     rows.reach_again();
     stands(&first, Presence::Dead).await;
     assert!(first.may_act().is_err());
     assert_eq!(rows.names(), [second.id()]);
+}
+
+#[tokio::test]
+async fn a_dead_run_is_buried_by_the_server_that_stands_by() {
+    let rows = Arc::new(Rows::default());
+    let run = join(&rows, ServerKind::Run, Admission::AtOnce).await.unwrap();
+    rows.cut_off(run.id());
+    let server = timeout(Duration::from_secs(60), join(&rows, ServerKind::Server, Admission::StandsBy)).await;
+    assert_eq!(rows.names(), [server.unwrap().unwrap().id()]);
+}
+
+#[tokio::test]
+async fn a_server_knows_whether_another_one_is_there() {
+    let rows = Arc::new(Rows::default());
+    let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let second = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let becomes = async |wanted: bool| {
+        while first.has_others() != wanted {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(60), becomes(true)).await.unwrap();
+    second.leave().await;
+    timeout(Duration::from_secs(60), becomes(false)).await.unwrap();
 }
 
 #[tokio::test]
@@ -198,5 +225,9 @@ async fn who_ran_on_this_machine_and_has_ended_is_buried_at_once() {
     rows.state().rows.insert(ended.id, (ended, 7));
     let hours = Timings { death: Duration::from_secs(3600), ..timings() };
     let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, hours).await.unwrap();
-    assert_eq!(rows.names(), [joined.id()]);
+    let mut alone = false;
+    while !alone {
+        tokio::task::yield_now().await;
+        alone = rows.names() == [joined.id()];
+    }
 }
