@@ -109,8 +109,8 @@ impl Engine {
         if !self.placement.attach(dispatch) {
             return Ok(());
         }
-        let news = self.store.news();
-        if news.is_some() {
+        let signals = self.store.signals();
+        if signals.is_some() {
             self.placement.share();
         }
         self.recover().await?;
@@ -121,8 +121,8 @@ impl Engine {
         self.telling.spawn_outbox();
         self.spawn_parking();
         self.spawn_sweeper();
-        if let Some(news) = news {
-            self.follow_others(news);
+        if let Some(signals) = signals {
+            self.follow_others(signals);
         }
         self.pump();
         Ok(())

@@ -17,7 +17,6 @@ mod delegate;
 pub mod graphs;
 pub mod kept;
 pub mod memory;
-pub mod news;
 pub mod open;
 pub mod open_error;
 pub mod outbox;
@@ -28,6 +27,7 @@ pub mod query;
 pub mod record;
 mod rows;
 pub mod shared;
+pub mod signals;
 #[cfg(test)]
 pub(crate) mod simulated;
 pub mod sqlite;
@@ -57,12 +57,12 @@ use asked::AskedReader;
 use carried::{CarriedReader, CarriedWriter};
 use clock::{Clock, WallClock};
 pub(crate) use delegate::reads_from;
-use news::News;
 use outbox::{OutboxReader, OutboxWriter};
 use owner::TurnOwner;
 use presence::Presence;
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
 use record::{DueKind, EventNumber, StoredReply, Turn};
+use signals::Signal;
 use turns::TurnWriter;
 use upkeep::Upkeep;
 
@@ -114,7 +114,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// What other processes do from now on; `None` where this one has the store for itself.
-    fn news(&self) -> Option<broadcast::Receiver<News>> {
+    fn signals(&self) -> Option<broadcast::Receiver<Signal>> {
         None
     }
 

@@ -12,9 +12,9 @@ use super::graphs::{
     ChannelValue, Checkpoint, CheckpointKey, CheckpointQuery, GraphReader, GraphStates, GraphWrite, GraphWriter,
     StoredCheckpoint,
 };
-use super::news::{HeldHere, Look, OrphanedTurn};
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
+use super::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
 use crate::domain::audit::{Deed, Head};
 use crate::domain::notice::Notice;
@@ -29,7 +29,7 @@ pub trait Upkeep: GraphStates {
 
     /// What others have left to do of `agent`'s, the first of it, and what they have done to the turns that this process has
     /// in memory; nothing where it has the store for itself.
-    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>>;
+    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
 
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those of
     /// suspended turns, and timers of parked turns.
@@ -197,8 +197,8 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
         read(self, orphans)
     }
 
-    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
-        Box::pin(std::future::ready(Ok(Look::default())))
+    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+        Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

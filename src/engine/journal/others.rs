@@ -1,7 +1,7 @@
 //! Other servers that share the store: what they leave is taken up here, and what they do to turns, sessions and keys is heard
 //! of here.
 //!
-//! They ring for what they have committed ([`News`]). A ring is a hint: what is acted on is read from the store, and where no
+//! They ring for what they have committed ([`Signal`]). A ring is a hint: what is acted on is read from the store, and where no
 //! ring came, a look each second finds the same. So nothing depends on rings but how soon something happens.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::ports::dispatch::Delivery;
 use crate::store::StoreExt;
-use crate::store::news::{HeldHere, News};
+use crate::store::signals::{HeldHere, Signal};
 
 /// How long it is between two looks at what others have left and done.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,16 +34,16 @@ struct Followed {
 
 impl Engine {
     /// Follows what others do until the engine stops.
-    pub(in crate::engine) fn follow_others(self: &Arc<Self>, mut news: Receiver<News>) {
+    pub(in crate::engine) fn follow_others(self: &Arc<Self>, mut signals: Receiver<Signal>) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let mut followed = Followed { access: None, looks: 0, next: Instant::now() };
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
-                    heard = news.recv() => match heard {
+                    heard = signals.recv() => match heard {
                         Ok(heard) => engine.hear(heard, &mut followed).await,
-                        Err(RecvError::Lagged(_)) => engine.hear(News::Missed, &mut followed).await,
+                        Err(RecvError::Lagged(_)) => engine.hear(Signal::Missed, &mut followed).await,
                         // The store is closed.
                         Err(RecvError::Closed) => return,
                     },
@@ -54,30 +54,30 @@ impl Engine {
         });
     }
 
-    async fn hear(self: &Arc<Self>, heard: News, followed: &mut Followed) {
+    async fn hear(self: &Arc<Self>, heard: Signal, followed: &mut Followed) {
         match heard {
-            News::Session(session) => {
+            Signal::Session(session) => {
                 self.telling.changed_elsewhere(session);
                 self.catch_up(|held| held.session == session).await;
             }
-            News::Deleted(session) => {
+            Signal::Deleted(session) => {
                 self.deleted_elsewhere(session).await;
                 self.catch_up(|held| held.session == session).await;
             }
-            News::Ready => followed.next = Instant::now(),
-            News::Access => {
+            Signal::Ready => followed.next = Instant::now(),
+            Signal::Access => {
                 if let Err(error) = self.access.changed_elsewhere().await {
                     // The next look tries again.
                     tracing::warn!(%error, "keys that were changed at another server could not be read yet");
                     followed.access = None;
                 }
             }
-            News::Departure => {
+            Signal::Departure => {
                 self.telling.take_over_outbox();
                 self.journal.alarm.set(Timestamp::from_millis(0));
                 followed.next = Instant::now();
             }
-            News::Missed => {
+            Signal::Missed => {
                 self.telling.missed_elsewhere();
                 followed.next = Instant::now();
             }

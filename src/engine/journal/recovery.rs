@@ -18,8 +18,8 @@ use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
-use crate::store::news::OrphanedTurn;
 use crate::store::record::{DueKind, Turn};
+use crate::store::signals::OrphanedTurn;
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.

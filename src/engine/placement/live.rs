@@ -18,7 +18,7 @@ use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::{self, Point, Rule};
-use crate::store::news::HeldHere;
+use crate::store::signals::HeldHere;
 
 /// A turn at a worker, as a batch of its words finds it.
 #[derive(Debug, Clone)]

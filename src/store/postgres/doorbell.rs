@@ -15,10 +15,10 @@ use super::connection::{Frame, SqlCall, described};
 use super::pool::ConnectionPool;
 use super::sql;
 use crate::domain::SessionId;
-use crate::store::news::News;
 use crate::store::shared::doorbell::Doorbell;
 use crate::store::shared::membership::Membership;
 use crate::store::shared::servers::ServerId;
+use crate::store::signals::Signal;
 
 /// How long it is between two rings at least.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -32,7 +32,7 @@ const LISTEN: &str = "LISTEN hitl";
 /// See the module.
 pub struct PostgresDoorbell {
     membership: Arc<Membership>,
-    told: UnboundedSender<Vec<News>>,
+    told: UnboundedSender<Vec<Signal>>,
 }
 
 impl PostgresDoorbell {
@@ -49,23 +49,23 @@ impl PostgresDoorbell {
 }
 
 impl Doorbell for PostgresDoorbell {
-    fn ring(&self, news: Vec<News>) {
+    fn ring(&self, signals: Vec<Signal>) {
         if self.membership.has_others() {
             // After the last ring nobody is told: whoever leaves is missed otherwise.
-            drop(self.told.send(news));
+            drop(self.told.send(signals));
         }
     }
 }
 
-async fn ring_on(mut telling: UnboundedReceiver<Vec<News>>, pool: Arc<ConnectionPool>, me: ServerId) {
+async fn ring_on(mut telling: UnboundedReceiver<Vec<Signal>>, pool: Arc<ConnectionPool>, me: ServerId) {
     let mut rang = Instant::now();
-    while let Some(mut news) = telling.recv().await {
+    while let Some(mut signals) = telling.recv().await {
         sleep_until(rang + PAUSE).await;
         while let Ok(more) = telling.try_recv() {
-            news.extend(more);
+            signals.extend(more);
         }
         rang = Instant::now();
-        let call = SqlCall::new(sql!("servers/ring"), params![written(me, &news)]);
+        let call = SqlCall::new(sql!("servers/ring"), params![written(me, &signals)]);
         if let Err(failed) = pool.run(Frame::Beat, vec![call]).await {
             tracing::debug!(error = ?failed, "the other servers could not be told; they look by themselves");
         }
@@ -78,11 +78,11 @@ async fn hear_on(address: PgAddress, membership: std::sync::Weak<Membership>, me
         match listen(&address, heard).await {
             Ok(client) => {
                 let Some(this) = membership.upgrade() else { return };
-                this.heard(News::Missed);
+                this.heard(Signal::Missed);
                 drop(this);
                 while let Some(payload) = hearing.recv().await {
                     let Some(this) = membership.upgrade() else { return };
-                    read(&payload, me).into_iter().for_each(|news| this.heard(news));
+                    read(&payload, me).into_iter().for_each(|signal| this.heard(signal));
                 }
                 drop(client);
             }
@@ -98,16 +98,16 @@ async fn listen(address: &PgAddress, heard: UnboundedSender<String>) -> Result<C
     Ok(client)
 }
 
-/// A payload: who rings, then a word for each piece of news.
-fn written(me: ServerId, news: &[News]) -> String {
+/// A payload: who rings, then a word for each signal.
+fn written(me: ServerId, signals: &[Signal]) -> String {
     let mut words = vec![me.0.simple().to_string()];
-    for piece in news {
-        let word = match piece {
-            News::Session(session) => format!("s{}", session.0.simple()),
-            News::Deleted(session) => format!("d{}", session.0.simple()),
-            News::Ready => "ready".to_owned(),
-            News::Access => "access".to_owned(),
-            News::Departure | News::Missed => "missed".to_owned(),
+    for signal in signals {
+        let word = match signal {
+            Signal::Session(session) => format!("s{}", session.0.simple()),
+            Signal::Deleted(session) => format!("d{}", session.0.simple()),
+            Signal::Ready => "ready".to_owned(),
+            Signal::Access => "access".to_owned(),
+            Signal::Departure | Signal::Missed => "missed".to_owned(),
         };
         if !words.contains(&word) {
             words.push(word);
@@ -122,23 +122,23 @@ fn written(me: ServerId, news: &[News]) -> String {
 }
 
 /// What a payload tells to a server that is not the one that rang. A word that is not known is one of a later release.
-fn read(payload: &str, me: ServerId) -> Vec<News> {
+fn read(payload: &str, me: ServerId) -> Vec<Signal> {
     let mut words = payload.split(' ');
     if words.next().and_then(|word| word.parse::<Uuid>().ok()).is_none_or(|who| who == me.0) {
         return Vec::new();
     }
     let session = |word: &str| word.parse::<Uuid>().ok().map(SessionId);
     let piece = |word: &str| match word {
-        "ready" => Some(News::Ready),
-        "access" => Some(News::Access),
-        "missed" => Some(News::Missed),
+        "ready" => Some(Signal::Ready),
+        "access" => Some(Signal::Access),
+        "missed" => Some(Signal::Missed),
         word => match (word.strip_prefix('s'), word.strip_prefix('d')) {
-            (Some(id), _) => session(id).map(News::Session),
-            (_, Some(id)) => session(id).map(News::Deleted),
+            (Some(id), _) => session(id).map(Signal::Session),
+            (_, Some(id)) => session(id).map(Signal::Deleted),
             _ => None,
         },
     };
-    words.map(|word| piece(word).unwrap_or(News::Missed)).collect()
+    words.map(|word| piece(word).unwrap_or(Signal::Missed)).collect()
 }
 
 #[cfg(test)]
@@ -152,22 +152,23 @@ mod tests {
     #[test]
     fn what_is_rung_is_heard_by_the_others_and_not_by_oneself() {
         let session = |number| SessionId(id(number));
-        let news = [News::Session(session(1)), News::Deleted(session(2)), News::Ready, News::Access, News::Ready];
-        let payload = written(ServerId(id(9)), &news);
+        let signals =
+            [Signal::Session(session(1)), Signal::Deleted(session(2)), Signal::Ready, Signal::Access, Signal::Ready];
+        let payload = written(ServerId(id(9)), &signals);
         assert_eq!(read(&payload, ServerId(id(8))), news[..4]);
         assert_eq!(read(&payload, ServerId(id(9))), []);
     }
 
     #[test]
     fn a_ring_that_is_too_long_says_that_something_was_missed() {
-        let news: Vec<News> = (0..5000).map(|number| News::Session(SessionId(id(number)))).collect();
+        let signals: Vec<Signal> = (0..5000).map(|number| Signal::Session(SessionId(id(number)))).collect();
         assert!(written(ServerId(id(9)), &news[..AT_ONCE - 1]).len() < 8000);
-        assert_eq!(read(&written(ServerId(id(9)), &news), ServerId(id(8))), [News::Missed]);
+        assert_eq!(read(&written(ServerId(id(9)), &signals), ServerId(id(8))), [Signal::Missed]);
     }
 
     #[test]
     fn what_is_not_understood_is_missed_and_what_nobody_rang_is_nothing() {
-        assert_eq!(read(&format!("{} later", id(9).simple()), ServerId(id(8))), [News::Missed]);
+        assert_eq!(read(&format!("{} later", id(9).simple()), ServerId(id(8))), [Signal::Missed]);
         assert_eq!(read("", ServerId(id(8))), []);
         assert_eq!(read("anything else", ServerId(id(8))), []);
     }

@@ -13,12 +13,12 @@ use crate::domain::audit::Deed;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
-use crate::store::news::{HeldHere, Look, OrphanedTurn};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _, notices::notice};
 use crate::store::shared::question::{Answer, StoreQuestion};
+use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
 use crate::store::upkeep::{Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
@@ -65,7 +65,7 @@ impl Upkeep for PostgresBackend {
         self.list("turns", SqlCall::new(sql!("turns/orphaned"), vec![]), orphan)
     }
 
-    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         let ids = |id: fn(&HeldHere) -> Uuid| held.iter().map(id).collect::<Vec<Uuid>>();
         let numbers =
             |number: fn(&HeldHere) -> u64| held.iter().map(|it| rows::integer(number(it))).collect::<Vec<_>>();
@@ -88,7 +88,7 @@ impl Upkeep for PostgresBackend {
                 .collect::<Result<_, _>>()?;
             let access =
                 next().first().map(|row| PostgresCells::new("meta", row).number()).transpose()?.unwrap_or_default();
-            Ok(Look { orphans, moved, access })
+            Ok(OthersSnapshot { orphans, moved, access })
         })
     }
 

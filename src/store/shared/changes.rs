@@ -10,9 +10,9 @@ use crate::domain::notice::Notice;
 use crate::domain::session::Session;
 use crate::domain::{KeyId, SessionId, Timestamp, TurnId};
 use crate::store::carried::Carried;
-use crate::store::news::News;
 use crate::store::owner::TurnOwner;
 use crate::store::record::{DueKind, StoredReply, Turn};
+use crate::store::signals::Signal;
 
 use super::question::{StoreQuestion, Version};
 
@@ -153,14 +153,17 @@ impl Changes {
     }
 
     /// What other processes are to hear of at once.
-    pub fn news(&self) -> Vec<News> {
+    pub fn signals(&self) -> Vec<Signal> {
         let is_told = !self.events.is_empty() || self.entries.iter().any(|entry| entry.told.is_some());
         let of_sessions = self.sessions.iter().filter_map(|change| match change.row {
-            RowChange::Deleted | RowChange::Replaced(_) => Some(News::Deleted(change.id)),
-            RowChange::Written(_) | RowChange::Kept => is_told.then_some(News::Session(change.id)),
+            RowChange::Deleted | RowChange::Replaced(_) => Some(Signal::Deleted(change.id)),
+            RowChange::Written(_) | RowChange::Kept => is_told.then_some(Signal::Session(change.id)),
         });
         let is_ready = self.turns.iter().any(|change| change.owner == Some(TurnOwner::NOBODY));
-        of_sessions.chain(is_ready.then_some(News::Ready)).chain(self.is_of_access().then_some(News::Access)).collect()
+        of_sessions
+            .chain(is_ready.then_some(Signal::Ready))
+            .chain(self.is_of_access().then_some(Signal::Access))
+            .collect()
     }
 
     /// Whether there is nothing to commit.

@@ -19,11 +19,11 @@ use crate::domain::Error;
 use crate::domain::cluster::lease::{Beat, ServerLease};
 use crate::domain::cluster::watch::Watch;
 use crate::domain::cluster::{Moment, Timings};
-use crate::store::news::News;
 use crate::store::presence::Presence;
+use crate::store::signals::Signal;
 
-/// How much news somebody may be behind before it is not known any more what was missed.
-const KEPT_NEWS: usize = 1024;
+/// How many signals somebody may be behind before it is not known any more what was missed.
+const KEPT_SIGNALS: usize = 1024;
 
 /// What to do where somebody else has the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Membership {
     timings: Timings,
     lease: Mutex<ServerLease>,
     presence: watch::Sender<Presence>,
-    news: broadcast::Sender<News>,
+    signals: broadcast::Sender<Signal>,
     /// Whether there was another server when it was looked last.
     has_others: AtomicBool,
     leaving: CancellationToken,
@@ -112,9 +112,9 @@ impl Membership {
         let mut lease = ServerLease::new(timings);
         lease.told(begun, Beat::Counted);
         let (lease, presence) = (Mutex::new(lease), watch::Sender::new(Presence::Acts));
-        let (news, has_others) = (broadcast::Sender::new(KEPT_NEWS), AtomicBool::new(false));
+        let (signals, has_others) = (broadcast::Sender::new(KEPT_SIGNALS), AtomicBool::new(false));
         let (id, leaving) = (me.id, CancellationToken::new());
-        let this = Arc::new(Self { id, rows, timings, lease, presence, news, has_others, leaving });
+        let this = Arc::new(Self { id, rows, timings, lease, presence, signals, has_others, leaving });
         tokio::spawn(beat_on(Arc::downgrade(&this), begun + timings.beat));
         tokio::spawn(see_lease_end(Arc::downgrade(&this)));
         if me.kind == ServerKind::Server {
@@ -151,14 +151,14 @@ impl Membership {
     }
 
     /// What others do, from now on.
-    pub fn news(&self) -> broadcast::Receiver<News> {
-        self.news.subscribe()
+    pub fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.signals.subscribe()
     }
 
     /// Something was heard of what others do.
-    pub fn heard(&self, news: News) {
+    pub fn heard(&self, signal: Signal) {
         // Where nobody listens, nobody is to be told.
-        drop(self.news.send(news));
+        drop(self.signals.send(signal));
     }
 
     /// Whether another server shares the store, as far as is known.
@@ -309,7 +309,7 @@ async fn watch_others(membership: Weak<Membership>, me: ServerRow) {
                 bury(this.rows.as_ref(), dead).await;
                 let alive: Vec<ServerId> = alive.into_iter().map(|other| other.row.id).collect();
                 if known.iter().any(|id| !alive.contains(id)) {
-                    this.heard(News::Departure);
+                    this.heard(Signal::Departure);
                 }
                 known = alive;
             }

@@ -39,10 +39,10 @@ use self::question::{Answer, StoreQuestion};
 use self::whose::{Direction, OwnedRow, SessionIndex};
 use super::about::About;
 use super::clock::Clock;
-use super::news::News;
 use super::owner::TurnOwner;
 use super::presence::Presence;
 use super::record::EventNumber;
+use super::signals::Signal;
 use super::upkeep::Upkeep;
 use super::{BoxFuture, ReadJob, Store, WriteJob, guard};
 use crate::domain::{Error, SessionId};
@@ -177,9 +177,9 @@ impl<B: Backend> Store for SharedStore<B> {
         }
     }
 
-    fn news(&self) -> Option<broadcast::Receiver<News>> {
+    fn signals(&self) -> Option<broadcast::Receiver<Signal>> {
         match &self.inner.access {
-            StoreAccess::Member(membership) if self.inner.bell.is_some() => Some(membership.news()),
+            StoreAccess::Member(membership) if self.inner.bell.is_some() => Some(membership.signals()),
             StoreAccess::Member(_) | StoreAccess::Reader | StoreAccess::Alone => None,
         }
     }
@@ -372,15 +372,15 @@ impl<B: Backend> JobRunner<B> {
         let versions: Vec<_> = changes.sessions.iter().map(changes::SessionChange::left).collect();
         let new = changes.new_rows();
         self.whose.remember(&changes);
-        let bell = self.bell.as_ref().map(|bell| (bell, changes.news()));
+        let bell = self.bell.as_ref().map(|bell| (bell, changes.signals()));
         match committing::commit(&self.backend, changes).await? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {
                     handle.set(number);
                 }
                 known.committed(&versions, began);
-                if let Some((bell, news)) = bell.filter(|(_, news)| !news.is_empty()) {
-                    bell.ring(news);
+                if let Some((bell, signals)) = bell.filter(|(_, signals)| !signals.is_empty()) {
+                    bell.ring(signals);
                 }
                 Ok(Attempt::Done)
             }

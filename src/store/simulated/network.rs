@@ -11,12 +11,12 @@ use crate::domain::notice::Notice;
 use crate::domain::seeds::Random;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
-use crate::store::news::{HeldHere, Look, OrphanedTurn};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
+use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
 use crate::store::upkeep::{Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
@@ -122,7 +122,7 @@ impl Upkeep for SimulatedConnection {
         self.send(self.database.orphaned_turns())
     }
 
-    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         self.send(self.database.look(agent, held))
     }
 

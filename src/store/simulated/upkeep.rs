@@ -7,10 +7,10 @@ use crate::domain::audit::Deed;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::memory::transaction::MemoryTransaction;
-use crate::store::news::{HeldHere, Look, OrphanedTurn};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::question::Version;
+use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
 use crate::store::upkeep::{self, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
@@ -37,9 +37,9 @@ impl Upkeep for SimulatedDatabase {
         self.with(|rows| upkeep::orphans(&rows.state))
     }
 
-    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<Look, Error>> {
+    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         // Who of its servers has which turn is not in it.
-        Box::pin(std::future::ready(Ok(Look::default())))
+        Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

@@ -10,7 +10,6 @@ use crate::domain::journal::Entry;
 use crate::store::StoreExt;
 use crate::store::about::About;
 use crate::store::contract::fixture::*;
-use crate::store::news::{HeldHere, News, OrphanedTurn};
 use crate::store::open::{self, Address};
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::postgres::migrating::{self, SchemaState};
@@ -18,6 +17,7 @@ use crate::store::postgres::opening::MIGRATIONS;
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
 use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRow, ServerRows};
+use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
 
 fn somebody(kind: ServerKind) -> ServerRow {
     ServerRow { machine: None, ..ServerRow::of_this_process(kind) }
@@ -188,9 +188,9 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_no_other() {
 async fn a_server_is_told_at_once_what_another_one_has_committed() {
     let database = Database::new().await;
     let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
-    let mut news = one.news().unwrap();
+    let mut signals = one.signals().unwrap();
     let mut heard = async |wanted: News| {
-        while news.recv().await.unwrap() != wanted {}
+        while signals.recv().await.unwrap() != wanted {}
     };
     // Until each knows that the other is there, and listens, nobody rings or hears.
     let mut number = 0;
@@ -202,18 +202,18 @@ async fn a_server_is_told_at_once_what_another_one_has_committed() {
         });
         begun.await.unwrap();
         tokio::select! {
-            () = heard(News::Session(session_id(number))) => break number,
+            () = heard(Signal::Session(session_id(number))) => break number,
             () = tokio::time::sleep(std::time::Duration::from_millis(100)) => {}
         }
     };
     other.transact(About::Session(session_id(told)), move |tx| tx.delete_session(session_id(told))).await.unwrap();
-    heard(News::Deleted(session_id(told))).await;
+    heard(Signal::Deleted(session_id(told))).await;
     let before = one.upkeep().look(String::new(), Vec::new()).await.unwrap().access;
     other.transact(About::Access, |tx| tx.insert_key(&key(1, "ada"))).await.unwrap();
-    heard(News::Access).await;
+    heard(Signal::Access).await;
     assert_eq!(one.upkeep().look(String::new(), Vec::new()).await.unwrap().access, before + 1);
     other.close().await.unwrap();
-    heard(News::Departure).await;
+    heard(Signal::Departure).await;
     one.close().await.unwrap();
 }
 

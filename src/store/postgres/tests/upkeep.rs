@@ -5,10 +5,10 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::session::Session;
 use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
-use crate::store::news::OrphanedTurn;
 use crate::store::record::Turn;
 use crate::store::shared::changes::{Changes, RowChange};
 use crate::store::shared::question::StoreQuestion;
+use crate::store::signals::OrphanedTurn;
 use crate::store::upkeep::{Sweep, Upkeep};
 
 #[tokio::test]

@@ -182,9 +182,9 @@ async fn the_dead_are_buried_by_other_servers_and_never_act_again() {
     let rows = Arc::new(Rows::default());
     let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
     let second = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
-    let mut news = second.news();
+    let mut signals = second.signals();
     rows.cut_off(first.id());
-    assert_eq!(timeout(Duration::from_secs(60), news.recv()).await.unwrap(), Ok(News::Departure));
+    assert_eq!(timeout(Duration::from_secs(60), signals.recv()).await.unwrap(), Ok(Signal::Departure));
     // By then it had stopped by itself.
     assert!(first.may_act().is_err());
     rows.reach_again();

@@ -5,7 +5,7 @@ use crate::domain::{SessionId, TurnId};
 /// What others did, and it is on disk. Each is a hint: it may come late, twice, or not at all, and whoever acts on it looks
 /// into the store first. What nobody was told of is found by looking now and then ([`super::upkeep::Upkeep::look`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum Signal {
     /// Something of a session has changed that others are told of.
     Session(SessionId),
     /// A session was deleted.
@@ -29,7 +29,7 @@ pub struct HeldHere {
     pub session: SessionId,
     /// The epoch at which it was claimed.
     pub epoch: u64,
-    /// How many entries of its journal are known here not to be news: all that was written by others among them has reached
+    /// How many entries of its journal are no novelty here: all that was written by others among them has reached
     /// the turn.
     pub known: u64,
 }
@@ -45,7 +45,7 @@ pub struct OrphanedTurn {
 
 /// What there is to do for a process that shares its store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct OthersSnapshot {
     /// Turns that nobody has.
     pub orphans: Vec<OrphanedTurn>,
     /// Those of the turns in memory that are not this process's any more, or to whom others have written.
