@@ -155,14 +155,14 @@ mod tests {
         let signals =
             [Signal::Session(session(1)), Signal::Deleted(session(2)), Signal::Ready, Signal::Access, Signal::Ready];
         let payload = written(ServerId(id(9)), &signals);
-        assert_eq!(read(&payload, ServerId(id(8))), news[..4]);
+        assert_eq!(read(&payload, ServerId(id(8))), signals[..4]);
         assert_eq!(read(&payload, ServerId(id(9))), []);
     }
 
     #[test]
     fn a_ring_that_is_too_long_says_that_something_was_missed() {
         let signals: Vec<Signal> = (0..5000).map(|number| Signal::Session(SessionId(id(number)))).collect();
-        assert!(written(ServerId(id(9)), &news[..AT_ONCE - 1]).len() < 8000);
+        assert!(written(ServerId(id(9)), &signals[..AT_ONCE - 1]).len() < 8000);
         assert_eq!(read(&written(ServerId(id(9)), &signals), ServerId(id(8))), [Signal::Missed]);
     }
 

@@ -189,7 +189,7 @@ async fn a_server_is_told_at_once_what_another_one_has_committed() {
     let database = Database::new().await;
     let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
     let mut signals = one.signals().unwrap();
-    let mut heard = async |wanted: News| {
+    let mut heard = async |wanted: Signal| {
         while signals.recv().await.unwrap() != wanted {}
     };
     // Until each knows that the other is there, and listens, nobody rings or hears.
