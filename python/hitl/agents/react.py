@@ -19,12 +19,14 @@ from hitl.agents.participant import Participant
 from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
 from hitl.driver.requests import ContextFrom, check_context_from
+from hitl.driver.shapes import DeclaringAgent
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.models.settings import ModelSettings, check_settings
 from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
+from hitl.turn.callables import check_takes
 from hitl.turn.permits import permit
 from hitl.turn.resources import Resources, check_declared
 from hitl.turn.retrying import Transient, check_retries
@@ -45,7 +47,7 @@ else:
     OutputT = TypeVar("OutputT")
 
 
-class ReActAgent(Participant, Generic[OutputT]):
+class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
     """An agent that lets a model call tools until it answers.
 
     One agent may run many turns at once; it keeps nothing between them. The session's state holds the conversation
@@ -135,7 +137,9 @@ class ReActAgent(Participant, Generic[OutputT]):
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
         texts = {"model_name": model_name, "name": name, "description": description}
-        if not callable(system_prompt):
+        if callable(system_prompt):
+            check_takes("ReActAgent: system_prompt", system_prompt, "the RunContext")
+        else:
             texts["system_prompt"] = system_prompt
         for option, text in texts.items():
             if text is not None and not isinstance(text, str):

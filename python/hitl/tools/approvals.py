@@ -177,7 +177,11 @@ async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -
         given = guardrail.pick(arguments.values)
 
         async def look(guardrail: Any = guardrail, given: dict[str, Any] = given) -> Any:
-            patch = await invoke(turn, guardrail.function, **given)
+            # Copies: what it changes in place would be neither what people are shown nor what a replay has.
+            copies = copy.deepcopy(given)
+            patch = await invoke(turn, guardrail.function, **copies)
+            if patch is None:
+                patch = {name: value for name, value in copies.items() if value != given[name]} or None
             if patch is not None and not isinstance(patch, dict):
                 raise TypeError(
                     f"guardrail {guardrail.name!r} must return None or a dict of arguments, got {type(patch).__name__}"
@@ -201,7 +205,13 @@ async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGu
     for guardrail in guardrails:
 
         async def look(guardrail: OutputGuardrail = guardrail, value: Any = value) -> Any:
-            return await invoke(turn, guardrail.function, value)
+            if turn is None:
+                return await invoke(turn, guardrail.function, value)
+            # A copy: what it changes in place is recorded as what it returns is.
+            given = copy.deepcopy(value)
+            replaced = await invoke(turn, guardrail.function, given)
+            is_changed = given is not value and given != value
+            return given if replaced is None and is_changed else replaced
 
         replaced = await _step(turn, "guardrail", f"{owner}.{guardrail.name}", look, {"value": value})
         if replaced is not None:
