@@ -119,7 +119,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
             output_retries: How often the model is told so in a turn, 2 by default; beyond it `InvalidOutput`.
             token_limit: How many tokens models may take in a turn, counted as `max_steps` counts: where one is to be
                 asked again beyond it, `TokenLimitExceeded`.
-            max_parallel_tools: How many tools of a reply may run at once; those that wait for people do not count.
+            max_parallel_tools: How many tools of a reply may run at once. A call that waits for its approval does not
+                count; a tool that asks while it runs does.
             history_processors: Functions `(ctx, messages) -> messages`, called before each request, one after the
                 other: what the model is shown instead. What they return is recorded.
             compaction: When a conversation that gets too long is summed up for the model, and how.

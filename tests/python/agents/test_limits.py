@@ -196,6 +196,20 @@ async def test_no_more_tools_run_at_once_than_may_and_people_are_asked_about_all
     assert [message.content for message in done.messages if message.role == "tool"] == ["worked"] * 6
 
 
+async def test_a_tool_that_asks_while_it_runs_keeps_its_place() -> None:
+    @tool
+    async def ask() -> str:
+        return str(await hitl.interrupt({"type": "question"}))
+
+    agent = ReActAgent(Replies(calling("ask", "ask"), said("done")), tools=[ask], max_parallel_tools=1)
+    result = await hitl.run(agent, "go")
+    for answer in ("first", "second"):
+        assert result.state is not None
+        [asked] = result.interrupts
+        result = await hitl.run(agent, result.state.answer(asked, answer))
+    assert [message.content for message in result.messages if message.role == "tool"] == ["first", "second"]
+
+
 async def test_the_places_are_the_same_in_a_replay() -> None:
     order: list[int] = []
 
