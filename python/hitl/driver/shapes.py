@@ -172,6 +172,15 @@ class LoadedAgent:
 
     async def run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         """One turn: the response, and the session's messages after it. TypeError when it returns no such pair."""
+        if self.context_from is not None:
+            # Late: few agents have one, and what a worker imports is paid by each.
+            from hitl.driver.requests import set_context
+            from hitl.turn.runtime import current_turn
+
+            await set_context(current_turn("agent"), self.context_from, message)
+        return await self._run(message, state)
+
+    async def _run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         if self._factory is not None:
             return await self._factory.run(self, message, state)
         if self._is_async:
@@ -222,28 +231,23 @@ class _Factory:
         self._label = label
 
     async def run(self, by: LoadedAgent, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
-        """A turn of the agent that is made. ``by``: the factory as it was loaded, with a ``context_from`` that was made
-        use of already where it has one; its resources stand back behind those that the agent declares."""
+        """A turn of the agent that is made. ``by``: the factory as it was loaded. Its ``context_from`` goes before the
+        agent's, and was called by now; its resources stand back behind the agent's."""
         made = self._make()
         if inspect.isawaitable(made):
             made = await made
         loaded = as_agent(made, f"what {self._label}() returned")
+        run = loaded.run
         if by.context_from is not None:
-            loaded = replace(loaded, context_from=by.context_from)
-        elif loaded.context_from is not None:
-            # Late, as below: most agents have none of these.
-            from hitl.driver.requests import set_context
-            from hitl.turn.runtime import current_turn
-
-            await set_context(current_turn("agent"), loaded.context_from, message)
+            run = replace(loaded, context_from=by.context_from)._run
         if loaded.resources is None:
-            return await loaded.run(message, state)
-        # Late, as above.
+            return await run(message, state)
+        # Late: most agents have none.
         from hitl.turn.resources import resources_at_work
 
         token = resources_at_work.set(loaded.resources)
         try:
-            return await loaded.run(message, state)
+            return await run(message, state)
         finally:
             resources_at_work.reset(token)
 
