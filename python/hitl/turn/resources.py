@@ -38,7 +38,8 @@ END_SECONDS = 1.5
 """How long the end of a worker may take, with all that is closed in it: a server waits two seconds for that."""
 
 _ON_LOOP = "_hitl_resources"
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+@")
+_PASSWORDS = (re.compile(r"(://[^:/@\s]*:)\S+(?=@)"), re.compile(r"(\bpassword=)[^&\s]+"))
+"""Where they stand in addresses."""
 
 
 class ResourceUnavailable(ModelUnavailable):
@@ -208,7 +209,7 @@ class _Holder:
             await self._leave(manager)
 
     def _failed(self, error: BaseException) -> None:
-        text, seconds = _PASSWORD.sub(r"\1***@", error_message(error)), self._of._timeout
+        text, seconds = _message(error), self._of._timeout
         if isinstance(error, TimeoutError) and not text and seconds is not None:
             text = f"it was not open after {seconds:g} s"
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -221,8 +222,15 @@ class _Holder:
         try:
             await manager.__aexit__(None, None, None)
         except Exception as error:  # noqa: BLE001 - nobody is left to raise to, and the others are to be closed too
-            text = _PASSWORD.sub(r"\1***@", error_message(error))
-            sys.stderr.write(f"hitl: closing the resource {self._of.name!r} failed: {type(error).__name__}: {text}\n")
+            reason = f"{type(error).__name__}: {_message(error)}"
+            sys.stderr.write(f"hitl: closing the resource {self._of.name!r} failed: {reason}\n")
+
+
+def _message(error: BaseException) -> str:
+    text = error_message(error)
+    for password in _PASSWORDS:
+        text = password.sub(r"\1***", text)
+    return text
 
 
 def _holders(loop: asyncio.AbstractEventLoop) -> dict[Resources[Any], _Holder]:

@@ -292,12 +292,22 @@ class TestWhenItIsOpened:
 
 
 class TestWhatCannotBeOpened:
-    async def test_suspends_the_turn_and_names_it_without_its_password(self, opened: Opened) -> None:
-        opened.error = OSError("no route to postgresql://shop:geheim@db/shop")
+    @pytest.mark.parametrize(
+        ("address", "shown"),
+        [
+            ("postgresql://shop:geh@im@db/shop", "postgresql://shop:***@db/shop"),
+            ("postgresql://db/shop?user=shop&password=geheim&x=1", "postgresql://db/shop?user=shop&password=***&x=1"),
+            ("host=db password=geheim", "host=db password=***"),
+        ],
+    )
+    async def test_suspends_the_turn_and_names_it_without_its_password(
+        self, opened: Opened, address: str, shown: str
+    ) -> None:
+        opened.error = OSError(f"no route to {address}")
         made = agent(calls("gated", word="a"), opened, gated)
         away = await approved(made, await hitl.run(made, "go"))
         assert (away.status, away.error_code) == ("error", "resource_unavailable")
-        cause = "OSError: no route to postgresql://shop:***@db/shop"
+        cause = f"OSError: no route to {shown}"
         assert away.error == f"ResourceUnavailable: the resource 'the pool' cannot be opened: {cause}"
         assert isinstance(away.exception, hitl.ResourceUnavailable)
         assert away.state is not None
