@@ -17,7 +17,6 @@ import asyncio
 import contextvars
 import inspect
 import os
-import re
 import sys
 import types
 import typing
@@ -26,7 +25,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from hitl.errors import HitlError, ModelUnavailable
-from hitl.journal.error_codec import error_message
+from hitl.journal.error_codec import error_message, without_passwords
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -38,8 +37,6 @@ END_SECONDS = 1.5
 """How long the end of a worker may take, with all that is closed in it: a server waits two seconds for that."""
 
 _ON_LOOP = "_hitl_resources"
-_PASSWORDS = (re.compile(r"(://[^:/@\s]*:)\S+(?=@)"), re.compile(r"(\bpassword=)[^&\s]+"))
-"""Where they stand in addresses."""
 
 
 class ResourceUnavailable(ModelUnavailable):
@@ -209,7 +206,7 @@ class _Holder:
             await self._leave(manager)
 
     def _failed(self, error: BaseException) -> None:
-        text, seconds = _message(error), self._of._timeout
+        text, seconds = without_passwords(error_message(error)), self._of._timeout
         if isinstance(error, TimeoutError) and not text and seconds is not None:
             text = f"it was not open after {seconds:g} s"
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -222,15 +219,8 @@ class _Holder:
         try:
             await manager.__aexit__(None, None, None)
         except Exception as error:  # noqa: BLE001 - nobody is left to raise to, and the others are to be closed too
-            reason = f"{type(error).__name__}: {_message(error)}"
+            reason = f"{type(error).__name__}: {without_passwords(error_message(error))}"
             sys.stderr.write(f"hitl: closing the resource {self._of.name!r} failed: {reason}\n")
-
-
-def _message(error: BaseException) -> str:
-    text = error_message(error)
-    for password in _PASSWORDS:
-        text = password.sub(r"\1***", text)
-    return text
 
 
 def _holders(loop: asyncio.AbstractEventLoop) -> dict[Resources[Any], _Holder]:

@@ -169,6 +169,26 @@ async def test_a_run_that_came_to_a_limit_goes_on_from_its_state(
     assert result.output == (3 if code == "invalid_output" else '{"result": 3}')
 
 
+@pytest.mark.parametrize(
+    ("reply", "options", "asked"),
+    [
+        (calling("look", total_tokens=60), {"token_limit": 100, "tools": [look]}, [2, 2, 2]),
+        (calling("look"), {"max_steps": 2, "tools": [look]}, [2, 2, 2]),
+        (said("many"), {"output_type": int, "output_retries": 2}, [3, 2, 2]),
+    ],
+)
+async def test_each_retry_grants_as_much_again_and_no_more(
+    reply: ModelReply, options: dict[str, Any], asked: list[int]
+) -> None:
+    client = Replies(*[reply] * 9)
+    agent = ReActAgent(client, **options)
+    given: Any = "go"
+    for requests in asked:
+        client.requests.clear()
+        given = (await hitl.run(agent, given)).state
+        assert len(client.requests) == requests
+
+
 # -- tools at once ------------------------------------------------------------------------------------------------
 
 
