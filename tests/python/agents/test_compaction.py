@@ -170,6 +170,26 @@ async def test_another_model_may_write_the_summary() -> None:
     assert (len(model.summed_up), len(writer.summed_up)) == (0, 1)
 
 
+async def test_the_agent_says_how_its_own_client_is_asked_again() -> None:
+    asked = 0
+
+    class Away(Model):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            nonlocal asked
+            asked += 1
+            raise hitl.TransientError("away", retry_after=0)
+
+    agent = ReActAgent(Away(), compaction=SHORT, retries=1, transient="raise")
+    with pytest.raises(hitl.TransientError, match="away"):
+        await run_locally(agent, "go", turns(5))
+    assert asked == 2
+    asked = 0
+    other = Compaction(over_tokens=400, keep_tokens=118, client=Away())
+    with pytest.raises(hitl.errors.ModelUnavailable):
+        await run_locally(ReActAgent(Model(), compaction=other, retries=0, transient="raise"), "go", turns(5))
+    assert asked == 3  # that client says nothing, and so 2 retries
+
+
 def test_a_transcript_shows_calls_and_results_as_text() -> None:
     calls: list[Any] = [{"id": "1", "type": "function", "function": {"name": "pay", "arguments": '{"cents": 5}'}}]
     messages = [
