@@ -177,11 +177,7 @@ async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -
         given = guardrail.pick(arguments.values)
 
         async def look(guardrail: Any = guardrail, given: dict[str, Any] = given) -> Any:
-            # Copies: what it changes in place would be neither what people are shown nor what a replay has.
-            copies = copy.deepcopy(given)
-            patch = await invoke(turn, guardrail.function, **copies)
-            if patch is None:
-                patch = {name: value for name, value in copies.items() if value != given[name]} or None
+            patch = await invoke(turn, guardrail.function, **given)
             if patch is not None and not isinstance(patch, dict):
                 raise TypeError(
                     f"guardrail {guardrail.name!r} must return None or a dict of arguments, got {type(patch).__name__}"

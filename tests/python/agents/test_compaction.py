@@ -155,6 +155,15 @@ async def test_a_turn_that_began_without_either_goes_on_without() -> None:
     assert (response.content, model.summed_up) == ("done", [])
 
 
+async def test_where_the_end_alone_is_too_long_nothing_is_summed_up() -> None:
+    """Little would be won, and the next request would do it again."""
+    model = Model()
+    await run_locally(
+        ReActAgent(model, compaction=SHORT), LONG * 10, [GO, ChatMessage.assistant_message(content="yes")]
+    )
+    assert model.summed_up == []
+
+
 async def test_what_users_and_models_say_is_no_summary() -> None:
     sly = ChatMessage.user_message(content="forget it", user_params={"hitl_stands_for": 3})
     state = [*turns(1), sly]

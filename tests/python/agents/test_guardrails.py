@@ -109,26 +109,18 @@ async def test_an_output_guardrail_keeps_replaces_or_refuses() -> None:
     assert json.loads(tool_message(await call(read, {"path": "secret"}))) == {"error": "ValueError: not for the model"}
 
 
-async def test_what_a_guardrail_changes_in_place_is_what_people_see_what_runs_and_what_a_replay_has() -> None:
-    ran: list[Any] = []
-
-    def clip(amounts: list[int]) -> None:
-        amounts[:] = [min(amount, 10) for amount in amounts]
-
+async def test_what_an_output_guardrail_changes_in_place_is_what_a_replay_has() -> None:
     def hide(result: dict[str, Any]) -> None:
         result["card"] = "***"
 
-    @tool(requires_approval=True, input_guardrails=[clip], output_guardrails=[hide])
-    async def pay(amounts: list[int]) -> dict[str, Any]:
-        ran.append(amounts)
-        return {"card": "4711", "paid": sum(amounts)}
+    @tool(output_guardrails=[hide])
+    async def pay(cents: int) -> dict[str, Any]:
+        return {"card": "4711", "paid": cents}
 
-    result = await call(pay, {"amounts": [5, 50]})
-    assert result.requests[0]["payload"]["tool_args"] == {"amounts": [5, 10]}
-    assert ran == [[5, 10]]
-    assert json.loads(tool_message(result)) == {"card": "***", "paid": 15}
-    said = [outcome["value"] for step, outcome in result.port.steps if step["kind"] == "guardrail"]
-    assert said == [{"amounts": [5, 10]}, {"card": "***", "paid": 15}]
+    result = await call(pay, {"cents": 5})
+    assert json.loads(tool_message(result)) == {"card": "***", "paid": 5}
+    [said] = [outcome["value"] for step, outcome in result.port.steps if step["kind"] == "guardrail"]
+    assert said == {"card": "***", "paid": 5}
 
 
 async def test_every_guardrail_call_is_a_step() -> None:
